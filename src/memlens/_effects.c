@@ -1,4 +1,4 @@
-/* When FREEs of several threads took effect: the compiled form of memlens.allocators.paddle.effects, function by function. */
+/* When FREEs of several threads took effect, for memlens.allocators.paddle.rows: what tests/support/plain_effects.py does in the plainest way. */
 
 #include "_columns.h"
 #include "_ordered.h"

@@ -1,4 +1,4 @@
-/* Replays of memory allocators: what allocators/allocator.py does in Python, function by function under the same names.
+/* Replays of memory allocators: what tests/support/plain_allocator.py does in the plainest way.
 
    A replay is a state that Python holds in a capsule and lets go on by some operations at a time, without the interpreter lock.  It
    stops early where there was much to look at one by one, as an allocator itself does it: what is not mapped of expandable chunks,

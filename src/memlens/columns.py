@@ -6,11 +6,11 @@ Each function stands twice, compiled and as a reference implementation (``refere
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct, structs
 
 from memlens.native import load
 
@@ -115,8 +115,7 @@ def reference_last_by_key(key: Ints, role: NDArray[np.int8]) -> Ints:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Symbols:
+class Symbols(Struct, frozen=True, eq=False):
     """Things to align, one entry each.
 
     Attributes:
@@ -141,11 +140,13 @@ class Symbols:
 
     def join(self, other: Symbols) -> Symbols:
         """These, and the other ones after them."""
-        return Symbols(*(np.concatenate(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True)))
+        return Symbols(
+            *(np.concatenate(pair) for pair in zip(structs.astuple(self), structs.astuple(other), strict=True))
+        )
 
 
 class Aligned(NamedTuple):
-    """What tables filled give.
+    """The columns of tables that were filled.
 
     Attributes:
         partner: For each row the column that it pairs with, counted from the start of its sequence, -1 for none, int64; empty where the
@@ -247,7 +248,7 @@ _Row = tuple[int, int, "NDArray[np.bool_]", "Ints"]
 def _filled(
     rows: Symbols, columns: Symbols, worth: Ints, scale: int, band: tuple[Ints, Ints], before: Ints
 ) -> tuple[Ints, list[_Row]]:
-    """What is saved after the last row with each number of columns, and what the way back needs of each row."""
+    """Return the saving after the last row for each number of columns, and the table of steps back."""
     by_fates, of_marks = worth[:4].reshape(2, 2), worth[4:]
     best, kept, filled = before.copy(), [], int(band[1][0])
     for row, (first, last) in enumerate(zip(band[0][1:].tolist(), band[1][1:].tolist(), strict=True)):

@@ -6,19 +6,8 @@ Catch :class:`MemlensError` to catch them all.  A message says what is wrong and
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
 
-__all__ = [
-    "AnchorError",
-    "Failure",
-    "InputError",
-    "MemlensError",
-    "MemlensWarning",
-    "NoEventsError",
-    "OutputError",
-    "UsageError",
-    "masked",
-]
+__all__ = ["AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError", "masked"]
 
 #: What is secret in a URL: a user's name and password, and the values of parameters that sign or open.
 _USER = re.compile(r"(?<=://)[^/\s?#@]*@")
@@ -69,26 +58,3 @@ class UsageError(MemlensError):
     """Arguments that make no sense together."""
 
     exit_code = 2
-
-
-class MemlensWarning(UserWarning):
-    """Something that went wrong beside the result, and costs nothing of it; the command line writes a line on stderr."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """One of several inputs that could not be read.
-
-    Attributes:
-        path: The input as it was named.
-        message: What is wrong.
-        hint: What to do next, or ``""``.
-    """
-
-    path: str
-    message: str
-    hint: str = ""
-
-    def to_dict(self) -> dict[str, str]:
-        """The fields by name."""
-        return asdict(self)

@@ -1,33 +1,32 @@
 """The event log: what was read from one input, as NumPy columns in file order.
 
+What is cut out of it and what is to be doubted of it needs more than columns: :mod:`memlens.log`.
+
 Order is file order and nothing else.  Addresses are paired by it (see :mod:`memlens.lifetimes`), because in the Paddle
 allocator the Alloc line is written inside the lock and the Free line before it, while time stamps step back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 import numpy as np
+from msgspec import Struct, field, structs
 
 from memlens.facts import Facts, Kind, Mark
+from memlens.lifetimes import FreeAnomalies, Lifetimes, free_anomalies, pair
 from memlens.source import MemorySource, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
 
     from memlens.folding.condensed import Condensed
-    from memlens.lifetimes import Lifetimes
-    from memlens.trust import Trust
     from memlens.windows.landmarks import Landmarks
     from memlens.windows.patterns import Anchor
-    from memlens.windows.windows import Window, Windows
 
 __all__ = ["BATCH", "Batch", "EventLog", "Kind", "Outline"]
 
@@ -50,8 +49,7 @@ class Batch(NamedTuple):
     reserved: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class EventLog:
+class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
     """Typed events of one log, one NumPy entry an event, in file order.
 
     Attributes:
@@ -107,7 +105,7 @@ class EventLog:
     condensed: Condensed | None = None
 
     @classmethod
-    def from_rows(cls, rows: Sequence[tuple[Kind, int, int]], **columns: Any) -> EventLog:
+    def from_rows(cls, rows: Sequence[tuple[Kind, int, int]], **columns: Any) -> Self:
         """Build a log from ``(kind, size, addr)`` rows, for tests and for readers of small inputs.
 
         Offsets count up by 1 from 0 unless ``offset`` is among ``columns``.  Owners are given as ``owner`` and ``owner_names``.
@@ -152,11 +150,6 @@ class EventLog:
         if self.line is not None:
             return [line if line > 0 else None for line in self.line[events].tolist()]
         return self.source.line_numbers(self.offset[events].tolist()) if len(events) else []
-
-    def _repr_html_(self) -> str:
-        from memlens.text import as_html
-
-        return as_html(self)
 
     def owner_of(self, event: int | None) -> str | None:
         """The owner of one event; ``None`` for no event, or where nothing is known."""
@@ -207,53 +200,16 @@ class EventLog:
     @cached_property
     def lifetimes(self) -> Lifetimes:
         """ALLOC and FREE events paired by address, computed once."""
-        from memlens.lifetimes import pair
-
-        return pair(self)
+        return pair(self.kind, self.addr, addresses=self.facts.addresses)
 
     @cached_property
-    def trust(self) -> Trust:
-        """What to believe of this log, and what to doubt."""
-        from memlens.trust import judge
+    def free_anomalies(self) -> FreeAnomalies:
+        """The FREEs that do not simply end one ALLOC of their own size, computed once."""
+        return free_anomalies(self.kind, self.size, self.lifetimes)
 
-        return judge(self)
-
-    @property
-    def whole(self) -> Window:
-        """The window that holds the whole log."""
-        from memlens.windows.windows import whole
-
-        return whole(self)
-
-    def window(
-        self,
-        start: str | None = None,
-        end: str | Sequence[str] = (),
-        *,
-        start_regex: str | None = None,
-        end_regex: str | Sequence[str] = (),
-        nth: int = 1,
-    ) -> Window:
-        """Cut one window: from the ``nth`` line that matches the start to before the next line that matches any end.
-
-        See :func:`memlens.windows.windows.window`.
-        """
-        from memlens.windows.windows import window
-
-        return window(self, start, end, start_regex=start_regex, end_regex=end_regex, nth=nth)
-
-    def windows(self, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()) -> Windows:
-        """Cut the log into consecutive windows, one from each line that matches the regular expression ``by``.
-
-        See :func:`memlens.windows.windows.windows`.
-        """
-        from memlens.windows.windows import windows
-
-        return windows(self, by, end=end, end_regex=end_regex)
-
-    def without_cache(self, **changes: Any) -> EventLog:
+    def without_cache(self, **changes: Any) -> Self:
         """A copy with some columns replaced and nothing computed yet."""
-        return replace(self, **changes)
+        return structs.replace(self, **changes)
 
     def to_pandas(self) -> pd.DataFrame:
         """The events as a DataFrame, a row an event; ``kind``, ``owner``, ``pool`` and ``user_metadata`` are categorical."""
@@ -275,8 +231,7 @@ class EventLog:
         return pd.DataFrame(columns)
 
 
-@dataclass(frozen=True, eq=False)
-class Outline(EventLog):
+class Outline(EventLog, frozen=True, eq=False):
     """A log whose events are not kept: how many there are is known, and how many stand before some places.
 
     Attributes:
@@ -293,7 +248,7 @@ class Outline(EventLog):
     def of(
         cls, places: NDArray[np.int64], before: NDArray[np.int64], facts: Facts, landmarks: Landmarks, *, blocks: bool
     ) -> Outline:
-        """What is known of a log at its landmarks, which must be among the places."""
+        """Return the levels and counts at the landmarks, which must be among the places."""
         none = EventLog.from_rows(())
         columns = none.kind, none.size, none.addr, none.offset
         return cls(

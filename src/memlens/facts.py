@@ -1,13 +1,16 @@
-"""What a reader sees beside the events: counts of lines, out-of-memory messages, the framework's own figures.
+"""The facts that a reader sees beside the events: counts of lines, out-of-memory messages, the framework's own figures.
 
 Readers fill these; :mod:`memlens.trust` judges them.  Nothing here is computed from the events.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from memlens.results import Result
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +23,7 @@ DEFAULT_POOL = "default pool"
 
 
 class Kind(IntEnum):
-    """What an event is: a block given out or taken back, a chunk taken from or given back to the device."""
+    """The kind of an event: a block given out or taken back, a chunk taken from or given back to the device."""
 
     ALLOC = 0
     FREE = 1
@@ -28,8 +31,7 @@ class Kind(IntEnum):
     RELEASE = 3
 
 
-@dataclass(frozen=True)
-class LineSample:
+class LineSample(Result, frozen=True):
     """One line shown as an example: its byte offset, its 1-based number and its text (decoded, cut to 200 characters)."""
 
     offset: int
@@ -41,8 +43,7 @@ class LineSample:
 _OF_DIGITS = 1024
 
 
-@dataclass(frozen=True)
-class OutOfMemory:
+class OutOfMemory(Result, frozen=True):
     """An out-of-memory message.
 
     Attributes:
@@ -76,7 +77,7 @@ class OutOfMemory:
 
     @property
     def asked_bytes(self) -> int | None:
-        """What was asked for: by the message, or else by the request that never got its block; ``None`` where neither says.
+        """The bytes asked for: by the message, or else by the request that never got its block; ``None`` where neither says.
 
         Where the two agree as far as the message's digits go, the request is the exact one.
         """
@@ -86,8 +87,7 @@ class OutOfMemory:
         return said
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One figure that the framework printed about itself.
 
     Attributes:
@@ -95,7 +95,7 @@ class Figure:
         metric: ``allocated``, ``allocated_peak``, ``reserved`` or ``reserved_peak``.
         low_bytes: The smallest number of bytes that prints as this figure.
         high_bytes: The largest one; equal to ``low_bytes`` where the figure is exact.
-        origin: The format that printed it (a name from ``memlens.inputs.paddle.wordings``).
+        origin: The format that printed it (a name from ``memlens.inputs.paddle.message_formats``).
         device: Device id where the line has one, else -1.
     """
 
@@ -107,8 +107,7 @@ class Figure:
     device: int = -1
 
 
-@dataclass(frozen=True, eq=False)
-class StatLines:
+class StatLines(Struct, frozen=True, eq=False):
     """Paddle's ``…MemoryStat…: Update current_value with …`` lines, as columns in file order (there may be millions).
 
     Attributes:
@@ -132,7 +131,7 @@ class StatLines:
 
 
 class RequestLine(IntEnum):
-    """What a line of :class:`RequestLines` says, and its two values."""
+    """The kinds of lines in :class:`RequestLines`, with their two values."""
 
     REQUEST = 0  # an allocation is asked of the allocator: bytes asked for, bytes of the block that it will get
     STREAM_REQUEST = 1  # … of the stream-safe layer above it: bytes asked for
@@ -144,8 +143,7 @@ class RequestLine(IntEnum):
     STRICT = 7  # the second form of the allocator is at work, which fits strictly while it warms up
 
 
-@dataclass(frozen=True, eq=False)
-class RequestLines:
+class RequestLines(Struct, frozen=True, eq=False):
     """Lines by which Paddle's allocator says what it is asked for, and how it finds it, as columns in file order.
 
     Attributes:
@@ -168,8 +166,7 @@ class RequestLines:
         return len(self.what)
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A named place of an input that has no lines of text: an annotation of the user's, a profiler's step.
 
     Attributes:
@@ -183,8 +180,7 @@ class Mark:
     text: str
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
+class Kept(Struct, frozen=True, eq=False):
     """Stretches of chunks that a block keeps beyond its size, or after its FREE: nothing else can be allocated there; one entry each.
 
     Attributes:
@@ -204,8 +200,7 @@ class Kept:
         return ((self.born < event) & (self.last >= event)).nonzero()[0]
 
 
-@dataclass(frozen=True)
-class UnevenSegment:
+class UnevenSegment(Struct, frozen=True):
     """A segment whose blocks do not add up to what it says of itself.
 
     Attributes:
@@ -221,9 +216,8 @@ class UnevenSegment:
     blocks_bytes: int
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What was seen in one reading, beside the events.
+class Facts(Struct, frozen=True):
+    """The facts of one reading, beside the events.
 
     Attributes:
         bytes: Bytes of the uncompressed input.
@@ -236,6 +230,8 @@ class Facts:
         unstamped: Events without a readable header (no time, no thread).
         layer: The log layer, or the format, that the events come from; where two give them, that of the blocks.
         chunk_layer: The layer that RESERVE and RELEASE events come from, or ``""`` where nothing is known of that.
+        has_lines: The input consists of lines of text, and not of entries, as a snapshot or a trace does.
+        has_chunks: The format tells of chunks: where none is there, lines are missing.
         addresses: Blocks have addresses.  Where they have none no ALLOC is paired with a FREE: there are levels and no lifetimes.
         sized_frees: Lines of FREEs have a size; where they have none it is that of their ALLOC.
         block_granularity: Blocks occupy multiples of so many bytes of their chunk, where sizes are what was asked for.
@@ -263,17 +259,19 @@ class Facts:
     unstamped: int = 0
     layer: str = "auto_growth"
     chunk_layer: str = ""
+    has_lines: bool = True
+    has_chunks: bool = True
     addresses: bool = True
     sized_frees: bool = True
     block_granularity: int = 1
     kept: Kept | None = None
     chunks_join: bool = False
     opening: int = 0
-    other_layers: dict[str, int] = field(default_factory=dict)
-    hints: dict[str, int] = field(default_factory=dict)
+    other_layers: dict[str, int] = {}
+    hints: dict[str, int] = {}
     ooms: tuple[OutOfMemory, ...] = ()
     figures: tuple[Figure, ...] = ()
     stat_lines: StatLines | None = None
     requests: RequestLines | None = None
     uneven_segments: tuple[UnevenSegment, ...] = ()
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = {}

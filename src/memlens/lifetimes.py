@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
+from msgspec import Struct
 
 from memlens import columns
 from memlens.facts import Kind
@@ -14,16 +13,15 @@ from memlens.facts import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
+    Kinds = NDArray[np.int8]
+    Ints = NDArray[np.int64]
 
-__all__ = ["Lifetimes", "OddFrees", "odd_frees", "pair", "set_pairs"]
 
 #: Events looked at together: their temporaries stay in the cache.
 _WALK = 1 << 17
 
 
-@dataclass(frozen=True, eq=False)
-class Lifetimes:
+class Lifetimes(Struct, frozen=True, eq=False):
     """Which FREE ends which ALLOC.
 
     A FREE ends the newest ALLOC of its address, if nothing has ended that one yet; else it is an unknown free.  An ALLOC of an address that is still live is a
@@ -36,18 +34,24 @@ class Lifetimes:
     """
 
     partner: NDArray[np.int32] | NDArray[np.int64]
-    double_allocs: NDArray[np.int64]
+    double_allocs: Ints
 
 
-def pair(log: EventLog) -> Lifetimes:
-    """Pair a log's ALLOC and FREE events; none where its lines have no addresses."""
-    if not log.facts.addresses:
-        return Lifetimes(np.full(len(log), -1, np.int32), np.zeros(0, np.int64))
-    return Lifetimes(*columns.pair(log.kind, log.addr))
+def pair(kind: Kinds, addr: NDArray[np.uint64], *, addresses: bool = True) -> Lifetimes:
+    """Pair ALLOC and FREE events; none where events have no addresses.
+
+    Args:
+        kind: :class:`~memlens.facts.Kind` of each event, int8.
+        addr: Its address.
+        addresses: Blocks have addresses (:attr:`memlens.facts.Facts.addresses`).
+    """
+    if not addresses:
+        return Lifetimes(np.full(len(kind), -1, np.int32), np.zeros(0, np.int64))
+    return Lifetimes(*columns.pair(kind, addr))
 
 
-class OddFrees(NamedTuple):
-    """The FREE events of a log that do not simply end one ALLOC of their own size, indices rising, int64.
+class FreeAnomalies(NamedTuple):
+    """The FREE events that do not simply end one ALLOC of their own size, indices rising, int64.
 
     Attributes:
         unknown: FREEs without an earlier ALLOC.
@@ -55,34 +59,23 @@ class OddFrees(NamedTuple):
         excess: ALLOC size - FREE size of each of ``mismatched``.
     """
 
-    unknown: NDArray[np.int64]
-    mismatched: NDArray[np.int64]
-    excess: NDArray[np.int64]
+    unknown: Ints
+    mismatched: Ints
+    excess: Ints
 
 
-_ODD: WeakKeyDictionary[EventLog, OddFrees] = WeakKeyDictionary()
-
-
-def set_pairs(log: EventLog, lifetimes: Lifetimes, odd: OddFrees) -> None:
-    """Give a log what :attr:`EventLog.lifetimes` and :func:`odd_frees` gave of the same events before."""
-    vars(log)["lifetimes"] = lifetimes  # where the cached property would keep it
-    _ODD[log] = odd
-
-
-def odd_frees(log: EventLog) -> OddFrees:
-    """The FREEs of a log that stand out, gathered once for the log."""
-    if log not in _ODD:
-        partner, none = log.lifetimes.partner, np.zeros(0, np.int64)
-        unknown, mismatched, excess = [none], [none], [none]
-        for start in range(0, len(log), _WALK):
-            frees = np.flatnonzero(log.kind[start : start + _WALK] == Kind.FREE) + start
-            alloc = partner[frees]
-            if len(alloc) and alloc.min() < 0:
-                unknown.append(frees[alloc < 0])
-                frees, alloc = frees[alloc >= 0], alloc[alloc >= 0]
-            difference = log.size[alloc] - log.size[frees]
-            if difference.any():
-                mismatched.append(frees[difference != 0])
-                excess.append(difference[difference != 0])
-        _ODD[log] = OddFrees(*map(np.concatenate, (unknown, mismatched, excess)))
-    return _ODD[log]
+def free_anomalies(kind: Kinds, size: Ints, lifetimes: Lifetimes) -> FreeAnomalies:
+    """Gather the FREEs that stand out among events with these kinds and sizes."""
+    partner, none = lifetimes.partner, np.zeros(0, np.int64)
+    unknown, mismatched, excess = [none], [none], [none]
+    for start in range(0, len(kind), _WALK):
+        frees = np.flatnonzero(kind[start : start + _WALK] == Kind.FREE) + start
+        alloc = partner[frees]
+        if len(alloc) and alloc.min() < 0:
+            unknown.append(frees[alloc < 0])
+            frees, alloc = frees[alloc >= 0], alloc[alloc >= 0]
+        difference = size[alloc] - size[frees]
+        if difference.any():
+            mismatched.append(frees[difference != 0])
+            excess.append(difference[difference != 0])
+    return FreeAnomalies(*map(np.concatenate, (unknown, mismatched, excess)))

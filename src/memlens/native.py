@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
-from types import ModuleType
+from typing import TYPE_CHECKING
 
-__all__ = ["load", "missing"]
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 def load(name: str) -> ModuleType | None:

@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from memlens.errors import OutputError, UsageError
 
-try:
-    import fcntl
-except ImportError:  # Windows, which removes no file that is open
-    fcntl = None  # type: ignore[assignment]
-
-__all__ = [
-    "open_output",
-    "refuse_inputs",
-    "refuse_overwrite",
-    "remove_parts",
-    "replacing",
-    "silence_stdout",
-    "stdout_failed",
-]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 #: Bytes that are held back in memory.
 _HELD = 1 << 20
-#: How a file is called that is being written: eight hexadecimal digits, so that two writers take two names.
-_PART = re.compile(r"\.(.*)\.[0-9a-f]{8}\.part", re.DOTALL)
 
 
 def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[object]) -> None:
@@ -60,7 +44,7 @@ def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[object]
 
 
 def _places(given: object, stream: object) -> Iterator[object]:
-    """What tells a file from all others: its place without links, and its number on its device."""
+    """Yield what tells a file from all others: its place without links, and its number on its device."""
     from memlens.inputs.remote import is_url, local_path
 
     given = local_path(given)
@@ -120,24 +104,23 @@ def open_output(path: str | Path | None, force: bool = False, *, whole: bool = F
         OutputError: The file exists and ``force`` is off, or it cannot be written.
     """
     refuse_overwrite(path, force)
-    if (target := _file(path)) is None:
-        way = _stdout()
-    else:
-        # A symbolic link stays one: what it points at is written.  One of the system to a pipe, as /dev/stdout may be, leads to no path.
-        replaceable = _replaceable(target)
-        way = _beside(Path(os.path.realpath(target)), force) if replaceable else _direct(target)
-        whole = whole and not replaceable
-    with way as out:
-        if whole:
-            with _held_back(out) as held:
-                yield held
-        else:
+    target = _file(path)
+    if target is not None and _replaceable(target):
+        # A symbolic link stays one: what it points at is written.
+        with _beside(Path(os.path.realpath(target)), force) as out:
             yield out
+        return
+    # A link of the system to a pipe, as /dev/stdout may be, leads to no path.
+    with (
+        _stdout() if target is None else _direct(target) as out,
+        _held_back(out) if whole else nullcontext(out) as held,
+    ):
+        yield held
 
 
 @contextmanager
 def _held_back(out: BinaryIO) -> Iterator[BinaryIO]:
-    """What is written goes to an output when the block ends, and nowhere where it fails; meanwhile it lies in a nameless file where it is long."""
+    """Write to an output when the block ends, and nothing where it fails; meanwhile what is long lies in a nameless file."""
     from tempfile import SpooledTemporaryFile
 
     with SpooledTemporaryFile(_HELD) as held:
@@ -145,28 +128,6 @@ def _held_back(out: BinaryIO) -> Iterator[BinaryIO]:
         held.seek(0)
         while part := held.read(_HELD):
             out.write(part)
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """Write a file of the program's own, which appears whole or not at all, in place of whatever is there, a symbolic link itself included.
-
-    What killed writers left beside it stays: there may be very many files, and :func:`remove_parts` looks at all of them once.
-
-    Raises:
-        OutputError: It cannot be written.
-    """
-    with _beside(Path(path), force=True, clear=False) as out:
-        yield out
-
-
-def remove_parts(folder: str | Path, names: re.Pattern[str]) -> None:
-    """Remove what killed writers left in a folder of files whose names match a pattern; what a living one holds stays."""
-    with suppress(OSError), os.scandir(folder) as listing:
-        parts = [entry.path for entry in listing if (part := _PART.fullmatch(entry.name)) and names.fullmatch(part[1])]
-        for path in parts:
-            with suppress(OSError):
-                _remove_unheld(Path(path))
 
 
 def _file(path: str | Path | None) -> Path | None:
@@ -204,7 +165,7 @@ def _stdout() -> Iterator[BinaryIO]:
 
 
 def stdout_failed(error: Exception) -> OutputError | None:
-    """What to say where stdout takes no more, for the disk below it is full or it was closed; ``None`` of any other error.
+    """Return the message where stdout takes no more, for the disk below it is full or it was closed; ``None`` of any other error.
 
     What it still holds goes nowhere then.
     """
@@ -236,68 +197,24 @@ def _direct(target: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _beside(target: Path, force: bool, clear: bool = True) -> Iterator[BinaryIO]:
-    stem = target.name[:100]
-    if clear:
-        remove_parts(target.parent, re.compile(re.escape(stem)))
+def _beside(target: Path, force: bool) -> Iterator[BinaryIO]:
+    """Write a new file beside an output, and give it the output's name when the block ends; two writers take two names."""
+    part = target.with_name(f".{target.name[:60]}.{os.urandom(4).hex()}.part")
     try:
-        part, out, lock = _new_part(target, stem)
+        out = part.open("xb")
     except OSError as error:
         raise _failed(target, error) from error
     try:
-        try:
-            with out:
-                yield out
-            _put(part, target, force)
-        except OSError as error:
-            if error.errno not in _DISK_ERRORS and error.filename not in (str(part), str(target)):
-                raise
-            raise _failed(target, error) from error
+        with out:
+            yield out
+        _put(part, target, force)
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS and error.filename not in (str(part), str(target)):
+            raise
+        raise _failed(target, error) from error
     finally:
         with suppress(OSError):
             part.unlink()
-        if lock is not None:
-            os.close(lock)
-
-
-def _new_part(target: Path, stem: str) -> tuple[Path, BinaryIO, int | None]:
-    """A new file beside an output, and what keeps it locked until it has its name.
-
-    The lock goes with the process: a part that nobody holds was left by a writer that was killed.
-    """
-    while True:
-        part = target.with_name(f".{stem}.{os.urandom(4).hex()}.part")
-        # 0o666 less the umask, as for any new file; O_EXCL so that nobody's file is taken for ours.
-        number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        if not _lock(number, wait=True):
-            return part, os.fdopen(number, "wb"), None
-        if os.path.exists(part):  # nobody cleared it away in the moment before it was locked
-            return part, os.fdopen(os.dup(number), "wb"), number
-        os.close(number)
-
-
-def _remove_unheld(part: Path) -> None:
-    if fcntl is None:
-        part.unlink()
-        return
-    number = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        status = os.fstat(number)
-        if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and _lock(number, wait=False):
-            part.unlink()
-    finally:
-        os.close(number)
-
-
-def _lock(number: int, *, wait: bool) -> bool:
-    """Lock an open file; ``False`` where another holds it, or where files cannot be locked."""
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
-    return True
 
 
 def _put(part: Path, target: Path, force: bool) -> None:

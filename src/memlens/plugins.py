@@ -1,17 +1,15 @@
-"""What installed packages add to memlens, by the entry points of a group; whatever is wrong with foreign code names its package."""
+"""Extensions by installed packages, by the entry points of a group; whatever is wrong with foreign code names its package."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from memlens.errors import MemlensError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib import metadata
-
-__all__ = ["blaming", "entry_points", "load", "package_of"]
 
 
 def entry_points(group: str) -> list[metadata.EntryPoint]:
@@ -27,7 +25,7 @@ def package_of(point: metadata.EntryPoint) -> str:
 
 
 def load(point: metadata.EntryPoint, what: str, hint: str) -> Any:
-    """What an entry point leads to.
+    """Load an entry point.
 
     Args:
         point: The entry point.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = ["MemorySource", "NumberedSource", "Source"]
 
 
 class Source:
@@ -114,3 +113,30 @@ class MemorySource(Source):
 
     def parts(self, spans: Iterable[tuple[int, int]]) -> list[bytes]:
         return [self.text[max(begin, 0) : max(end, 0)] for begin, end in spans]
+
+
+class TextSource(Source):
+    """An input of lines; this one's text passes by and cannot be looked up again.
+
+    Args:
+        name: The input as it was named.
+        head: Its first bytes, as many as are known.
+    """
+
+    def __init__(self, name: str, head: bytes = b"") -> None:
+        super().__init__(name)
+        self._head = head
+
+    @property
+    def numbered(self) -> bool:
+        """Whether lines are to be numbered while they are read."""
+        return True
+
+    @property
+    def size(self) -> int:
+        """Bytes of the text where they are known before it is read, else 0."""
+        return 0
+
+    def head(self, size: int) -> bytes:
+        """The first bytes, uncompressed, fewer only where there are no more."""
+        return self._head[:size]

@@ -6,49 +6,17 @@ that a terminal, a browser or a spreadsheet may show.
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memlens.trust.case import OF_ENTRIES
-from memlens.units import format_bytes, format_signed, plural
+from memlens.units import format_bytes, format_signed
 
-__all__ = [
-    "LINES",
-    "MOST_NAMES",
-    "NO_BREAK",
-    "Answer",
-    "Answered",
-    "Shown",
-    "Terms",
-    "Tone",
-    "as_html",
-    "clipped",
-    "file_names",
-    "format_change",
-    "format_count",
-    "format_duration",
-    "format_exact",
-    "format_explained",
-    "format_moment",
-    "format_share",
-    "format_value",
-    "innermost",
-    "name_list",
-    "plain_ascii",
-    "plural",
-    "short_name",
-    "shorten",
-    "terms_of",
-    "visible",
-    "width_of",
-]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 #: Categories that a terminal or an editor acts upon instead of showing them: controls, formats (bidi overrides, zero-width
 #: marks), surrogates, private use, unassigned, line and paragraph separators.
@@ -68,58 +36,8 @@ _LINE = re.compile(r"(?i)\bline\b")
 _DAY_US = 86_400 * 1_000_000
 
 
-Tone: TypeAlias = Literal["good", "bad", "plain"]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A verdict in plain words, with exact figures.
-
-    Attributes:
-        sentences: One to three, the most important first; names in them are text from logs.
-        tone: ``bad`` where memory ran out, grew, or costs more than before; ``good`` where a question was asked and nothing of that was
-            found; else ``plain``.
-    """
-
-    sentences: tuple[str, ...]
-    tone: Tone = "plain"
-
-    def __str__(self) -> str:
-        return " ".join(self.sentences)
-
-
-class Shown:
-    """A result that a notebook shows as its screen, and any other shell by its verdict."""
-
-    @property
-    def answer(self) -> Answer:
-        """What it says, in sentences."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.answer}>"
-
-    def _repr_html_(self) -> str:
-        return as_html(self)
-
-
-class Answered(Shown):
-    """A result whose verdict is words."""
-
-    @property
-    def verdict(self) -> str:
-        """What it says, in one to three sentences with exact figures."""
-        return str(self.answer)
-
-
-def as_html(result: object) -> str:
-    """What a notebook shows of a result: the one thing for which a result looks up to the reports, late and by name."""
-    return cast("str", importlib.import_module("memlens.reports.html").of(result))
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What an input consists of: lines of text that tell of chunks, or entries that tell of segments."""
+class Terms(NamedTuple):
+    """The parts of an input: lines of text that tell of chunks, or entries that tell of segments."""
 
     line: str = "line"
     lines: str = "lines"
@@ -138,9 +56,13 @@ class Terms:
 LINES = Terms()
 
 
-def terms_of(layer: str) -> Terms:
-    """The terms of an input whose events come from a layer (:attr:`~memlens.facts.Facts.layer`)."""
-    return Terms("entry", "entries", "segment") if layer in OF_ENTRIES else LINES
+#: The terms of a snapshot or a trace.
+_ENTRIES = Terms("entry", "entries", "segment")
+
+
+def terms_of(has_lines: bool) -> Terms:
+    """The terms of an input that consists of lines, or of entries (:attr:`~memlens.facts.Facts.has_lines`)."""
+    return LINES if has_lines else _ENTRIES
 
 
 def visible(text: str) -> str:
@@ -154,12 +76,8 @@ def visible(text: str) -> str:
 
 
 def _visible_character(character: str) -> str:
-    if unicodedata.category(character) not in _HIDDEN:
-        return character
-    if character in "\t\n\r":
-        return {"\t": "\\t", "\n": "\\n", "\r": "\\r"}[character]
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    hidden = unicodedata.category(character) in _HIDDEN
+    return character.encode("unicode_escape").decode() if hidden else character
 
 
 def width_of(text: str) -> int:
@@ -218,7 +136,7 @@ def name_list(names: Sequence[str]) -> str:
 
 
 def file_names(paths: Sequence[str]) -> dict[str, str]:
-    """What to call logs: their file names where these tell them apart, else their paths below the folder that all are in."""
+    """Return names of logs: their file names where these tell them apart, else their paths below the folder that all are in."""
     names = {path: PurePath(path).name or path for path in paths}
     if len(set(names.values())) == len(names):
         return names
@@ -300,15 +218,11 @@ def format_moment(time_us: int) -> str:
     Args:
         time_us: Microseconds since the start of a year that the log does not name, or since 1970.
     """
-    day, rest = divmod(time_us, _DAY_US)
-    seconds, fraction = divmod(rest, 1_000_000)
-    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:06d}"
-    from datetime import date, timedelta
+    from datetime import datetime, timedelta
 
-    if day >= 366:
-        return f"{date(1970, 1, 1) + timedelta(days=day)} {clock}"
     # A stamp without a year may come from a leap year (see memlens.inputs.paddle.times).
-    return f"{date(1972, 1, 1) + timedelta(days=day):%m-%d} {clock}"
+    year, form = (1970, "%Y-%m-%d") if time_us >= 366 * _DAY_US else (1972, "%m-%d")
+    return f"{datetime(year, 1, 1) + timedelta(microseconds=time_us):{form} %H:%M:%S.%f}"  # noqa: DTZ001  as it stands in the log
 
 
 def format_value(kind: str, value: object) -> str:

@@ -1,30 +1,24 @@
-"""Replay a history by the rules of an allocator: compiled (``_replay.c``) where the module was built, else :mod:`memlens.allocators.reference`."""
+"""Replay a history by the rules of an allocator, in ``_replay.c``; ``tests/support/plain_allocator.py`` is its reference."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, structs
 
-from memlens.allocators import reference
 from memlens.allocators.history import ChunkChanges, Operation
-from memlens.allocators.opening import tiled
-from memlens.allocators.placing import Addresses, Places, fixed
-from memlens.allocators.reference import FAULTS
+from memlens.allocators.placing import Addresses, fixed, tiled
 from memlens.allocators.rules import MOST, NO_LIMIT
-from memlens.errors import UsageError
+from memlens.errors import MemlensError, UsageError
 from memlens.native import load
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.allocators.history import RequestHistory
-    from memlens.allocators.opening import Tiling
-    from memlens.allocators.placing import Fixed
     from memlens.allocators.rules import AllocatorRules
 
-__all__ = ["Replay", "replay"]
 
 _native = load("memlens._replay")
 _AS_RECORDED = Addresses()
@@ -32,6 +26,13 @@ _AS_RECORDED = Addresses()
 _MOST_GROUPS = 1 << 20
 #: Operations that are replayed before Python looks for an interrupt.
 _AT_ONCE = 1 << 18
+#: Faults of an operation, by their numbers in ``_replay.c``.
+_FAULTS = {
+    2: "operation {} asks for a block that cannot be, or of a group that there is not",
+    3: "operation {} frees what no request before it asked for",
+    4: "operation {} frees what is not live",
+    5: "by operation {} chunks overlap",
+}
 #: The fields of a result as the compiled module gives them.
 _VALUES = (
     *("reserved_peak", "reserved_peak_at", "reserved_end", "allocated_peak", "allocated_end", "failed", "failed_block"),
@@ -39,9 +40,8 @@ _VALUES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Replay:
-    """What came of a replay; bytes are bytes of blocks and chunks, not of what was asked for.
+class Replay(Struct, frozen=True, eq=False):
+    """The outcome of a replay; bytes are bytes of blocks and chunks, not of what was asked for.
 
     Attributes:
         reserved_peak: The most bytes reserved at once.
@@ -61,7 +61,7 @@ class Replay:
         given_back: How often memory was given back.
         given_back_bytes: So many bytes.
         address: With ``trace`` where the block of each REQUEST lies, uint64, 0 for other operations and where there is none; else ``None``.
-        occupied: With ``trace`` the bytes of each REQUEST's block, int64, likewise; else ``None``.
+        block_bytes: With ``trace`` the bytes of each REQUEST's block, int64, likewise; else ``None``.
         changes: With ``trace`` what happened to chunks; else ``None``.
     """
 
@@ -82,13 +82,27 @@ class Replay:
     given_back: int
     given_back_bytes: int
     address: NDArray[np.uint64] | None = None
-    occupied: NDArray[np.int64] | None = None
+    block_bytes: NDArray[np.int64] | None = None
     changes: ChunkChanges | None = None
 
     @property
     def completed(self) -> bool:
         """Whether every REQUEST got a block."""
         return self.failed < 0
+
+
+def compiled() -> Any:
+    """Return the compiled module, without which nothing is replayed.
+
+    Raises:
+        MemlensError: It was not built, or is switched off.
+    """
+    if _native is None:
+        raise MemlensError(
+            "allocators are replayed by memlens's compiled modules, which are not here",
+            "Install a C compiler, then: pip install --force-reinstall --no-cache-dir memlens. MEMLENS_PURE=1 switches them off.",
+        )
+    return _native
 
 
 def replay(
@@ -113,29 +127,14 @@ def replay(
 
     Raises:
         UsageError: The columns do not belong together, or say what cannot be.
+        MemlensError: There is no compiled module.
     """
+    native = compiled()
     _check(history, rules, limit)
     tiling = tiled(history, rules)
     by = fixed(history, addresses, tiling.base, tiling.size)
-    if _native is None:
-        places = Places(by, tiling.base.tolist(), tiling.size.tolist())
-        return Replay(**reference.run(history, rules, tiling, places, limit, trace=trace))
-    return _compiled(_native, history, rules, tiling, by, limit, trace=trace)
-
-
-def _compiled(
-    native: Any,
-    history: RequestHistory,
-    rules: AllocatorRules,
-    tiling: Tiling,
-    by: Fixed,
-    limit: int | None,
-    *,
-    trace: bool,
-) -> Replay:
-    """A replay by the compiled module, some operations at a time: between them Python hears of an interrupt."""
     traced = len(history) if trace else 0
-    address, occupied = np.zeros(traced, np.uint64), np.zeros(traced, np.int64)
+    address, block_bytes = np.zeros(traced, np.uint64), np.zeros(traced, np.int64)
     numbers = [
         *(
             history.opening if rules.keep_opening else 0,
@@ -161,7 +160,7 @@ def _compiled(
             np.array([min(int(number), NO_LIMIT) for number in numbers], np.int64),
             np.array([by.seed, by.low, by.high], np.uint64),
         ),
-        *(address, occupied),
+        *(address, block_bytes),
     )
     parts, fault, more = [ChunkChanges.none()], 0, 1
     while more:
@@ -172,13 +171,13 @@ def _compiled(
             parts.append(part)
     found = native.result(state)
     if fault:
-        raise UsageError(FAULTS[fault].format(found[11]))
+        raise UsageError(_FAULTS[fault].format(found[11]))
     *values, taken_high, taken_low, back_high, back_low = found
     result: dict[str, Any] = dict(zip(_VALUES, values, strict=True))
     result |= {"taken_bytes": taken_high << 64 | taken_low, "given_back_bytes": back_high << 64 | back_low}
     if trace:
         changes = ChunkChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        result |= {"address": address, "occupied": occupied, "changes": changes}
+        result |= {"address": address, "block_bytes": block_bytes, "changes": changes}
     return Replay(**result)
 
 
@@ -190,7 +189,7 @@ def _check(history: RequestHistory, rules: AllocatorRules, limit: int | None) ->
             raise UsageError(f"column {name!r} has {len(column)} entries for {operations} operations")
     if not 0 <= history.opening <= operations or (history.operation[: history.opening] != Operation.REQUEST).any():
         raise UsageError("an opening operation is no REQUEST")
-    if any(len(column) != groups for column in vars(table).values()):
+    if any(len(column) != groups for column in structs.astuple(table)):
         raise UsageError("columns of groups differ in length")
     if groups and (
         (np.diff(table.family, prepend=0) < 0).any()

@@ -1,24 +1,23 @@
-"""What a program asked of its allocator, and what it got: the input of a replay."""
+"""The requests of a program to its allocator, and how they were served: the input of a replay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
-__all__ = ["ChunkChange", "ChunkChanges", "NotReplayable", "OpeningChunks", "Operation", "RequestHistory"]
-
 
 class Operation(IntEnum):
-    """What a program asks of its allocator; ``TRIM`` gives all idle chunks back (``torch.cuda.empty_cache``)."""
+    """An operation that a program asks its allocator for; ``TRIM`` gives all idle chunks back (``torch.cuda.empty_cache``)."""
 
     REQUEST = 0
     FREE = 1
@@ -26,7 +25,7 @@ class Operation(IntEnum):
 
 
 class ChunkChange(IntEnum):
-    """What an allocator does with memory of the device: takes a chunk, gives one back; maps or unmaps pages of an expandable one."""
+    """A change of an allocator's memory of the device: it takes a chunk, gives one back; maps or unmaps pages of an expandable one."""
 
     TAKEN = 0
     GIVEN_BACK = 1
@@ -35,7 +34,7 @@ class ChunkChange(IntEnum):
 
 
 class ChunkChanges(NamedTuple):
-    """What happened to chunks, in order, one entry a change.
+    """Changes of chunks, in order, one entry a change.
 
     Attributes:
         at: Index of the operation during which it happened, -1 before the first one (a chunk taken when the allocator was made), int64.
@@ -95,8 +94,7 @@ class OpeningChunks(NamedTuple):
         return OpeningChunks(*columns)
 
 
-@dataclass(frozen=True, eq=False)
-class RequestHistory:
+class RequestHistory(Struct, frozen=True, eq=False):
     """Operations in the order in which they took effect (which need not be that of their lines), one NumPy entry each.
 
     Attributes:
@@ -108,7 +106,7 @@ class RequestHistory:
         event: The event of the log, as its number in file order; -1 for a REQUEST that got nothing, for an opening one and for a TRIM.  Int64.
         line: How an operation is named to people: the byte offset of its line or entry, -1 where it has none, int64.
         address: Where a REQUEST's block lay as recorded; 0 where that is not known and where it got none, uint64.
-        occupied: Bytes of a REQUEST's block, rounded and with its slack, where that is known, else -1; int64.
+        block_bytes: Bytes of a REQUEST's block, rounded and with its slack, where that is known, else -1; int64.
         opening: The first so many operations are REQUESTs of blocks that were live before the input begins, at known addresses.
         opening_chunks: The chunks in which those lie.
         failed: Indices of the REQUESTs that got nothing, int64, rising.
@@ -125,12 +123,12 @@ class RequestHistory:
     event: Ints
     line: Ints
     address: NDArray[np.uint64]
-    occupied: Ints
+    block_bytes: Ints
     opening: int = 0
     opening_chunks: OpeningChunks = field(default_factory=OpeningChunks.none)
     failed: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     changes: ChunkChanges = field(default_factory=ChunkChanges.none)
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = {}
     limit_bytes: int | None = None
 
     def __len__(self) -> int:
@@ -142,8 +140,7 @@ class RequestHistory:
         return int(np.count_nonzero(self.operation == Operation.REQUEST))
 
 
-@dataclass(frozen=True)
-class NotReplayable:
+class NotReplayable(Struct, frozen=True):
     """Why a log cannot be replayed.
 
     Attributes:

@@ -1,25 +1,24 @@
-"""What a model of an allocator is: the contract between the registry and the models."""
+"""A model of an allocator: the contract between the registry and the models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from memlens.allocators.history import NotReplayable, RequestHistory
     from memlens.allocators.rules import AllocatorRules
     from memlens.events import EventLog
 
-__all__ = ["AllocatorModel", "AllocatorSetting", "Value", "Values"]
 
 #: What a setting is set to, and settings by name; what is not among them has its default.
 Value = bool | int | float | str
 Values = Mapping[str, Value]
 
 
-@dataclass(frozen=True)
-class AllocatorSetting:
+class AllocatorSetting(Struct, frozen=True):
     """A setting of an allocator.
 
     Attributes:
@@ -41,8 +40,7 @@ class AllocatorSetting:
     settable: bool = True
 
 
-@dataclass(frozen=True)
-class AllocatorModel:
+class AllocatorModel(Struct, frozen=True):
     """A model of an allocator.
 
     Attributes:
@@ -73,5 +71,5 @@ class AllocatorModel:
 
     @property
     def defaults(self) -> dict[str, Value]:
-        """What each setting is unless it is set."""
+        """The value of each setting unless it is set."""
         return {setting.name: setting.default for setting in self.settings}

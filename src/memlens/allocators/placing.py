@@ -1,28 +1,33 @@
-"""Where new chunks lie: what a driver might have done, for a replay cannot know what it would have done."""
+"""Where chunks lie: those from which a replay starts, tiled by blocks and by what is free between them; and new ones.
+
+Of new ones it is what a driver might have done, for a replay cannot know what it would have done.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
-from memlens.allocators.history import ChunkChange
+from memlens.allocators.history import ChunkChange, OpeningChunks
+from memlens.errors import UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.allocators.history import RequestHistory
+    from memlens.allocators.rules import AllocatorRules
 
-__all__ = ["Addresses", "Fixed", "Placement", "Places", "fixed"]
+    Ints = NDArray[np.int64]
 
-#: New chunks begin at multiples of this, and below the end of what addresses there are.
-STEP, END = 512, 1 << 63
-#: Where chunks go that lie anywhere, how often another place is tried where one is taken, and where others begin if nothing lies anywhere.
-_ANYWHERE, _TRIES, _START = 1 << 62, 64, 1 << 44
+
+#: Chunks that lie anywhere lie below this; where others begin if nothing lies anywhere.
+_ANYWHERE, _START = 1 << 62, 1 << 44
 _WORD = (1 << 64) - 1
+#: What a tile is that is no block.
+FREE, UNMAPPED = -1, -2
 
 
 class Placement(IntEnum):
@@ -40,8 +45,7 @@ class Placement(IntEnum):
     SHUFFLED = 4
 
 
-@dataclass(frozen=True)
-class Addresses:
+class Addresses(Struct, frozen=True):
     """A rule for the addresses of new chunks, and for ``SHUFFLED`` what it draws by."""
 
     placement: Placement = Placement.RECORDED
@@ -49,7 +53,7 @@ class Addresses:
 
 
 class Fixed(NamedTuple):
-    """What addresses are chosen by.
+    """The choice of addresses.
 
     Attributes:
         placement: The rule.
@@ -67,7 +71,7 @@ class Fixed(NamedTuple):
 
 
 def fixed(history: RequestHistory, addresses: Addresses, base: NDArray[np.uint64], size: NDArray[np.int64]) -> Fixed:
-    """What addresses of new chunks are chosen by, for chunks that are there from the beginning."""
+    """The choice of addresses for new chunks, for chunks that are there from the beginning."""
     low, high = _START, _START
     if len(base):
         low, high = int(base.min()), int((base + size.astype(np.uint64)).max())
@@ -82,105 +86,131 @@ def fixed(history: RequestHistory, addresses: Addresses, base: NDArray[np.uint64
     return Fixed(addresses.placement, addresses.seed & _WORD, low, high, recorded)
 
 
-class Places:
-    """Chooses the addresses of new chunks."""
+class Tiling(NamedTuple):
+    """Chunks, and the tiles that fill them.
 
-    def __init__(self, by: Fixed, base: list[int], size: list[int]) -> None:
-        self.by = by
-        self.up = -(-by.high // STEP) * STEP
-        if by.placement == Placement.SHUFFLED:
-            self.up = max(self.up, _ANYWHERE)
-        self.down = by.low if base else _ANYWHERE
-        self.recorded: list[int] = by.recorded.tolist()
-        self.taken = self.drawn = 0
-        self.held = sorted((start, start + length) for start, length in zip(base, size, strict=True))
-        self.ranges: list[tuple[int, int]] = []  # given back: size and address
-        self.starts: list[tuple[int, int]] = []  # the same by address
+    Attributes:
+        base: Where each chunk begins, uint64.
+        size: Its bytes, of an expandable one those of its range of addresses, int64.
+        group: Its group, int32.
+        page: 0, or of an expandable one the bytes of a page, int64.
+        tile_chunk: The chunk of each tile, not falling, int64.
+        tile_addr: Where the tile begins, rising within a chunk, uint64.
+        tile_size: Its bytes, int64.
+        tile_use: The operation that asked for it, :data:`FREE`, or :data:`UNMAPPED`; int64.
+    """
 
-    def place(self, size: int) -> int | None:
-        """Where a new chunk lies; ``None`` where no address is left."""
-        base = self.range(size)
-        if base is not None:
-            self.taken += 1
-        return base
-
-    def mapped(self) -> None:
-        """Pages were mapped: one of what was recorded as taken."""
-        self.taken += 1
-
-    def range(self, size: int) -> int | None:
-        """A range of addresses, of which nothing is taken yet."""
-        base = self._chosen(size)
-        if base is None:
-            if self.up > END - STEP - size:
-                return None
-            base = self.up
-            self.up = -(-(base + size) // STEP) * STEP
-        insort(self.held, (base, base + size))
-        return base
-
-    def _chosen(self, size: int) -> int | None:
-        placement = self.by.placement
-        if placement == Placement.RECORDED and self.taken < len(self.recorded):
-            base: int = self.recorded[self.taken]
-            if not base or not self._vacant(base, size):
-                return None
-            self.up = max(self.up, -(-(base + size) // STEP) * STEP)  # it may be larger than the one recorded there
-            return base
-        if placement == Placement.DESCENDING and self.down - size >= STEP:
-            self.down = (self.down - size) // STEP * STEP
-            return self.down
-        if placement == Placement.REUSE:
-            return self._reused(size)
-        if placement == Placement.SHUFFLED:
-            for _ in range(_TRIES):
-                self.drawn += 1
-                base = _mixed((self.by.seed + self.drawn * 0x9E3779B97F4A7C15) & _WORD) % (_ANYWHERE // STEP) * STEP
-                if base and self._vacant(base, size):
-                    return base
-        return None
-
-    def _vacant(self, base: int, size: int) -> bool:
-        """Whether nothing lies there."""
-        at = bisect_left(self.held, (base, 0))
-        before = self.held[at - 1][1] if at else 0
-        return before <= base and (at == len(self.held) or base + size <= self.held[at][0])
-
-    def _reused(self, size: int) -> int | None:
-        """The low end of the smallest range given back that is large enough."""
-        whole = -(-size // STEP) * STEP
-        at = bisect_left(self.ranges, (whole, 0))
-        if at == len(self.ranges):
-            return None
-        length, base = self.ranges.pop(at)
-        del self.starts[bisect_left(self.starts, (base, 0))]
-        if length > whole:
-            self._vacate(base + whole, length - whole)
-        return base
-
-    def _vacate(self, base: int, size: int) -> None:
-        insort(self.ranges, (size, base))
-        insort(self.starts, (base, size))
-
-    def give_back(self, base: int, size: int) -> None:
-        """A chunk, or a range of addresses, was given back."""
-        del self.held[bisect_left(self.held, (base, 0))]
-        if self.by.placement != Placement.REUSE:
-            return
-        size = -(-size // STEP) * STEP
-        at = bisect_left(self.starts, (base, 0))
-        for other in (at, at - 1):
-            if 0 <= other < len(self.starts):
-                start, length = self.starts[other]
-                if start == base + size or start + length == base:
-                    del self.starts[other]
-                    del self.ranges[bisect_left(self.ranges, (length, start))]
-                    base, size = min(base, start), size + length
-        self._vacate(base, size)
+    base: NDArray[np.uint64]
+    size: Ints
+    group: NDArray[np.int32]
+    page: Ints
+    tile_chunk: Ints
+    tile_addr: NDArray[np.uint64]
+    tile_size: Ints
+    tile_use: Ints
 
 
-def _mixed(word: int) -> int:
-    """The finaliser of SplitMix64."""
-    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & _WORD
-    word = (word ^ word >> 27) * 0x94D049BB133111EB & _WORD
-    return word ^ word >> 31
+def tiled(history: RequestHistory, rules: AllocatorRules) -> Tiling:
+    """The chunks of the opening, tiled; none where the rules do not keep them.
+
+    Pieces of one group that are mapped within one range of addresses are one expandable chunk.
+
+    Raises:
+        UsageError: Blocks lie outside of the chunks or on each other, or chunks overlap.
+    """
+    chunks, live = (history.opening_chunks, history.opening) if rules.keep_opening else (OpeningChunks.none(), 0)
+    # Addresses are below 2**63, so that sums stay in int64.
+    start, size, page = chunks.addr.astype(np.int64), chunks.size.astype(np.int64), chunks.page.astype(np.int64)
+    group = np.ascontiguousarray(rules.opening_group, np.int32)
+    if len(group) != len(size):
+        raise UsageError("each opening chunk needs a group")
+    if len(size) and (
+        start.min() < 0
+        or (size < (page == 0)).any()
+        or page.min() < 0
+        or start.max() > (1 << 62)
+        or size.max() > (1 << 48)
+    ):
+        raise UsageError("opening chunks lie at impossible addresses")
+    by_address = np.argsort(start, kind="stable")
+    ends = start + size
+    if (start[by_address[1:]] < ends[by_address[:-1]]).any():
+        raise UsageError("opening chunks overlap")
+    chunk_of, base, whole, first = _ranges(start, size, group, page, max(rules.range_bytes, 0))
+
+    at, held = history.address[:live].astype(np.int64), history.block_bytes[:live].astype(np.int64)
+    order = np.argsort(at, kind="stable")
+    at, held = at[order], held[order]
+    piece = by_address[np.searchsorted(start[by_address], at, "right") - 1] if len(size) else np.full(live, -1)
+    if live and (
+        not len(size)
+        or held.min() < 1
+        or held.max() > (1 << 48)
+        or (at < start[piece]).any()
+        or (at + held > ends[piece]).any()
+        or (at[1:] < at[:-1] + held[:-1]).any()
+    ):
+        raise UsageError("opening blocks do not lie in the opening chunks")
+
+    # What is free lies between neighbours in one piece, and before the first and after the last of them.
+    edges_piece = np.concatenate([piece, np.arange(len(size)), np.arange(len(size))])
+    edge_from = np.concatenate([at, start, ends])
+    edge_to = np.concatenate([at + held, start, ends])
+    sorting = np.lexsort(
+        (np.concatenate([np.ones(live), np.zeros(len(size)), np.full(len(size), 2)]), edge_from, edges_piece)
+    )
+    edges_piece, edge_from, edge_to = edges_piece[sorting], edge_from[sorting], edge_to[sorting]
+    gap = (edges_piece[1:] == edges_piece[:-1]) & (edge_from[1:] > edge_to[:-1])
+    free_at, free_to, free_piece = edge_to[:-1][gap], edge_from[1:][gap], edges_piece[:-1][gap]
+
+    # What is not mapped lies between the pieces of a range, and after the last one.
+    pieces = np.flatnonzero(page > 0)
+    pieces = pieces[np.lexsort((start[pieces], chunk_of[pieces]))]
+    last = np.append(chunk_of[pieces][1:] != chunk_of[pieces][:-1], True)[: len(pieces)]
+    hole_at = ends[pieces]
+    hole_to = np.where(last, (base + whole)[chunk_of[pieces]], np.append(start[pieces][1:], 0)[: len(pieces)])
+    hole = hole_to > hole_at
+
+    tile_chunk = np.concatenate([chunk_of[piece], chunk_of[free_piece], chunk_of[pieces][hole]])
+    tile_addr = np.concatenate([at, free_at, hole_at[hole]])
+    tile_size = np.concatenate([held, free_to - free_at, (hole_to - hole_at)[hole]])
+    tile_use = np.concatenate([order, np.full(len(free_at), FREE), np.full(int(hole.sum()), UNMAPPED)])
+    tiles = np.lexsort((tile_addr, tile_chunk))
+    return Tiling(
+        base.astype(np.uint64),
+        whole,
+        group[first],
+        page[first],
+        *(tile_chunk[tiles].astype(np.int64), tile_addr[tiles].astype(np.uint64), tile_size[tiles].astype(np.int64)),
+        tile_use[tiles].astype(np.int64),
+    )
+
+
+def _ranges(
+    start: Ints, size: Ints, group: NDArray[np.int32], page: Ints, bytes_of_range: int
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """For each piece its chunk; for each chunk where it begins, its bytes, and its first piece.  An ordinary piece is a chunk by itself."""
+    # Few pieces are expandable, and few ranges a group: a loop over these alone.
+    leader = np.arange(len(size))
+    expandable = np.flatnonzero(page > 0)
+    reach: dict[int, tuple[int, int]] = {}
+    for k in expandable[np.lexsort((start[expandable], group[expandable]))].tolist():
+        first, until = reach.get(int(group[k]), (-1, -1))
+        if first < 0 or page[k] != page[first] or start[k] + size[k] > until:
+            reserved = max(bytes_of_range, int(size[k]))
+            first, until = k, int(start[k]) - (-reserved // int(page[k])) * int(page[k])
+        reach[int(group[k])] = first, until
+        leader[k] = first
+    first_of = np.flatnonzero(leader == np.arange(len(size)))
+    chunk_of = np.searchsorted(first_of, leader)
+    whole = size[first_of].copy()
+    ranges = page[first_of] > 0
+    pages = page[first_of][ranges]
+    whole[ranges] = -(-np.maximum(whole[ranges], bytes_of_range) // pages) * pages
+    # A range that is taken for larger than it was ends where the next chunk begins.
+    base = start[first_of]
+    order = np.argsort(base, kind="stable")
+    whole[order[:-1]] = np.minimum(whole[order[:-1]], np.diff(base[order]))
+    if (whole < 1).any() or (start + size > (base + whole)[chunk_of]).any():
+        raise UsageError("ranges of opening chunks overlap")
+    return chunk_of.astype(np.int64), base, whole, first_of

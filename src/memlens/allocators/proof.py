@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.allocators.engine import replay
 from memlens.allocators.history import ChunkChange, ChunkChanges, Operation
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.rules import AllocatorRules
 
-__all__ = ["Matched", "Mismatch", "Proof", "prove"]
-
 
 class Matched(NamedTuple):
     """How many of how many came out as recorded."""
@@ -27,17 +25,8 @@ class Matched(NamedTuple):
     matched: int
     of: int
 
-    def __str__(self) -> str:
-        return f"{self.matched:,} of {self.of:,}"
 
-    @property
-    def all(self) -> bool:
-        """Whether all did."""
-        return self.matched == self.of
-
-
-@dataclass(frozen=True)
-class Mismatch:
+class Mismatch(Struct, frozen=True):
     """The first thing that came out otherwise.
 
     Attributes:
@@ -53,9 +42,8 @@ class Mismatch:
     got: str
 
 
-@dataclass(frozen=True)
-class Proof:
-    """What came of replaying a run under its own settings, new chunks put where they were recorded.
+class Proof(Struct, frozen=True):
+    """A replay of a run under its own settings, compared with its record, new chunks put where they were recorded.
 
     Attributes:
         chunks: Chunks taken and pages mapped, with their moments, sizes and addresses.

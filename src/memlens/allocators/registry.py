@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
+from memlens.allocators.models import AllocatorModel
 from memlens.errors import MemlensError, UsageError
 from memlens.plugins import entry_points, load, package_of
 
 if TYPE_CHECKING:
     from importlib import metadata
 
-__all__ = ["GROUP", "AllocatorModel", "AllocatorSetting", "Value", "Values", "built_in", "get", "models"]
 
 #: The entry-point group through which other packages add models.
 GROUP = "memlens.allocators"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
-__all__ = ["MOST", "NO_LIMIT", "AllocatorRules", "Groups", "IdleChunks", "IdleSorting", "Relief"]
 
 #: Where a rule has a limit that nothing reaches.
 NO_LIMIT = (1 << 63) - 1
@@ -37,7 +36,7 @@ class IdleSorting(IntEnum):
 
 
 class Relief(IntEnum):
-    """What is given back when the device refuses a chunk, before it is asked again.
+    """How memory is given back when the device refuses a chunk, before it is asked again.
 
     ``ENOUGH``: of the group's free blocks of ``max_split`` bytes and more the smallest that is large enough, or else the largest ones until they are as much
     together; if that cannot be, the device is not asked.  ``FAMILY``: the idle chunks of the group's family.  ``ALL``: those of all families.
@@ -48,8 +47,7 @@ class Relief(IntEnum):
     ALL = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
+class Groups(Struct, frozen=True, eq=False):
     """Sets of free blocks that serve each other's requests, one entry a group; a chunk belongs to the group that it was taken for.
 
     Attributes:
@@ -93,8 +91,7 @@ class Groups:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class AllocatorRules:
+class AllocatorRules(Struct, frozen=True, eq=False):
     """How one allocator with one setting serves one history.
 
     A request takes the smallest free block of its group that is large enough, of several the one at the lowest address; if there is none, a new chunk.

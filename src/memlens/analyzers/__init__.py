@@ -8,7 +8,6 @@ from __future__ import annotations
 from memlens.analyzers.lifetimes import Life, LifetimeSummary
 from memlens.analyzers.peak import LiveGroup, Peak, Remaining
 from memlens.analyzers.registry import Analyzer, get, names
-from memlens.analyzers.result import Result, Row
 from memlens.analyzers.segments import GapBin, Moment, Pool, Segments
 from memlens.analyzers.series.growth import Growth, Pile, growth
 from memlens.analyzers.stats import Bin, Stats

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.analyzers.fates import until
 from memlens.facts import Kind
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Addresses = NDArray[np.uint64]
-
-__all__ = ["Chunks", "chunks_of", "gaps_between", "inside", "occupied_before", "what_is_left"]
 
 
 def gaps_between(
@@ -75,7 +73,7 @@ def _free_stretches(
 
 
 def _changes(place: NDArray[np.intp], weights: Ints, edges: int) -> Ints:
-    """What changes at each edge where stretches of these weights begin and end; their places begin with all beginnings."""
+    """Return the change at each edge where stretches of these weights begin and end; their places begin with all beginnings."""
     changes = np.zeros(edges, np.int64)
     np.add.at(changes, place, np.concatenate((weights, -weights)))
     return changes
@@ -91,7 +89,7 @@ def inside(wanted: Addresses, addr: Addresses, size: Ints) -> Ints:
 
 
 def occupied_before(log: EventLog, event: int, blocks: NDArray[np.integer[Any]]) -> tuple[Addresses, Ints]:
-    """What is taken of chunks right before an event, in the form of :func:`gaps_between`: some blocks, and what any block keeps beyond."""
+    """Return the stretches of chunks in use right before an event, in the form of :func:`gaps_between`: some blocks, and what any block keeps beyond."""
     granule = log.facts.block_granularity
     addr, size = log.addr[blocks], -(-log.size[blocks] // granule) * granule
     if (kept := log.facts.kept) is not None:
@@ -100,8 +98,7 @@ def occupied_before(log: EventLog, event: int, blocks: NDArray[np.integer[Any]])
     return addr, size
 
 
-@dataclass(frozen=True, eq=False)
-class Chunks:
+class Chunks(Struct, frozen=True, eq=False):
     """The chunks of a log, one entry a RESERVE.
 
     Attributes:

@@ -6,33 +6,32 @@ highest level is kept, so that no peak is lost however few buckets there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.folding.levels import profile
 from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
     from memlens.folding.condensed import Condensed
-    from memlens.folding.levels import Figures
+    from memlens.folding.tally import Figures
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BUCKETS", "Curve", "curve"]
 
 #: Buckets where nobody says how many: several for each column of a wide terminal.
 BUCKETS = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Struct, frozen=True, eq=False):
     """The levels of a window.
 
     A bucket has the levels right after each of its events; the first one also has the level that the window starts from.  So the largest of

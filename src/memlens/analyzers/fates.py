@@ -8,18 +8,19 @@ FREEs that nothing was allocated for, or whose size differs, are rare in a sound
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from memlens.facts import Kind
-from memlens.folding import levels
-from memlens.folding.levels import bounds, profile, walk
-from memlens.lifetimes import odd_frees
+from memlens.folding import tally as tallying
+from memlens.folding.levels import bounds, profile
+from memlens.folding.tally import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -39,7 +40,7 @@ def until(partner: NDArray[np.signedinteger]) -> NDArray[np.unsignedinteger]:
 
 
 def pairing(windows: Sequence[Window]) -> Columns:
-    """What happened to the blocks of each window; the last answer is kept for each log.
+    """Return what became of the blocks of each window; the last answer is kept for each log.
 
     Returns:
         Columns, int64, one entry a window.  Held, temporary and released blocks are sized by their ALLOC, and so are those born before
@@ -52,7 +53,7 @@ def pairing(windows: Sequence[Window]) -> Columns:
     known = _LAST.get(log)
     if known is not None and known[0] == key:
         return known[1]
-    figures, odd = profile(windows), odd_frees(log)
+    figures, odd = profile(windows), log.free_anomalies
     held_allocs, held_bytes = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
     for layer in layers(lo, hi):
         _count_held(log, lo[layer], hi[layer], layer, held_allocs, held_bytes)
@@ -189,7 +190,7 @@ def live_events(log: EventLog, event: int) -> Ints:
     if outlive is None:
         outlive = joined(held_events(log, start, stop, stop) for start, stop in walk(0, len(log)))
         _OUTLIVE[log] = outlive
-    batch = event - event % levels.BATCH
+    batch = event - event % tallying.BATCH
     earlier = outlive[: np.searchsorted(outlive, batch)]
     earlier = earlier[until(log.lifetimes.partner)[earlier] >= event]
     return joined([earlier, held_events(log, batch, event, event)])

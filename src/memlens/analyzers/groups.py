@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["BEFORE_INPUT", "NO_STACK", "SizeGroup", "by_size_and_owner", "kinds_of_blocks", "owner_labels", "owners_of"]
 
 #: What results name as the owner of an opening block, where nothing more is known of it.
 BEFORE_INPUT = "(before the input)"

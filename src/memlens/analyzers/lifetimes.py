@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -11,11 +9,13 @@ import numpy as np
 
 from memlens.analyzers.fates import pairing, until
 from memlens.analyzers.places import both_ends, elapsed_us, time_of
-from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
-from memlens.folding.levels import SUMS, walk
+from memlens.folding.tally import SUMS, walk
+from memlens.results import OnDemand, Result, Tables, lazy, per_window
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["ROWS", "Life", "LifetimeSummary", "lifetimes", "lives_of"]
 
 #: How many rows ``longest`` and ``wasteful`` have at most.
 ROWS = 100
@@ -32,8 +31,7 @@ ROWS = 100
 _ALLOCATED: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
-class Life(Row):
+class Life(Result, frozen=True):
     """The life of one block.
 
     Attributes:
@@ -57,8 +55,8 @@ class Life(Row):
     life_us: int | None
 
 
-@dataclass(frozen=True)
-class LifetimeSummary(Result):
+@lazy("longest", "wasteful")
+class LifetimeSummary(Result, frozen=True):
     """Blocks of a window by how they live.
 
     Attributes:
@@ -73,7 +71,7 @@ class LifetimeSummary(Result):
             at most :data:`ROWS`.
     """
 
-    tables: ClassVar[dict[str, type[Row]]] = {"longest": Life, "wasteful": Life}
+    tables: ClassVar[Tables] = {"longest": Life, "wasteful": Life}
 
     temporary_allocs: int
     temporary_bytes: int
@@ -81,13 +79,13 @@ class LifetimeSummary(Result):
     held_bytes: int
     released_frees: int
     released_bytes: int
-    longest: Lazy[tuple[Life, ...]] = field(default=Lazy(()), repr=False)
-    wasteful: Lazy[tuple[Life, ...]] = field(default=Lazy(()), repr=False)
+    longest: tuple[Life, ...] = ()
+    wasteful: tuple[Life, ...] = ()
 
 
-def lifetimes(windows: Sequence[Window]) -> Each[LifetimeSummary]:
+def lifetimes(windows: Sequence[Window]) -> OnDemand[LifetimeSummary]:
     """Analyze windows of one log in one pass; the tables are worked out when they are asked for."""
-    return results(LifetimeSummary, windows, pairing(windows), longest=longest, wasteful=wasteful)
+    return per_window(LifetimeSummary, windows, pairing(windows), longest=longest, wasteful=wasteful)
 
 
 def longest(window: Window) -> tuple[Life, ...]:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.places import Lines, time_of
-from memlens.analyzers.result import Each, Later, Lazy, Result, Row, results
 from memlens.folding.levels import profile
+from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-__all__ = ["LiveGroup", "Peak", "Remaining", "peak", "remaining"]
 
-
-@dataclass(frozen=True)
-class Remaining(Result):
+class Remaining(Result, frozen=True):
     """Bytes carried into a window, left behind by it, and live at its end.
 
     Attributes:
@@ -34,13 +31,12 @@ class Remaining(Result):
     live_bytes: int
 
 
-def remaining(windows: Sequence[Window]) -> Each[Remaining]:
+def remaining(windows: Sequence[Window]) -> OnDemand[Remaining]:
     """Analyze windows of one log in one pass."""
-    return results(Remaining, windows, profile(windows).columns)
+    return per_window(Remaining, windows, profile(windows).columns)
 
 
-@dataclass(frozen=True)
-class LiveGroup(Row):
+class LiveGroup(Result, frozen=True):
     """Blocks of one size (and owner, where that is known) that are live at a peak."""
 
     size_bytes: int
@@ -49,8 +45,8 @@ class LiveGroup(Row):
     owner: str | None = None
 
 
-@dataclass(frozen=True)
-class Peak(Result):
+@lazy("line", "live")
+class Peak(Result, frozen=True):
     """The peak of a window.
 
     Attributes:
@@ -65,15 +61,15 @@ class Peak(Result):
             were born, in groups, the largest total first; none of a low window of a log with very many, not all of whose events are kept.
     """
 
-    tables: ClassVar[dict[str, type[Row]]] = {"live": LiveGroup}
+    tables: ClassVar[Tables] = {"live": LiveGroup}
 
     peak_bytes: int
     rise_bytes: int
     reserved_peak_bytes: int
     event: int | None
-    line: Lazy[int | None] = field(default=Lazy(None), repr=False)
+    line: int | None = None
     time_us: int | None = None
-    live: Lazy[tuple[LiveGroup, ...]] = field(default=Lazy(()), repr=False)
+    live: tuple[LiveGroup, ...] = ()
 
     @property
     def carried_in_bytes(self) -> int:
@@ -86,7 +82,7 @@ class Peak(Result):
         return not self.rise_bytes and self.peak_bytes > 0
 
 
-def peak(windows: Sequence[Window]) -> Each[Peak]:
+def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
     """Analyze windows of one log in one pass; lines and live blocks are looked up when they are asked for."""
     log, figures = windows[0].log, profile(windows)
     rises = figures["rise_bytes"] > 0
@@ -97,11 +93,11 @@ def peak(windows: Sequence[Window]) -> Each[Peak]:
         event = figures.summit.item(k) if rises[k] else None
         before = windows[k].lo if event is None else event + 1
         known = event is None or log.condensed is None or not log.condensed.is_shallow(event)
-        live = Later(live_before, log, before) if known else ()
-        late = Later(lines.of, event), time_of(log, event), live
+        live = deferred(live_before, log, before) if known else ()
+        late = deferred(lines.of, event), time_of(log, event), live
         return Peak(highest(k), rise(k), reserved(k), log.number(event), *late)
 
-    return Each(len(windows), one)
+    return OnDemand(len(windows), one)
 
 
 def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:

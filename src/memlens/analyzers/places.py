@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,13 @@ import numpy as np
 from memlens.columns import distinct
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-__all__ = ["Lines", "all_elapsed_us", "both_ends", "elapsed_us", "lasting_us", "lines_at", "rising_us", "time_of"]
 
 #: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.times`).
 YEAR_US = 366 * 24 * 3600 * 10**6

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from memlens.analyzers.lifetimes import lifetimes
 from memlens.analyzers.peak import peak, remaining
@@ -16,12 +16,12 @@ from memlens.errors import MemlensError, UsageError
 from memlens.plugins import blaming, entry_points, load, package_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from importlib import metadata
     from typing import Any
 
     from memlens.windows.windows import Window
 
-__all__ = ["BUILT_IN", "GROUP", "OF_SERIES", "Analyzed", "Analyzer", "get", "names"]
 
 #: The entry-point group through which other packages add analyzers.
 GROUP = "memlens.analyzers"
@@ -29,15 +29,14 @@ GROUP = "memlens.analyzers"
 
 @runtime_checkable
 class Analyzed(Protocol):
-    """What an analyzer gives back: anything that can write itself down in plain JSON types."""
+    """The result of an analyzer: anything that can write itself down in plain JSON types."""
 
     def to_dict(self) -> dict[str, Any]:
         """The figures by name, in plain JSON types."""
         ...
 
 
-@dataclass(frozen=True)
-class Analyzer:
+class Analyzer(Struct, frozen=True):
     """An analyzer of windows.
 
     Attributes:
@@ -105,9 +104,10 @@ def get(name: str) -> Analyzer:
         raise UsageError(f"{name!r} analyzes a series of windows, not one", listed)
     if points := [point for point in entry_points(GROUP) if point.name == name]:
         return _installed(points)
-    close = difflib.get_close_matches(name, names(), n=1)
+    known = (*names(), OF_SERIES)
+    close = difflib.get_close_matches(name, known, n=1)
     guess = f"Did you mean {close[0]!r}? " if close else ""
-    raise UsageError(f"no analyzer of a window is called {name!r}", guess + listed)
+    raise UsageError(f"no analyzer is called {name!r}", f"{guess}There are: {', '.join(known)}.")
 
 
 def _installed(points: Sequence[metadata.EntryPoint]) -> Analyzer:

@@ -1,6 +1,6 @@
 """Levels and windows of a log whose events are forgotten once they are counted: one that is still written, or that is larger than memory.
 
-What is kept is a :class:`~memlens.folding.levels.Tally` for each set of groups of events that may count (:class:`~memlens.inputs.line_reader.Taken`),
+What is kept is a :class:`~memlens.folding.tally.Tally` for each set of groups of events that may count (:class:`~memlens.inputs.input_format.NewEvents`),
 merged as the log goes on: one whose segments are cut by lines of the text, of which windows are made, and one whose segments have equally many
 events.  Their figures are those of the whole log, for tallies merge exactly.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from memlens.columns import distinct
 from memlens.events import EventLog
 from memlens.folding.growing import GrowingTally
-from memlens.folding.levels import SUMS, Figures, Tally, tally
+from memlens.folding.tally import SUMS, Figures, Tally, tally
 from memlens.inputs.growing import GrowingColumn
 
 if TYPE_CHECKING:
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.inputs.line_reader import Taken
+    from memlens.inputs.input_format import NewEvents
 
     Ints = NDArray[np.int64]
 
-__all__ = ["STRETCHES", "Running", "Whole"]
 
 #: Stretches of a timeline at most.
 STRETCHES = 512
 
 
 class Whole(NamedTuple):
-    """Figures of all that was read, by the names of :attr:`~memlens.folding.levels.Figures.columns`, and the line that first reaches the peak.
+    """Figures of all that was read, by the names of :attr:`~memlens.folding.tally.Figures.columns`, and the line that first reaches the peak.
 
     Attributes:
         figures: The figures.
@@ -62,18 +61,18 @@ class Running:
         self._noted = 0
         self.events, self.stretch, self.end = 0, 1, 0
 
-    def add(self, taken: Taken, cuts: Ints) -> None:
+    def add(self, new: NewEvents, cuts: Ints) -> None:
         """Take the next part of the log.
 
         Args:
-            taken: The part.
+            new: The part.
             cuts: Where to cut its text, rising byte offsets, int64.
         """
-        if taken.end == self.end:
+        if new.end == self.end:
             return
-        columns = taken.columns
+        columns = new.columns
         cuts = cuts[cuts > 0]
-        places = distinct(np.concatenate(([self.end, taken.end], cuts)))
+        places = distinct(np.concatenate(([self.end, new.end], cuts)))
         at = np.searchsorted(columns["offset"], places)
         at[-1] = len(columns["offset"])
         count = self.events + len(columns["kind"])
@@ -83,15 +82,15 @@ class Running:
                 levels.timeline.widen(self.stretch)
         first = -(-(self.events + 1) // self.stretch) * self.stretch
         moments = np.concatenate(([self.events], np.arange(first, count, self.stretch), [count]))
-        group = np.zeros(min(len(columns["kind"]), 1), np.int8) if taken.group is None else taken.group
+        group = np.zeros(min(len(columns["kind"]), 1), np.int8) if new.group is None else new.group
         # A new set begins as others were before this part.
         self._sets = {
-            of: self._sets[of] if of in self._sets else self._started(frozenset(of & self._seen)) for of in taken.sets
+            of: self._sets[of] if of in self._sets else self._started(frozenset(of & self._seen)) for of in new.sets
         }
         for of, levels in self._sets.items():
             rows = None
-            if taken.group is not None:
-                mine = np.isin(taken.group, list(of))
+            if new.group is not None:
+                mine = np.isin(new.group, list(of))
                 rows = None if mine.all() else np.flatnonzero(mine)
             levels.add(
                 columns,
@@ -102,7 +101,7 @@ class Running:
         self._seen.update(distinct(group).tolist() if len(group) else ())
         kept = self._edges if self.end == 0 or self.end in cuts else self._edges[:-1]
         self._edges = np.concatenate((kept, places[1:]))
-        self.events, self.end = count, taken.end
+        self.events, self.end = count, new.end
 
     def _started(self, known: frozenset[int]) -> _Levels:
         """The levels of a set of groups none of whose events were seen, but for those that are a set by themselves."""

@@ -1,4 +1,4 @@
-"""What the device's chunks hold, and what lies free between their blocks, at the moments that matter.
+"""Allocated and free bytes inside the device's chunks, at the moments that matter.
 
 Sums tell how much of what is reserved holds no block.  Whether a further allocation fits into that is a question of addresses: chunks and
 blocks are intervals, and a *gap* is a longest stretch of a chunk that no live block covers.  Gaps of two chunks never join, for no
@@ -7,22 +7,24 @@ allocator serves a block across them, but for chunks that the input says are map
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before, what_is_left
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import Lines
-from memlens.analyzers.result import Each, Later, Lazy, Result, Row
-from memlens.folding.levels import power_of_two, profile
+from memlens.folding.levels import profile
 from memlens.folding.moments import levels_before
+from memlens.folding.tally import power_of_two
+from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -31,15 +33,13 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     _OfChunks = tuple[int | None, int | None, int | None, int | None, int | None]
 
-__all__ = ["GapBin", "Layout", "Moment", "Pool", "Segments", "layout_before", "segments"]
 
 #: The figures of chunks where no address tells them.
 _UNKNOWN: _OfChunks = (None, None, None, None, None)
 
 
-@dataclass(frozen=True)
-class Moment(Row):
-    """What is reserved, allocated and free at one moment.
+class Moment(Result, frozen=True):
+    """Reserved, allocated and free bytes at one moment.
 
     Attributes:
         at: ``"peak"`` of the allocated bytes, ``"oom"``, an out-of-memory failure, or ``"end"`` of the window.
@@ -70,8 +70,7 @@ class Moment(Row):
     requested_bytes: int | None
 
 
-@dataclass(frozen=True)
-class GapBin(Row):
+class GapBin(Result, frozen=True):
     """Gaps of ``low_bytes`` to ``high_bytes`` (both included), a power of two wide.
 
     Attributes:
@@ -85,8 +84,7 @@ class GapBin(Row):
     gap_bytes: int
 
 
-@dataclass(frozen=True)
-class Pool(Row):
+class Pool(Result, frozen=True):
     """The chunks of one memory pool and one stream at a moment: what is free there serves no other.
 
     Attributes:
@@ -106,8 +104,8 @@ class Pool(Row):
     largest_gap_bytes: int
 
 
-@dataclass(frozen=True)
-class Segments(Result):
+@lazy("moments", "histogram", "pools")
+class Segments(Result, frozen=True):
     """Chunks and the gaps in them, at the peak, at the end, and at each out-of-memory failure of a window.
 
     Attributes:
@@ -116,23 +114,23 @@ class Segments(Result):
         pools: The same figures by memory pool and stream, where the input has them: the largest reserved first.
     """
 
-    tables: ClassVar[dict[str, type[Row]]] = {"moments": Moment, "histogram": GapBin, "pools": Pool}
+    tables: ClassVar[Tables] = {"moments": Moment, "histogram": GapBin, "pools": Pool}
 
-    moments: Lazy[tuple[Moment, ...]] = field(default=Lazy(()), repr=False)
-    histogram: Lazy[tuple[GapBin, ...]] = field(default=Lazy(()), repr=False)
-    pools: Lazy[tuple[Pool, ...]] = field(default=Lazy(()), repr=False)
+    moments: tuple[Moment, ...] = ()
+    histogram: tuple[GapBin, ...] = ()
+    pools: tuple[Pool, ...] = ()
 
 
-def segments(windows: Sequence[Window]) -> Each[Segments]:
+def segments(windows: Sequence[Window]) -> OnDemand[Segments]:
     """Analyze windows of one log; each moment is worked out when a table is asked for."""
     figures = profile(windows)
     peaks = np.where(figures["rise_bytes"] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
 
     def one(k: int) -> Segments:
         tables = cache(lambda: _tables(windows[k], peaks[k]))
-        return Segments(Later(lambda: tables()[0]), Later(lambda: tables()[1]), Later(lambda: tables()[2]))
+        return Segments(deferred(lambda: tables()[0]), deferred(lambda: tables()[1]), deferred(lambda: tables()[2]))
 
-    return Each(len(windows), one)
+    return OnDemand(len(windows), one)
 
 
 def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin, ...], tuple[Pool, ...]]:
@@ -168,8 +166,7 @@ def _moments(window: Window, peak: int) -> Iterator[tuple[str, int, int | None, 
         yield "oom", stop, oom.line, oom.asked_bytes
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
+class Layout(Struct, frozen=True, eq=False):
     """Chunks, blocks and gaps of one moment, one entry each; a chunk number of -1 is none.
 
     Attributes:
@@ -238,7 +235,7 @@ class Layout:
 
 
 def layout_before(log: EventLog, stop: int) -> Layout | None:
-    """What lies where right before an event; ``None`` where the input does not report all addresses, or has chunks over each other."""
+    """Return the layout of chunks right before an event; ``None`` where the input does not report all addresses, or has chunks over each other."""
     chunks = chunks_of(log)
     if chunks is None:
         return None

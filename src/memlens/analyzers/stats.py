@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from memlens.analyzers.places import elapsed_us
-from memlens.analyzers.result import Each, Lazy, Result, Row, results
 from memlens.facts import Kind
-from memlens.folding.levels import profile, size_code, walk
+from memlens.folding.levels import profile
+from memlens.folding.tally import size_code, walk
+from memlens.results import OnDemand, Result, Tables, lazy, per_window
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.windows.windows import Window
 
-__all__ = ["Bin", "Stats", "stats"]
 
-
-@dataclass(frozen=True)
-class Bin(Row):
+class Bin(Result, frozen=True):
     """Blocks of ``low_bytes`` to ``high_bytes`` (both included), a power of two wide; blocks of 0 bytes have their own."""
 
     low_bytes: int
@@ -33,8 +31,8 @@ class Bin(Row):
     free_bytes: int
 
 
-@dataclass(frozen=True)
-class Stats(Result):
+@lazy("duration_us", "histogram")
+class Stats(Result, frozen=True):
     """Bytes and counts of a window's events.
 
     Attributes:
@@ -46,7 +44,7 @@ class Stats(Result):
         histogram: ALLOCs and FREEs by size, smallest first, only bins that hold any.
     """
 
-    tables: ClassVar[dict[str, type[Row]]] = {"histogram": Bin}
+    tables: ClassVar[Tables] = {"histogram": Bin}
 
     alloc_bytes: int
     allocs: int
@@ -61,11 +59,11 @@ class Stats(Result):
     requested_bytes: int | None = None
     aligned_bytes: int | None = None
     requested_allocs: int = 0
-    duration_us: Lazy[int | None] = field(default=Lazy(None), repr=False)
-    histogram: Lazy[tuple[Bin, ...]] = field(default=Lazy(()), repr=False)
+    duration_us: int | None = None
+    histogram: tuple[Bin, ...] = ()
 
 
-def stats(windows: Sequence[Window]) -> Each[Stats]:
+def stats(windows: Sequence[Window]) -> OnDemand[Stats]:
     """Analyze windows of one log in one pass; durations and histograms are worked out when they are asked for."""
     figures = profile(windows)
     known = figures["requested_allocs"] > 0
@@ -76,7 +74,7 @@ def stats(windows: Sequence[Window]) -> Each[Stats]:
         else:
             nothing = np.broadcast_to(np.array(None), known.shape)  # of no room
             requested[name] = np.where(known, figures[name], nothing) if known.any() else nothing
-    return results(Stats, windows, {**figures.columns, **requested}, duration_us=duration_us, histogram=histogram)
+    return per_window(Stats, windows, {**figures.columns, **requested}, duration_us=duration_us, histogram=histogram)
 
 
 def duration_us(window: Window) -> int | None:

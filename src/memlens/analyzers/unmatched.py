@@ -1,9 +1,7 @@
-"""What is born in a window and not freed in it, and the frees of what it did not allocate."""
+"""Blocks allocated in a window and not freed in it, and frees of blocks that it did not allocate."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,10 +9,11 @@ import numpy as np
 from memlens.analyzers.fates import held_events, opening_events, pairing, released_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.places import both_ends
-from memlens.analyzers.result import Each, Lazy, Result, Row, results
-from memlens.lifetimes import odd_frees
+from memlens.results import OnDemand, Result, Tables, lazy, per_window
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -22,11 +21,8 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["FreedGroup", "HeldGroup", "Unmatched", "unmatched"]
 
-
-@dataclass(frozen=True)
-class HeldGroup(Row):
+class HeldGroup(Result, frozen=True):
     """Held or opening blocks of one size (and owner, where that is known) that are all freed later in the log, or all never.
 
     Attributes:
@@ -48,8 +44,7 @@ class HeldGroup(Row):
     first_free_line: int | None
 
 
-@dataclass(frozen=True)
-class FreedGroup(Row):
+class FreedGroup(Result, frozen=True):
     """FREEs of blocks of one size (and owner, where that is known) that the window did not allocate.
 
     Attributes:
@@ -70,8 +65,8 @@ class FreedGroup(Row):
     first_alloc_line: int | None
 
 
-@dataclass(frozen=True)
-class Unmatched(Result):
+@lazy("held", "opening", "released", "unknown")
+class Unmatched(Result, frozen=True):
     """ALLOCs and FREEs of a window whose other half is not in it.
 
     Attributes:
@@ -94,12 +89,7 @@ class Unmatched(Result):
         unknown: The unknown frees in groups, the largest total first.
     """
 
-    tables: ClassVar[dict[str, type[Row]]] = {
-        "held": HeldGroup,
-        "opening": HeldGroup,
-        "released": FreedGroup,
-        "unknown": FreedGroup,
-    }
+    tables: ClassVar[Tables] = {"held": HeldGroup, "opening": HeldGroup, "released": FreedGroup, "unknown": FreedGroup}
 
     held_allocs: int
     held_bytes: int
@@ -113,16 +103,16 @@ class Unmatched(Result):
     double_allocs: int
     size_mismatches: int
     mismatch_bytes: int
-    held: Lazy[tuple[HeldGroup, ...]] = field(default=Lazy(()), repr=False)
-    opening: Lazy[tuple[HeldGroup, ...]] = field(default=Lazy(()), repr=False)
-    released: Lazy[tuple[FreedGroup, ...]] = field(default=Lazy(()), repr=False)
-    unknown: Lazy[tuple[FreedGroup, ...]] = field(default=Lazy(()), repr=False)
+    held: tuple[HeldGroup, ...] = ()
+    opening: tuple[HeldGroup, ...] = ()
+    released: tuple[FreedGroup, ...] = ()
+    unknown: tuple[FreedGroup, ...] = ()
 
 
-def unmatched(windows: Sequence[Window]) -> Each[Unmatched]:
+def unmatched(windows: Sequence[Window]) -> OnDemand[Unmatched]:
     """Analyze windows of one log in one pass; the groups are worked out when they are asked for."""
     tables = {"held": held_groups, "opening": opening_groups, "released": released_groups, "unknown": unknown_groups}
-    return results(Unmatched, windows, pairing(windows), **tables)
+    return per_window(Unmatched, windows, pairing(windows), **tables)
 
 
 def held_groups(window: Window) -> tuple[HeldGroup, ...]:
@@ -159,7 +149,7 @@ def released_groups(window: Window) -> tuple[FreedGroup, ...]:
 
 def unknown_groups(window: Window) -> tuple[FreedGroup, ...]:
     """The FREEs of a window that no ALLOC accounts for, in groups."""
-    unknown = odd_frees(window.log).unknown
+    unknown = window.log.free_anomalies.unknown
     first, last = np.searchsorted(unknown, (window.lo, window.hi))
     return _freed_groups(window.log, unknown[first:last], None)
 

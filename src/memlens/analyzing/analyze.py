@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, structs
 
-from memlens.analyzers.result import Each, Later
-from memlens.analyzing.result import Analysis, Failure, LogAnalysis, Steps, WindowAnalysis
+from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
+from memlens.analyzing.verdict import answer_of, answer_of_log
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.folding.levels import bounds, profile
 from memlens.inputs import Reading, expanded, input_name, named_devices
-from memlens.keywords import with_keywords
 from memlens.options import Analyze, as_list
+from memlens.options.keywords import with_keywords
+from memlens.results import Deferred, Failure, OnDemand, answered, deferred
 from memlens.scheduling.spreading import spread_out
+from memlens.trust import trust_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,12 +25,11 @@ if TYPE_CHECKING:
     from memlens.analyzers.curve import Curve
     from memlens.analyzers.registry import Analyzed
     from memlens.events import EventLog
-    from memlens.inputs import Input
+    from memlens.log import Input
     from memlens.options import ReadAs
     from memlens.replaying.remedy import FailureRemedy
     from memlens.windows.windows import Window
 
-__all__ = ["Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "analyze", "analyze_with"]
 
 _CUT = "Cut the log with --by REGEX (by=… in Python)."
 #: What is said of each step.
@@ -70,14 +71,13 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
             continue
         done += (one for one in result if isinstance(one, LogAnalysis))
         failures += (one for one in result if isinstance(one, Failure))
-    return Analysis(tuple(done), tuple(failures), options.top, options.min_size)
+    return answered(Analysis(tuple(done), tuple(failures), options.top, options.min_size), answer_of)
 
 
 analyze = with_keywords("analyze", analyze_with, Analyze)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Order:
+class _Order(Struct, frozen=True):
     """An input to be analyzed.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Order:
 
 
 def _analyze_input(order: _Order) -> tuple[LogAnalysis | Failure, ...]:
-    """What is said of the devices of one input."""
+    """Analyze each device of one input."""
     from memlens.analyzers import registry
     from memlens.windows.windows import as_patterns
 
@@ -131,10 +131,11 @@ def _analyze_one(
     from memlens.analyzers.failures import failures, failures_outside
     from memlens.analyzers.series.phases import cut_phases, phases
     from memlens.analyzing.steps import find_steps, share_pass
-    from memlens.windows.landmarks import landmarks_of
+    from memlens.windows.anchors import landmarks_of
     from memlens.windows.windows import open_window, suspect_anchors
 
     names, with_growth = chosen
+    trust = trust_of(log)
     lists_lives = "lifetimes" in names and cut.top != 0
     windows = cut.windows(log)
     whole = not cut.given
@@ -150,25 +151,25 @@ def _analyze_one(
     grown = growth(series, pieces) if with_growth and repeated else None
     steps = None if found is None else found.result(_of_steps(found.windows))
     columns = _figures(windows) if cut.series else {}
-    levels = None if forget else Later(_curve, log, windows, series)
-    ooms: Any = Later(failures, log, windows)
+    levels = None if forget else deferred(_curve, log, windows, series)
+    ooms: Any = deferred(failures, log, windows)
     if forget:
         if len(analyzed) <= _SETTLED_AT_MOST:
             analyzed = tuple(analyzed)  # what makes them holds the log
             for window in analyzed:
                 _settle(window, *window.results.values())
         _settle(grown)
-        steps = None if steps is None else dataclasses.replace(steps, windows=tuple(map(_light, steps.windows)))
-    if forget and log.trust.distinct_ooms <= _SETTLED_AT_MOST:
+        steps = None if steps is None else structs.replace(steps, windows=tuple(map(_light, steps.windows)))
+    if forget and trust.distinct_ooms <= _SETTLED_AT_MOST:
         ooms = tuple(failures(log, windows))
         _settle(*ooms)
-    return LogAnalysis(
+    analysis = LogAnalysis(
         name,
-        log.trust,
+        trust,
         analyzed,
         grown,
         cut.by,
-        notes=tuple(filter(None, [None if whole else suspect_anchors(windows)])),
+        warnings=tuple(filter(None, [None if whole else suspect_anchors(windows)])),
         remarks=(
             *filter(None, [open_window(windows)]),
             *failures_outside(log, windows),
@@ -178,10 +179,11 @@ def _analyze_one(
         phases=None if pieces is None else phases(pieces),
         curve=levels,
         ooms=ooms,
-        remedy=None if forget else Later(_remedy, log, windows, cut),
+        remedy=None if forget else deferred(_remedy, log, windows, cut),
         figures=columns,
         device=device,
     )
+    return answered(analysis, answer_of_log)
 
 
 def _figures(windows: Sequence[Window]) -> dict[str, NDArray[Any]]:
@@ -198,22 +200,22 @@ def _figures(windows: Sequence[Window]) -> dict[str, NDArray[Any]]:
 
 
 def _not_kept(log: EventLog, *, lists_lives: bool, looked_for_steps: bool) -> Iterator[str]:
-    """What a condensed log does not tell."""
+    """Yield remarks on what a condensed log does not tell."""
     if (condensed := log.condensed) is None:
         return
     if lists_lives and not condensed.lives:
-        yield "Which blocks live longest is not known of so many windows: not all events are kept (--memory 0 keeps them)."
+        yield "Which blocks live longest is not known of so many windows: not all events are kept (--event-memory 0 keeps them)."
     if count := condensed.shallow.shape[1]:
         yield (
-            f"What is live at the peak is known of the highest windows: of {count:,} lower ones the events are not kept (--memory 0 keeps"
+            f"What is live at the peak is known of the highest windows: of {count:,} lower ones the events are not kept (--event-memory 0 keeps"
             " them)."
         )
     if looked_for_steps and log.landmarks is not None and not log.landmarks.complete:
         yield "Too many lines may mark steps to look for the steps of the run: --by REGEX names those that do."
 
 
-def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> Each[WindowAnalysis]:
-    """What analyzers say of windows of one log, each made when it is asked for."""
+def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> OnDemand[WindowAnalysis]:
+    """Return the results of windows of one log, each made on demand."""
     from memlens.analyzers import registry
     from memlens.analyzers.places import lasting_us
 
@@ -222,32 +224,35 @@ def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = 
 
     def one(index: int) -> WindowAnalysis:
         window = windows[index]
-        results: Later[Mapping[str, Any]] = Later(lambda: {name: column[index] for name, column in columns.items()})
-        times = Later(_peak_time, window, results), Later(lasting_us, window)
+        results = Deferred[Mapping[str, Any]](lambda: {name: column[index] for name, column in columns.items()})
+        times = deferred(_peak_time, window, results), deferred(lasting_us, window)
         lines = int(window.start_line), int(window.end_line)
-        return WindowAnalysis(window.name, *lines, window.events, results, window.open_end, whole, *times)
+        said: Any = results  # worked out when it is asked for
+        return WindowAnalysis(window.name, *lines, window.events, said, window.open_end, whole, *times)
 
-    return Each(len(windows), one)
+    return OnDemand(len(windows), one)
 
 
 def _of_steps(steps: Sequence[Window]) -> Sequence[WindowAnalysis]:
-    """What is said of each step; of a condensed log, which does not keep what is live at the peaks of steps, the figures alone."""
+    """Return the result of each step; of a condensed log, which does not keep the peaks' live blocks, the figures alone."""
     analyzed = _analyzed(steps, _OF_STEPS)
     if steps[0].log.condensed is None:
         return analyzed
-    return Each(len(steps), lambda k: _light(analyzed[k]))
+    return OnDemand(len(steps), lambda k: _light(analyzed[k]))
 
 
 def _light(step: WindowAnalysis) -> WindowAnalysis:
     """A step with its figures alone, without what needs its log."""
-    results = {**step.results, "peak": dataclasses.replace(step.results["peak"], live=())}
-    return dataclasses.replace(step, results=results, peak_time_us=None, duration_us=None)
+    peak: Any = step.results["peak"]
+    results = {**step.results, "peak": structs.replace(peak, line=peak.line, live=())}
+    return structs.replace(step, results=results, peak_time_us=None, duration_us=None)
 
 
 def _curve(log: EventLog, windows: Sequence[Window], series: Sequence[Window]) -> Curve | None:
     from memlens.analyzers.curve import curve
+    from memlens.windows.windows import whole
 
-    return curve(log.whole, series) if series else curve(windows[0])
+    return curve(whole(log), series) if series else curve(windows[0])
 
 
 def _remedy(log: EventLog, windows: Sequence[Window], how: ReadAs) -> FailureRemedy | None:
@@ -271,9 +276,8 @@ def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) ->
 def _settle(*results: object) -> None:
     """Work out what is still owed, so that results no longer need their log and many logs do not add up in memory."""
     for owing in results:
-        if dataclasses.is_dataclass(owing):
-            for spec in dataclasses.fields(owing):
-                getattr(owing, spec.name)
+        for name in getattr(owing, "__struct_fields__", ()):
+            getattr(owing, name)
 
 
 def _choose(analyzers: Sequence[str] | None, cut: Analyze) -> tuple[Sequence[str], bool]:

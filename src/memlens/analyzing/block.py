@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from msgspec import structs
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
+from memlens.analyzers.context import context_lines
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.lifetimes import Life, lives_of
 from memlens.analyzers.places import time_of
-from memlens.analyzers.result import Row
-from memlens.diffing.findings import context_lines
 from memlens.errors import UsageError
 from memlens.facts import Kind
 from memlens.folding.chunk_use import ends_of
 from memlens.folding.levels import profile
 from memlens.inputs import Reading
-from memlens.keywords import with_keywords
 from memlens.options import Block, as_list
-from memlens.text import Answer, Answered, clipped, format_duration, innermost, plural, terms_of
-from memlens.units import format_bytes
+from memlens.options.keywords import with_keywords
+from memlens.results import Answer, Answered, Result, answered
+from memlens.text import clipped, format_duration, innermost, terms_of
+from memlens.units import format_bytes, plural
+from memlens.windows.windows import as_patterns, whole
 
 if TYPE_CHECKING:
-    from memlens.diffing.finding import ContextLine
-    from memlens.events import EventLog
-    from memlens.inputs import Input
+    from numpy.typing import NDArray
 
-__all__ = ["SCHEMA", "BlockLife", "Neighbour", "block", "block_with"]
+    from memlens.analyzers.context import ContextLine
+    from memlens.events import EventLog
+    from memlens.log import Input
+
 
 SCHEMA = "memlens.block/1"
+#: Earlier blocks at one address that are listed.
+_LISTED = 10
 
 
-@dataclass(frozen=True)
-class Neighbour(Row):
-    """What lies right below or right above a block in its chunk, right after its ALLOC.
+class Neighbour(Result, frozen=True):
+    """The neighbour right below or right above a block in its chunk, right after its ALLOC.
 
     Attributes:
         side: ``below`` or ``above``.
@@ -54,13 +57,13 @@ class Neighbour(Row):
     owner: str | None = None
 
 
-@dataclass(frozen=True, repr=False)
-class BlockLife(Answered):
+class BlockLife(Answered, frozen=True):
     """The life of one block.
 
     Attributes:
         path: The input as it was named.
         layer: The layer or the format that its events come from.
+        has_lines: The input consists of lines, and not of entries.
         address: Where it begins.
         life: Its size, its ALLOC and FREE, and how long it lives.
         before_input: It was live before the first event; its ALLOC has no line.
@@ -81,10 +84,20 @@ class BlockLife(Answered):
         alike: Blocks of its size and owner in the log, it among them.
         alloc_context: Log lines around its ALLOC; none where the input has no lines of text.
         free_context: Log lines around its FREE.
+        earlier_lines: Where the block is the last one that holds an address: the lines of the ALLOCs of the ten before it that did.
     """
+
+    schema: ClassVar[str] = SCHEMA
+    in_json: ClassVar[tuple[str, ...]] = (
+        "schema", "verdict", "path", "layer", "has_lines", "address", "life", "before_input", "requested_bytes", "owner",
+        "freed_by", "alloc_thread", "free_thread", "stream", "pool", "alloc_time_us", "free_time_us", "allocated_bytes",
+        "at_peak", "chunk_bytes", "chunk_offset", "neighbours", "alike", "earlier_lines", "alloc_context", "free_context",
+    )  # fmt: skip
+    spliced: ClassVar[frozenset[str]] = frozenset({"life"})
 
     path: str
     layer: str
+    has_lines: bool
     address: int
     life: Life
     before_input: bool
@@ -105,64 +118,56 @@ class BlockLife(Answered):
     alike: int
     alloc_context: tuple[ContextLine, ...]
     free_context: tuple[ContextLine, ...]
-
-    @property
-    def answer(self) -> Answer:
-        """Where it is allocated and freed, and how long it lives, in sentences."""
-        life, terms = self.life, terms_of(self.layer)
-        owner = "" if self.owner is None or self.before_input else f" by {clipped(innermost(self.owner))}"
-        born = f"allocated at {terms.at(life.alloc_line)}{owner}" if life.alloc_line else "live before the input begins"
-        words = f"{format_bytes(life.size_bytes)}, {born}"
-        if life.free_line is None:
-            words += ", never freed" if life.free_event is None else ", and freed"
-        else:
-            # Of a FREE, a context line says what ran before it, and a stack who asked for it.
-            who = "after" if terms.line == "line" else "by"
-            by = "" if self.freed_by is None else f" {who} {clipped(innermost(self.freed_by))}"
-            words += f", freed at {terms.at(life.free_line)}{by}"
-        lasted = "" if life.life_us is None else f" ({format_duration(life.life_us)})"
-        peak = "it is live at the peak" if self.at_peak else "it is not live at the peak"
-        meanwhile = f"{format_bytes(life.meanwhile_bytes)} in other blocks are allocated meanwhile"
-        if not life.meanwhile_bytes:
-            meanwhile = "nothing else is allocated meanwhile"
-        end = " to the end of the log" if life.free_event is None else ""
-        return Answer(
-            (f"{words}.", f"It lives for {plural(life.life_events, 'event')}{end}{lasted}; {meanwhile}, and {peak}.")
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, in plain JSON types, by the contract ``memlens.block/1``."""
-        plain: dict[str, Any] = {"schema": SCHEMA, "verdict": self.verdict}
-        for spec in fields(self):
-            value = getattr(self, spec.name)
-            if spec.name == "life":
-                plain |= value.to_dict()
-            else:
-                plain[spec.name] = [row.to_dict() for row in value] if isinstance(value, tuple) else value
-        return plain
+    earlier_lines: tuple[int | None, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat row: every single figure."""
         return [{name: value for name, value in self.to_dict().items() if not isinstance(value, list)}]
 
 
-def block_with(log: Input, line: int, options: Block) -> BlockLife:
-    """Tell the life of the block that a line allocates or frees.
+def _answer(block: BlockLife) -> Answer:
+    """Where it is allocated and freed, and how long it lives, in sentences."""
+    life, terms = block.life, terms_of(block.has_lines)
+    owner = "" if block.owner is None or block.before_input else f" by {clipped(innermost(block.owner))}"
+    born = f"allocated at {terms.at(life.alloc_line)}{owner}" if life.alloc_line else "live before the input begins"
+    words = f"{format_bytes(life.size_bytes)}, {born}"
+    if life.free_line is None:
+        words += ", never freed" if life.free_event is None else ", and freed"
+    else:
+        # Of a FREE, a context line says what ran before it, and a stack who asked for it.
+        who = "after" if terms.line == "line" else "by"
+        by = "" if block.freed_by is None else f" {who} {clipped(innermost(block.freed_by))}"
+        words += f", freed at {terms.at(life.free_line)}{by}"
+    lasted = "" if life.life_us is None else f" ({format_duration(life.life_us)})"
+    peak = "it is live at the peak" if block.at_peak else "it is not live at the peak"
+    meanwhile = f"{format_bytes(life.meanwhile_bytes)} in other blocks are allocated meanwhile"
+    if not life.meanwhile_bytes:
+        meanwhile = "nothing else is allocated meanwhile"
+    end = " to the end of the log" if life.free_event is None else ""
+    return Answer(
+        (f"{words}.", f"It lives for {plural(life.life_events, 'event')}{end}{lasted}; {meanwhile}, and {peak}.")
+    )
+
+
+def block_with(log: Input, line: int | str, options: Block) -> BlockLife:
+    """Tell the life of the block that a line allocates or frees, or of the last one that holds an address.
 
     Args:
         log: A path, a URL, a binary file, or a log already read.
-        line: The number of the line, from 1; of an input without lines that of the entry.
+        line: The number of the line, from 1; of an input without lines that of the entry.  Or an address as text, ``0x7f6c…``.
         options: See :class:`memlens.options.Block`.
 
     Raises:
-        UsageError: There is no ALLOC or FREE on that line; the message names the nearest ones.
+        UsageError: There is no ALLOC or FREE on that line; the message names the nearest ones.  Or no block ever held that address.
         MemlensError: The log cannot be read.
     """
-    from memlens.windows.windows import as_patterns
-
     marks = as_patterns(as_list(options.owners), regex=True)
     found = Reading(owners=marks, how=options, times=True, threads=True).read(log)
-    event = _event_on(found, line)
+    if isinstance(line, str):
+        holding = _holding(found, line)
+        event, others = int(holding[-1]), tuple(found.line_numbers(holding[:-1][-_LISTED:].tolist()))
+    else:
+        event, others = _event_on(found, line), ()
     partner = int(found.lifetimes.partner[event])
     if found.kind[event] == Kind.FREE:
         if partner < 0:
@@ -171,10 +176,37 @@ def block_with(log: Input, line: int, options: Block) -> BlockLife:
                 "Its life began before the log did.",
             )
         event, partner = partner, event
-    return _life(found, event, partner if partner >= 0 else None, options.context)
+    life = _life(found, event, partner if partner >= 0 else None, options.context)
+    return structs.replace(life, earlier_lines=others) if others else life
 
 
 block = with_keywords("block", block_with, Block)
+
+
+def _holding(log: EventLog, address: str) -> NDArray[np.int64]:
+    """The ALLOCs of the blocks that hold an address, first to last.
+
+    Raises:
+        UsageError: There is none, or the text is no address.
+    """
+    try:
+        at = int(address, 16)
+    except ValueError:
+        at = -1
+    if not 0 <= at < 1 << 64:
+        raise UsageError(
+            f"{address!r} is no address", "Give one as the log has it, like 0x7f6cc2000000, or the number of a line."
+        )
+    if not log.facts.addresses:
+        raise UsageError(f"{log.source.name}: its blocks have no addresses", "Give the number of a line.")
+    # An address below a block's own wraps round to a large distance.
+    distance = np.uint64(at) - log.addr
+    holding = np.flatnonzero((log.kind == Kind.ALLOC) & (distance < log.size.astype(np.uint64)))
+    if not len(holding):
+        raise UsageError(
+            f"{log.source.name}: no block holds the address {address}", "memlens analyze --full lists lines of blocks."
+        )
+    return holding
 
 
 def _event_on(log: EventLog, line: int) -> int:
@@ -195,7 +227,7 @@ def _event_on(log: EventLog, line: int) -> int:
     if low < len(blocks) and log.line_numbers([int(blocks[low])]) == [line]:
         return int(blocks[low])
     near = blocks[max(low - 1, 0) : low + 1].tolist()
-    unit = terms_of(log.facts.layer)
+    unit = terms_of(log.facts.has_lines)
     listed = ", ".join(
         f"{unit.at(_number(number))} ({Kind(log.kind[event]).name} of {format_bytes(int(log.size[event]))})"
         for event, number in zip(near, log.line_numbers(near), strict=True)
@@ -212,17 +244,18 @@ def _number(line: int | None) -> int:
 
 
 def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLife:
-    whole = profile([log.whole])
-    summit = int(whole.summit[0])
+    levels = profile([whole(log)])
+    summit = int(levels.summit[0])
     ends = [alloc] if free is None else [alloc, free]
     around = dict(zip(ends, context_lines(log, ends, context), strict=True))
     chunk, neighbours = _beside(log, alloc)
     same = (log.kind == Kind.ALLOC) & (log.size == log.size[alloc])
     if log.owner is not None:
         same &= log.owner == log.owner[alloc]
-    return BlockLife(
+    found = BlockLife(
         path=log.source.name,
         layer=log.facts.layer,
+        has_lines=log.facts.has_lines,
         address=int(log.addr[alloc]),
         life=lives_of(log, np.array([alloc], np.int64))[0],
         before_input=alloc < log.facts.opening,
@@ -244,6 +277,7 @@ def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLif
         alloc_context=around[alloc],
         free_context=() if free is None else around[free],
     )
+    return answered(found, _answer)
 
 
 def _known(column: Any, event: int | None) -> int | None:
@@ -280,7 +314,7 @@ def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Ne
 
 
 def _neighbour(log: EventLog, side: str, block: int | None, distance: int) -> Neighbour:
-    """What lies on one side: nothing for some bytes, or a block, or the edge of the chunk."""
+    """Return the neighbour on one side: a gap of some bytes, or a block, or the edge of the chunk."""
     if distance > 0:
         return Neighbour(side, "gap", distance)
     if block is None:

@@ -1,44 +1,32 @@
-"""What an analysis of logs consists of: a log, its windows, their results, and all of it in plain types."""
+"""The parts of an analysis: a log, its windows, their results, and all of it in plain types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from memlens.analyzers.result import Lazy, OneByOne, Result, Tabled
-from memlens.errors import Failure
-from memlens.text import Answer, Answered
+from memlens.results import Answered, Failure, Result, Tabular, lazy, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
     from memlens.analyzers import Growth
     from memlens.analyzers.curve import Curve
     from memlens.analyzers.failures import MemoryFailure
-    from memlens.analyzers.registry import Analyzed
     from memlens.analyzers.series.phases import Phases
     from memlens.replaying.remedy import FailureRemedy
     from memlens.trust import Trust
 
-__all__ = ["SCHEMA", "Analysis", "Failure", "LogAnalysis", "Steps", "WindowAnalysis", "plain"]
 
 SCHEMA = "memlens.analyze/2"
 
-#: Makes the list of what is said of each of some windows.
-_Listed: TypeAlias = "Callable[[Sequence[WindowAnalysis], Callable[[WindowAnalysis], Any]], list[Any]]"
 
-
-def _at_once(windows: Sequence[WindowAnalysis], make: Callable[[WindowAnalysis], Any]) -> list[Any]:
-    return [make(window) for window in windows]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WindowAnalysis:
-    """What the analyzers say of one window.
+@lazy("results", "peak_time_us", "duration_us")
+class WindowAnalysis(Result, frozen=True, eq=False):
+    """The results of one window.
 
     Attributes:
         name: The window's name; text from the log.
@@ -52,15 +40,18 @@ class WindowAnalysis:
         duration_us: From the first event to the last, likewise.
     """
 
+    in_json: ClassVar[tuple[str, ...]] = ("name", "start_line", "end_line", "events", "open_end", "results")
+    spliced: ClassVar[frozenset[str]] = frozenset({"results"})
+
     name: str
     start_line: int
     end_line: int
     events: int
-    results: Lazy[Mapping[str, Any]] = field(default=Lazy({}), repr=False)
+    results: Mapping[str, Any] = {}
     open_end: bool = False
     whole: bool = False
-    peak_time_us: Lazy[int | None] = field(default=Lazy(None), repr=False)
-    duration_us: Lazy[int | None] = field(default=Lazy(None), repr=False)
+    peak_time_us: int | None = None
+    duration_us: int | None = None
 
     @property
     def starts_input(self) -> bool:
@@ -70,21 +61,8 @@ class WindowAnalysis:
     def __repr__(self) -> str:
         return f"<WindowAnalysis {self.name!r}: {self.events:,} events>"
 
-    def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
-        """The window as it stands in the machine output.
 
-        Args:
-            top: Rows of each list; ``None`` keeps all, ``0`` leaves the lists out.
-            min_size: Leave rows of smaller blocks (bytes) out of lists.
-        """
-        head = {"name": self.name, "start_line": self.start_line, "end_line": self.end_line, "events": self.events}
-        return {**head, "open_end": self.open_end} | {
-            name: plain(result, top, min_size) for name, result in self.results.items()
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Steps:
+class Steps(Result, frozen=True, eq=False):
     """The steps of a run, found by themselves: a series of windows.
 
     Attributes:
@@ -98,25 +76,19 @@ class Steps:
             long series.
     """
 
+    in_json: ClassVar[tuple[str, ...]] = ("by", "anchors", "repeated", "windows")
+    top: ClassVar[int] = 0  # figures only, no lists
+
     by: str
     windows: Sequence[WindowAnalysis]
     anchors: int
     repeated: bool
-    figures: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, repr=False)
-
-    def to_dict(self, listed: _Listed = _at_once) -> dict[str, Any]:
-        """The steps as they stand in the machine output: figures only, no lists."""
-        return {
-            "by": self.by,
-            "anchors": self.anchors,
-            "repeated": self.repeated,
-            "windows": listed(self.windows, lambda window: window.to_dict(0)),
-        }
+    figures: Mapping[str, NDArray[np.int64]] = {}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LogAnalysis(Answered):
-    """What the analyzers say of one log.
+@lazy("curve", "ooms", "remedy")
+class LogAnalysis(Answered, frozen=True, eq=False):
+    """The analysis of one log.
 
     Attributes:
         path: The input as it was named, with its device where it has several.
@@ -124,7 +96,7 @@ class LogAnalysis(Answered):
         windows: Its windows, in file order, each made when it is asked for; exactly one unless the log was cut into a series.
         growth: How memory develops over the series, or over the steps of the run where it was not cut; ``None`` where there are none.
         by: The regular expression that cut the series, or ``None``.
-        notes: What to doubt of the windows themselves (anchors that came late), in words.
+        warnings: What to doubt of the windows themselves (anchors that came late), in words.
         remarks: What to know of them (which one is open, that the log runs out of memory outside of them), in words.
         steps: The steps of the run, where it was not cut and lines count them.
         phases: The phases of the windows of the series, or of the steps, where lines mark them.
@@ -137,19 +109,24 @@ class LogAnalysis(Answered):
         device: Which of several devices of its input it is of, ``device 1`` or ``CPU``; ``""`` of an input with one.
     """
 
+    in_json: ClassVar[tuple[str, ...]] = (
+        "path", "verdict", "trust", "ooms", "remedy", "windows", "growth", "steps", "phases", "notes",
+    )  # fmt: skip
+    headlines: ClassVar[frozenset[str]] = frozenset({"ooms"})
+
     path: str
     trust: Trust
     windows: Sequence[WindowAnalysis]
     growth: Growth | None = None
     by: str | None = None
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     steps: Steps | None = None
     phases: Phases | None = None
-    curve: Lazy[Curve | None] = field(default=Lazy(None), repr=False)
-    ooms: Lazy[Sequence[MemoryFailure]] = field(default=Lazy(()), repr=False)
-    remedy: Lazy[FailureRemedy | None] = field(default=Lazy(None), repr=False)
-    figures: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    curve: Curve | None = None
+    ooms: Sequence[MemoryFailure] = ()
+    remedy: FailureRemedy | None = None
+    figures: Mapping[str, NDArray[Any]] = {}
     device: str = ""
 
     @property
@@ -162,34 +139,14 @@ class LogAnalysis(Answered):
         """Whether the log was cut into a series of windows."""
         return self.by is not None
 
-    @cached_property
-    def answer(self) -> Answer:
-        """The verdict, in sentences."""
-        from memlens.analyzing.verdict import answer_of_log
-
-        return answer_of_log(self)
-
-    def to_dict(self, top: int | None = None, min_size: int = 0, listed: _Listed = _at_once) -> dict[str, Any]:
-        """The log as it stands in the machine output; arguments as for :meth:`WindowAnalysis.to_dict`, and what makes the lists of windows."""
-        most = 10 if top == 0 else top  # a failure is shown where lists are not
-        return {
-            "path": self.path,
-            "verdict": self.verdict,
-            "trust": self.trust.to_dict(),
-            "ooms": [failure.to_dict(top, min_size) for failure in self.ooms[:most]],
-            **({"ooms_left_out": len(self.ooms) - most} if most is not None and len(self.ooms) > most else {}),
-            **({"remedy": None if self.remedy is None else self.remedy.to_dict()} if self.ooms else {}),
-            "windows": listed(self.windows, lambda window: window.to_dict(top, min_size)),
-            "growth": None if self.growth is None else plain(self.growth, top, min_size),
-            "steps": None if self.steps is None else self.steps.to_dict(listed),
-            "phases": None if self.phases is None else self.phases.to_dict(),
-            "notes": [*self.notes, *self.remarks],
-        }
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings and remarks on the windows, in words."""
+        return (*self.warnings, *self.remarks)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Analysis(Answered, Tabled):
-    """What :func:`analyze` found.
+class Analysis(Answered, Tabular, frozen=True, eq=False):
+    """The result of :func:`memlens.analyze`.
 
     Attributes:
         logs: One entry a log that could be analyzed, in the order given.
@@ -198,30 +155,13 @@ class Analysis(Answered, Tabled):
         min_size: Blocks smaller than this, in bytes, are left out of lists (not of figures).
     """
 
+    schema: ClassVar[str] = SCHEMA
+    in_json: ClassVar[tuple[str, ...]] = ("schema", "verdict", "logs", "failures")
+
     logs: tuple[LogAnalysis, ...]
     failures: tuple[Failure, ...] = ()
     top: int | None = 10
     min_size: int = 0
-
-    @cached_property
-    def answer(self) -> Answer:
-        """The verdict on all logs, in sentences."""
-        from memlens.analyzing.verdict import answer_of
-
-        return answer_of(self)
-
-    def to_dict(self, listed: _Listed = _at_once) -> dict[str, Any]:
-        """Everything, in plain JSON types, by the contract ``memlens.analyze/2``: exact bytes, 1-based lines."""
-        return {
-            "schema": SCHEMA,
-            "verdict": self.verdict,
-            "logs": [log.to_dict(self.top, self.min_size, listed) for log in self.logs],
-            **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
-        }
-
-    def to_lazy_dict(self) -> dict[str, Any]:
-        """The same, but windows are written down while the lists of them are walked through."""
-        return self.to_dict(OneByOne)
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat row a window: its log, its name and lines, and every single figure of its results.
@@ -240,30 +180,6 @@ class Analysis(Answered, Tabled):
         return (_row(log, window) for log in self.logs for window in log.windows)
 
 
-def plain(result: Analyzed, top: int | None, min_size: int) -> dict[str, Any]:
-    """A result in plain JSON types, its lists without small blocks and cut to ``top`` rows."""
-    if not isinstance(result, Result):  # of another package, whose to_dict() knows no rows
-        return result.to_dict()
-    if top == 0:
-        return result.to_dict(0)
-    if top is None and min_size <= 0:
-        return result.to_dict()
-    values = result.to_dict(top if min_size <= 0 else None)
-    for table in result.tables:
-        if table == "histogram":  # a scale, and not a list with the most important first
-            values[table] = [row.to_dict() for row in getattr(result, table)]
-            values.pop(f"{table}_left_out", None)
-            continue
-        if min_size <= 0:
-            continue
-        rows = values[table]
-        kept = [row for row in rows if row.get("size_bytes", min_size) >= min_size][:top]
-        values[table] = kept
-        if len(kept) < len(rows):
-            values[f"{table}_left_out"] = len(rows) - len(kept)
-    return values
-
-
 #: Figures whose bare name says too little in a flat row.
 _PREFIXED = frozenset({"line", "event", "time_us"})
 
@@ -273,7 +189,7 @@ def _row(log: LogAnalysis, window: WindowAnalysis) -> dict[str, Any]:
     row: dict[str, Any] = {"path": log.path, "name": window.name, "start_line": window.start_line}
     row |= {"end_line": window.end_line, "events": window.events, "open_end": window.open_end}
     for name, result in window.results.items():
-        for key, value in plain(result, 0, 0).items():
+        for key, value in plain(result, 0).items():
             if value is None or isinstance(value, (int, float, str)):
                 row[f"{name}_{key}" if key in _PREFIXED or key in row else key] = value
     return row

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from memlens.windows.anchor_discovery import Family
     from memlens.windows.windows import Window
 
-__all__ = ["FoundSteps", "find_steps", "share_pass"]
-
 
 class FoundSteps(NamedTuple):
     """The steps of one log.
@@ -41,7 +39,7 @@ class FoundSteps(NamedTuple):
         return self.family.work is not Work.PART
 
     def result(self, windows: Sequence[WindowAnalysis]) -> Steps:
-        """What is said of them."""
+        """Return the steps as a result."""
         return Steps(self.family.by, windows, len(self.family.anchors[0]), self.repeated, profile(self.windows).columns)
 
 

@@ -1,4 +1,4 @@
-"""What an analysis says in one to three sentences: what ran out, what grows, how high the peak is and of what.
+"""The verdict of an analysis in one to three sentences: what ran out, what grows, how high the peak is and of what.
 
 Every figure is one of the results; the words claim no more than these do.  ``docs/analyzers.md`` has the rules.
 """
@@ -6,35 +6,34 @@ Every figure is one of the results; the words claim no more than these do.  ``do
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures.words import failure_sentence
 from memlens.analyzers.groups import BEFORE_INPUT
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
+from memlens.results import Answer
 from memlens.text import (
     MOST_NAMES,
-    Answer,
     Terms,
     clipped,
     file_names,
     format_share,
     innermost,
     name_list,
-    plural,
     short_name,
     terms_of,
 )
 from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
-from memlens.units import format_bytes
+from memlens.units import format_bytes, plural
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from memlens.analyzers import Growth
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
-__all__ = ["answer_of", "answer_of_log", "window_label"]
 
 #: What each doubt means for a verdict, in short; of any other its name says it.
 _MEANING = {
@@ -59,7 +58,7 @@ def answer_of(analysis: Analysis) -> Answer:
     sentences = []
     failed = [log for log in logs if log.ooms]
     if len(failed) == 1:
-        sentences.append(failure_sentence(failed[0].ooms, terms_of(failed[0].trust.layer), names[failed[0].path]))
+        sentences.append(failure_sentence(failed[0].ooms, terms_of(failed[0].trust.has_lines), names[failed[0].path]))
     elif failed:
         listed = name_list([names[log.path] for log in failed])
         sentences.append(f"{plural(len(failed), 'log')} ran out of memory: {listed}.")
@@ -109,7 +108,7 @@ def _peaks(log: LogAnalysis) -> Iterator[int]:
 
 def answer_of_log(log: LogAnalysis) -> Answer:
     """The verdict on one log."""
-    terms = terms_of(log.trust.layer)
+    terms = terms_of(log.trust.has_lines)
     growth = log.growth
     grows = _grows(log)
     sentences = [failure_sentence(log.ooms, terms)] if log.ooms else []
@@ -150,7 +149,7 @@ def _state_only(log: LogAnalysis) -> bool:
 
 
 def _doubts(log: LogAnalysis) -> str:
-    """What of a log is doubtful: nothing where it is only what is reserved, which the sentence on the peak leaves out then."""
+    """Return the doubts of a log in words: none where it is only what is reserved, which the sentence on the peak leaves out then."""
     if log.trust.ok:
         return ""
     codes = [doubt.code for doubt in log.trust.doubts if doubt.code not in RESERVED_DOUBTS]
@@ -201,7 +200,7 @@ def _growing(log: LogAnalysis) -> str:
 
 
 def _above(log: LogAnalysis, growth: Growth) -> list[tuple[str, str]]:
-    """What grows beside what is live after each window, and by more than twice as much: peaks, reserved; and how."""
+    """Return the levels (peaks, reserved) that grow by more than twice what stays live after each window, in words."""
     rows = [
         (f"the peak of a {_unit(log)}", growth.peak_since, growth.peak_from_bytes, growth.peak_gained_bytes),
         ("reserved", growth.reserved_since, growth.reserved_from_bytes, growth.reserved_gained_bytes),
@@ -230,7 +229,7 @@ def _gaining(log: LogAnalysis, growth: Growth) -> str:
 
 
 def _unit(log: LogAnalysis) -> str:
-    """What one of a series is: a step, where steps were found, else a window."""
+    """Return the word for one of a series: a step, where steps were found, else a window."""
     return "window" if log.steps is None else "step"
 
 
@@ -245,7 +244,7 @@ def _judged(log: LogAnalysis) -> str:
 
 
 def window_label(by: str | None, name: str) -> str:
-    """What to call a window of a series in a sentence: its name, as in the table; a bare number is told to be one of a window."""
+    """Return the name of a window of a series in a sentence: its name, as in the table; a bare number is told to be one of a window."""
     if name == BEFORE:
         return f"the part before the first {'step' if by is None else 'window'}"
     return clipped(name if any(map(str.isalpha, name)) else f"window {name}")
@@ -298,7 +297,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> str:
 
 
 def _most_of(groups: Sequence[Any], whole: int) -> str:
-    """What is live at the peak above all: the owner with the most bytes where owners are known of most, else the size."""
+    """Return the largest part of the peak: the owner with the most bytes where owners are known of most, else the size."""
     if not groups or whole <= 0:
         return ""
     total: defaultdict[str | None, int] = defaultdict(int)
@@ -327,7 +326,7 @@ def _by(owner: str | None) -> str:
 
 
 def _left(log: LogAnalysis, window: WindowAnalysis, unjudged: str) -> str:
-    """What a single window leaves behind, and why nothing was said of growth."""
+    """Return what a single window leaves behind, and why growth is not judged."""
     remaining, unmatched = window.results.get("remaining"), window.results.get("unmatched")
     words = ""
     if (

@@ -11,24 +11,23 @@ import importlib
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-import memlens
 from memlens.errors import MemlensError
+from memlens.version import __version__
 
-__all__ = ["VERBS", "group", "main", "report_error"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: Every verb, and what it does in one line.  Its command is in the module of its name in :mod:`memlens.cli.verbs`; ``memlens`` has a function of that name.
 VERBS: dict[str, str] = {
     "analyze": "Say where the memory went, in a whole log or in any part of it.",
     "slice": "Cut the raw text of one window out of a log.",
     "diff": "Say which allocation one run frees and the other keeps.",
-    "compare": "Put many runs side by side, as a table or a matrix.",
-    "ranks": "Say how the ranks of one job spread, and which stand out.",
+    "compare": "Put many runs, or the ranks of one job, side by side.",
     "gate": "Fail where memory grew beyond a baseline or a budget.",
     "whatif": "Replay a run under other settings of its allocator.",
     "block": "Tell the life of one block: its ALLOC, its FREE, its neighbours.",
@@ -37,7 +36,6 @@ VERBS: dict[str, str] = {
     "export": "Write events, lifetimes, a trace or profiles that other tools open.",
     "record": "Run a program and record its log; say where its memory went.",
     "watch": "Follow logs that grow: levels, peak, last windows, live.",
-    "cache": "List or clear what --cache keeps of logs that were read.",
     "formats": "List the formats that memlens reads, or say which one a log has.",
 }
 
@@ -109,7 +107,7 @@ def _meant(args: Sequence[str]) -> str:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with: memlens analyze LOG.  Each command has examples: memlens analyze --help.",
 )
-@click.version_option(memlens.__version__, "-V", "--version", prog_name="memlens", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="memlens", message="%(prog)s %(version)s")
 def group() -> None:
     """Read the allocator log of a deep-learning run and say where the memory went.
 
@@ -142,11 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         silence_stdout()
         return 0
     except MemoryError:
-        report_error(
-            MemlensError(
-                "not enough memory for this log", "Cut a part out of it with memlens slice, or use a larger machine."
-            )
-        )
+        hint = "Cut a part out of it with memlens slice, or use a larger machine."
+        report_error(MemlensError("not enough memory for this log", hint))
         return 1
     except Exception as error:  # noqa: BLE001  what nobody thought of must still say what it is
         import traceback
@@ -158,9 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return failed.exit_code
 
         traceback.print_exc()
-        click.echo(
-            f"memlens {memlens.__version__}: this is a bug in memlens; please report it with the lines above", err=True
-        )
+        click.echo(f"memlens {__version__}: this is a bug in memlens; please report it with the lines above", err=True)
         return 1
 
 
@@ -174,7 +167,7 @@ def _open_closed_streams() -> None:
 
 def _run(arguments: list[str]) -> int:
     if "_MEMLENS_COMPLETE" in os.environ:  # the shell asks for completions
-        from memlens.cli.completion import complete
+        from memlens.cli.options import complete
 
         return complete(group, os.environ["_MEMLENS_COMPLETE"])
     gc.set_threshold(_COLLECT_AFTER)
@@ -185,7 +178,13 @@ def _run(arguments: list[str]) -> int:
             result = group.invoke(context)
     except click.exceptions.Exit as stop:
         result = stop.exit_code
-    _flush_stdout()
+    try:
+        # While a closed pipe can still be caught; at interpreter exit it would end in a message and exit code 120.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        from memlens.output import silence_stdout
+
+        silence_stdout()
     return int(result or 0)
 
 
@@ -201,13 +200,3 @@ def report_error(error: MemlensError) -> None:
         click.echo(f"memlens: error: {visible(message)}", err=True)
         for line in (*rest, *error.hint.splitlines()):
             click.echo(f"  {visible(line)}", err=True)
-
-
-def _flush_stdout() -> None:
-    """Flush while a closed pipe can still be caught; at interpreter exit it would end in a message and exit code 120."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        from memlens.output import silence_stdout
-
-        silence_stdout()

@@ -11,12 +11,12 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-__all__ = ["Screen", "Signals", "has_screen"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
 
 _USUAL = 80, 24
 #: Signals that end the command; on Windows there are fewer.
@@ -57,19 +57,18 @@ class Screen:
             console=self._console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
         )
 
-    def __enter__(self) -> Self:
-        self.enter()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leave()
-
-    def enter(self) -> None:
+    def enter(self) -> Self:
         """Take the screen."""
         self.there = self.blank = True
         self._echo(on=False)
         self._fit(self.size)
         self._live.start()
+        return self
+
+    __enter__ = enter
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
 
     def leave(self) -> None:
         """Give it back as it was."""

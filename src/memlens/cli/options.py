@@ -1,99 +1,40 @@
-"""The command of a verb, made of the classes of its options, and the options that only the command line has."""
+"""The command of a verb, made of the classes of its options, and what a shell offers where the value of one is typed."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class, shell_complete
 
-from memlens.cli.completion import FILES, offered
-from memlens.cli.messages import told
-from memlens.cli.terminal import WHEN
+from memlens.cli.show import Output, verbose
 from memlens.errors import UsageError
-from memlens.keywords import Option, flag, option, options_of
 from memlens.options import OneWindow
-from memlens.reports import FORMS
+from memlens.options.keywords import Option, Options, options_of
 from memlens.units import parse_bytes
 
-__all__ = ["Output", "Show", "verb"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 #: The order in which help lists options.
 _ORDER = str.split("""
     preset env passed
-    template rows cols base metrics baseline accept with_events limits budgets
+    rows cols base metrics baseline accept limits budgets
     start start_regex end end_regex nth by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
-    whole open_windows owners input_format device layer formats cache clear
-    base_log allow_missing limit settings all_settings own trust run idle pid every diff x title theme width height dpi analyzers scheduler jobs diffs memory top min_size sort context
+    whole open_windows owners read_as device layer formats
+    allow_missing settings all_settings own trust run idle pid every x title theme width height dpi analyzers scheduler jobs memory event_memory top min_size sort context
     events_only renumber to table form full brief plot color output force junit markdown github strict no_progress quiet verbose
 """)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """Where the result goes.
-
-    Attributes:
-        output: Write to FILE instead of stdout.
-        force: Write over FILE if it exists.
-        quiet: Write nothing on stderr but errors.
-        verbose: Say on stderr what each input was taken for, what was read of it, and how long that and the rest took.
-    """
-
-    output: str | None = option(None, "FILE", "-o", "--output")
-    force: bool = flag(False, "-f", "--force")
-    quiet: bool = flag(False, "-q", "--quiet")
-    verbose: bool = flag(False, "-v", "--verbose")
-
-    def __post_init__(self) -> None:
-        if self.quiet and self.verbose:
-            raise UsageError("--quiet and --verbose exclude each other", "Give one of them.")
-
-    @property
-    def on_stdout(self) -> bool:
-        """Whether the result goes to stdout and not to a file."""
-        return self.output in (None, "-")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Show(Output):
-    """How the result is shown.
-
-    Attributes:
-        form: How to write the result.
-        full: Show everything, and not one screen.
-        brief: Show the verdict alone.
-        color: When to use colours: always, never, or where stdout is a terminal that has them (auto), which NO_COLOR, FORCE_COLOR and
-            CLICOLOR_FORCE decide too. A file never gets any.
-        no_progress: Show no progress bar.
-    """
-
-    form: str = option("table", "", "--format", choices=tuple(FORMS), shown=True)
-    full: bool = flag(False)
-    brief: bool = flag(False)
-    color: str = option("auto", "", choices=WHEN, shown=True)
-    no_progress: bool = flag(False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.full and self.brief:
-            raise UsageError("--full and --brief exclude each other", "Without either one screen is shown.")
-
-    @property
-    def everything(self) -> bool:
-        """Whether to show more than one screen: what is pasted somewhere else has none."""
-        return self.full or self.form == "markdown"
 
 
 def verb(
     name: str,
     arguments: Sequence[click.Argument],
-    *owners: type,
+    *owners: type[Options],
     examples: str,
     only: Sequence[str] = _ORDER,
     **context: Any,
@@ -123,10 +64,10 @@ def verb(
                 _check_cut(**{key: values[key] for key in ("start", "start_regex", "nth")}, by=values.get("by"))
             given = {one.name: _value(one, values.pop(one.name)) for one in chosen}
             objects = [owner(**{key: given[key] for key in options_of(owner) if key in given}) for owner in owners]
-            with told(next((one for one in objects if isinstance(one, Output)), None)):
+            with verbose(next((one for one in objects if isinstance(one, Output)), None)):
                 return run(**values, **dict(zip(takes, objects, strict=True)))
 
-        return click.Command(
+        made = _Command(
             name,
             {"help_option_names": ["-h", "--help"], **context},
             command,
@@ -134,8 +75,25 @@ def verb(
             inspect.cleandoc(run.__doc__ or ""),
             f"\b\nExamples:\n{examples}",
         )
+        made.rare = frozenset(one.name for one in chosen if one.rare)
+        return made
 
     return decorate
+
+
+class _Command(click.Command):
+    """A command whose help lists what most people need first, and rare options below."""
+
+    rare: frozenset[str] = frozenset()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under two headings."""
+        params = self.get_params(ctx)
+        for heading, rare in (("Options", False), ("Rarely needed", True)):
+            rows = [row for one in params if (one.name in self.rare) is rare and (row := one.get_help_record(ctx))]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
 
 def _check_cut(start: str | None, start_regex: str | None, nth: int, by: str | None) -> None:
@@ -228,3 +186,81 @@ _TYPES = {
     "inches": _Typed("inches", _inches),
     "seconds": _Typed("seconds", _seconds),
 }
+
+
+#: How help calls a value that is the path of a file.
+_PATHS = ("FILE", "LOG", "PATH")
+
+
+class _Offered(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
+    """Text for which a shell offers something."""
+
+    name = "text"
+
+    def __init__(self, find: Callable[[str], list[CompletionItem[Any]]]) -> None:
+        self._find = find
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem[Any]]:
+        """What begins as the word that is being typed."""
+        return self._find(incomplete)
+
+
+class _Bash(BashComplete):
+    """Bash, which takes the ``=`` of ``--format=json`` for a word of its own."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        words, incomplete = super().get_completion_args()
+        return [word for word in words if word != "="], "" if incomplete == "=" else incomplete
+
+
+def complete(group: click.Command, instruction: str) -> int:
+    """Answer a shell: ``bash_source`` asks for its script, ``bash_complete`` for what may follow the words in the environment."""
+    add_completion_class(_Bash)
+    return shell_complete(group, {}, "memlens", "_MEMLENS_COMPLETE", instruction)
+
+
+#: Text that is the path of a file: the shell finds it.
+FILES = _Offered(lambda incomplete: [CompletionItem(incomplete, type="file")])
+
+
+def offered(one: Option) -> click.ParamType | None:  # type: ignore[type-arg]
+    """The type of an option whose value is text, where a shell can offer something for it."""
+    if one.offers:
+        return _Offered(lambda incomplete: _offered_names(one.offers, incomplete))
+    return FILES if one.metavar.endswith(_PATHS) else None
+
+
+def _offered_names(kind: str, incomplete: str) -> list[CompletionItem[Any]]:
+    found: Sequence[str] = ()
+    # A package or a file of formats that is not sound: the command says so, and a shell waits for nothing.
+    with suppress(Exception):
+        found = _known(kind)
+    return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+
+
+def _known(kind: str) -> Sequence[str]:
+    """The names of a kind that :attr:`~memlens.options.keywords.Option.offers` may say; only their own modules are imported."""
+    if kind == "analyzers":
+        from memlens.analyzers.registry import OF_SERIES, names
+
+        return (*names(), OF_SERIES)
+    if kind == "columns":
+        from memlens.reports.tables import sort_names
+
+        return sort_names()
+    if kind == "formats":
+        from memlens.inputs.registry import known_formats
+
+        return [form.name for form in known_formats()]
+    if kind == "layers":
+        from memlens.inputs.paddle.layers import Layer
+
+        return [layer.label for layer in Layer]
+    from memlens.comparing.figures import METRICS
+
+    return [metric.name for metric in METRICS]

@@ -5,38 +5,26 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from memlens import native
-from memlens.cli.messages import note
-from memlens.cli.terminal import screen
+from memlens.cli.show import note, screen
 from memlens.errors import UsageError
+from memlens.options import ReadAs
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from memlens.cli.options import Output, Show
-    from memlens.comparing.result import Run
-    from memlens.errors import Failure
-    from memlens.options import ReadAs
-    from memlens.ranking.result import Rank
+    from rich.progress import Progress, ProgressColumn, TaskID
+
+    from memlens.cli.show import Output, Show
+    from memlens.comparing.figures import Run
     from memlens.reports.blocks import Block
-    from memlens.reports.machine import Result
+    from memlens.results import Failure, Result
 
-__all__ = [
-    "named_logs",
-    "note_others",
-    "progress_bar",
-    "read_stdin_once",
-    "refuse_outputs",
-    "report_failures",
-    "trial_bar",
-    "write",
-    "write_result",
-]
+How = TypeVar("How", bound=ReadAs)
 
 _PATIENCE_SECONDS = 1.0
 _REFRESH_SECONDS = 0.1
@@ -64,7 +52,8 @@ def named_logs(logs: Sequence[str], how: ReadAs, show: Output) -> tuple[str, ...
 def note_others(show: Output) -> Callable[[str, Sequence[str]], None]:
     """What says of a folder and the files in it that are no logs that they are left out."""
     from memlens.inputs.input_format import HEAD
-    from memlens.text import name_list, plural
+    from memlens.text import name_list
+    from memlens.units import plural
 
     def say(folder: str, others: Sequence[str]) -> None:
         count = plural(len(others), "file is", "files are")
@@ -103,6 +92,26 @@ def refuse_outputs(
         refuse_overwrite(path, to.force)
 
 
+@contextmanager
+def reading(how: How, show: Output, inputs: Sequence[str | None], hint: str = "Give - once.") -> Iterator[How]:
+    """Refuse files that clash, and show progress while the block reads.
+
+    Args:
+        how: The options of what reads.
+        show: What :func:`refuse_outputs` and :func:`progress_bar` take.
+        inputs: What is read, in this order; ``None`` is nothing.
+        hint: What to do instead of reading standard input twice.
+
+    Yields:
+        The options, with what shows progress.
+    """
+    paths = [path for path in inputs if path is not None]
+    read_stdin_once(paths, hint)
+    refuse_outputs(show, paths, formats=how.formats)
+    with progress_bar(dict.fromkeys(paths), show) as progress:
+        yield how.replace(progress=progress)
+
+
 def write_result(
     result: Result, show: Show, blocks: Callable[[], Sequence[Block]], fence: Callable[[str], str] = str
 ) -> None:
@@ -132,7 +141,7 @@ def write(text: str | Iterable[str], to: Output) -> None:
             out.write(part.encode())
 
 
-def report_failures(failures: Iterable[Failure | Run | Rank]) -> None:
+def report_failures(failures: Iterable[Failure | Run]) -> None:
     """Write on stderr which of several inputs could not be read, and why."""
     from memlens.cli import report_error
     from memlens.errors import MemlensError
@@ -155,37 +164,16 @@ def progress_bar(paths: Iterable[str], show: Output) -> Iterator[Callable[[int],
     """
     paths = list(paths)
     _say_what_is_slow(paths, show)
-    if not _shows_progress(show):
-        yield None
-        return
-    bar = _Bar(_total(paths))
-    try:
-        yield bar.update
-    finally:
-        bar.close()
+    seen = _shows_progress(show)
+    with closing(_Bar("reading", _total(paths) if seen else None)) as bar:
+        yield bar.update if seen else None
 
 
 @contextmanager
 def trial_bar(show: Output) -> Iterator[Callable[[int, int], None] | None]:
     """Show how much of the replays is done, as :func:`progress_bar` shows what is read: yields a function to call with how much is, and of how much."""
-    if not _shows_progress(show):
-        yield None
-        return
-    began, written = time.monotonic(), False
-
-    def update(done: int, total: int) -> None:
-        nonlocal written
-        if written or time.monotonic() - began > _PATIENCE_SECONDS:
-            written = True
-            sys.stderr.write(f"\r\x1b[Kreplaying: {done} of {total}")
-            sys.stderr.flush()
-
-    try:
-        yield update
-    finally:
-        if written:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+    with closing(_Bar("replaying: {task.completed} of {task.total}")) as bar:
+        yield bar.update if _shows_progress(show) else None
 
 
 def _shows_progress(show: Output) -> bool:
@@ -223,26 +211,33 @@ def _size(path: str) -> int:
 
 
 class _Bar:
-    """Comes up after a second and goes away when done; rich is imported when it comes up."""
+    """Comes up after a second and goes away when done; rich is imported when it comes up.
 
-    def __init__(self, total: int | None) -> None:
-        self._total = total
+    Args:
+        words: What stands in front of the bar, or all there is to say; a name in braces is one of rich's.
+        total: How much is to be done, where that is known before.
+    """
+
+    def __init__(self, words: str, total: int | None = None) -> None:
+        self._words, self._total = words, total
         self._next_look = time.monotonic() + _PATIENCE_SECONDS
         self._shown: tuple[Progress, TaskID] | None = None
 
-    def update(self, done: int) -> None:
+    def update(self, done: int, total: int | None = None) -> None:
         now = time.monotonic()
         if now < self._next_look:
             return
         self._next_look = now + _REFRESH_SECONDS
         progress, task = self._shown or self._show()
-        progress.update(task, completed=done, refresh=True)
+        progress.update(task, completed=done, total=total, refresh=True)
 
     def _show(self) -> tuple[Progress, TaskID]:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("reading"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
+        columns: list[ProgressColumn] = [TextColumn(self._words)]
+        if "{" not in self._words:
+            columns += [BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn()]
         # No refresh thread: the clock is looked at between blocks anyway.
         progress = Progress(*columns, console=Console(file=sys.stderr), transient=True, auto_refresh=False)
         progress.start()

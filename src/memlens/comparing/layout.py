@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memlens.comparing.result import RESERVED, Run
+from msgspec import Struct
+
+from memlens.comparing.figures import RESERVED, Run
 from memlens.comparing.templates import natural, number
 from memlens.errors import UsageError
 
-__all__ = ["Layout", "lay_out", "lay_out_list", "refuse_fields", "row_keys", "run_key"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """How runs are laid out.
 
     Attributes:
@@ -49,7 +49,7 @@ class Layout:
         return [None if base is run else base for run, base in zip(runs, found, strict=True)]
 
     def _shared_with_base(self, run: Run) -> object:
-        """What is the same in a run and in its base, and in no other base."""
+        """The fields that a run shares with its base, and with no other base."""
         if self.base_run is not None:
             return run.device if self.base_devices else None
         return frozenset((name, value) for name, value in run.fields.items() if name != self.base_field)

@@ -1,43 +1,58 @@
-"""Compare runs: find their logs, read them, lay them out."""
+"""Compare runs: find their logs, see whether they are the ranks of one job, read them, lay them out."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
-from statistics import median_low
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from memlens.comparing.layout import Layout, lay_out, lay_out_list, row_keys, run_key
-from memlens.comparing.result import Comparison, Run, RunWindow, field_values
-from memlens.comparing.runs import Order, record_all
-from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, Metric, choose_metrics, outliers, slopes
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memlens.comparing.details import with_details
+from memlens.comparing.figures import (
+    DEFAULT,
+    DEFAULT_OF_MATRIX,
+    DEFAULT_OF_RANKS,
+    RESERVED,
+    Run,
+    RunWindow,
+    choose_metrics,
+    field_values,
+)
+from memlens.comparing.layout import Layout, lay_out, lay_out_list, refuse_fields, row_keys, run_key
+from memlens.comparing.naming import fields_of_ranks, labels_of, numbers_ranks
+from memlens.comparing.rank_verdict import answer_of_ranks
+from memlens.comparing.ranks import Job, names_of, outliers_of
+from memlens.comparing.result import Comparison
+from memlens.comparing.runs import Order, record_all, typical_of
+from memlens.comparing.scaling import slopes
 from memlens.comparing.templates import Template, natural
+from memlens.comparing.verdict import answer_of
 from memlens.errors import UsageError
 from memlens.inputs import expanded
 from memlens.inputs.folders import is_folder
-from memlens.keywords import with_keywords
+from memlens.inputs.remote import is_url
 from memlens.options import Compare, Cut, as_list
+from memlens.options.keywords import with_keywords
+from memlens.results import Answer, answered
 from memlens.windows.windows import BEFORE, anchors_of
 
 if TYPE_CHECKING:
-    from memlens.inputs import Input
-    from memlens.windows.patterns import Pattern
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["check_cut", "compare", "compare_with"]
+    from memlens.log import Input
 
-#: The name of the window that stands for all windows of a series.
-TYPICAL = "(median)"
-#: The field that tells the devices of an input apart, where a template finds inputs with several.
+
+#: The field that tells the devices of an input apart.
 DEVICE = "device"
 #: Cells of a table up to which those without a file are listed as missing.
 _MOST_CELLS = 100_000
 
 
 def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compare) -> Comparison:
-    """Put runs side by side.
+    """Put runs side by side: as a list, as a matrix, or as the ranks of one job where that is what their paths say.
 
     Args:
         logs: Several logs as for :func:`memlens.analyze`, or one text: a folder, or a path template, ``runs/{branch}/workerlog.{rank}``.
@@ -48,29 +63,85 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
         UsageError: Arguments that make no sense together.
         InputError: No file matches the template.
     """
-    check_cut(options)
-    chosen = choose_metrics(as_list(options.metrics))
-    if is_folder(logs):
-        logs = [cast("str | Path", logs)]
-    if isinstance(logs, (str, os.PathLike)):
-        return _of_template(Template(os.fspath(logs)), chosen, options)
-    if options.rows or options.cols is not None:
-        raise UsageError("rows and cols are fields of a template", "Give a template: 'runs/{branch}/workerlog.{rank}'.")
-    if not logs:
-        raise UsageError("no log to compare", "Name some, or give a template.")
-    orders = [Order(given, options) for given in expanded(logs, options)]
-    layout = lay_out_list([order.path for order in orders], options.base)
-    read = _read(orders, options)
-    runs = list(chain(*read))
-    metrics = chosen or choose_metrics(DEFAULT[options.given])
-    layout = _with_base(layout, runs, read)
-    return Comparison(tuple(runs), layout, metrics, by=options.by, cut=options.given, typical=_typical(runs, options))
+    return compare_found(find_runs(logs, options), options)
 
 
 compare = with_keywords("compare", compare_with, Compare)
 
 
-def check_cut(cut: Cut, more: Sequence[Pattern] = ()) -> None:
+class FoundRuns(Struct, frozen=True):
+    """The logs that are to be compared.
+
+    Attributes:
+        inputs: What to read.
+        fields: The fields of each, where their paths have some.
+        template: The template that found them, or ``None``.
+        of_job: They are the ranks of one job.
+        problems: Folders that could not be looked into, in words.
+    """
+
+    inputs: Sequence[Input]
+    fields: Sequence[Mapping[str, str]] = ()
+    template: Template | None = None
+    of_job: bool = False
+    problems: Sequence[str] = ()
+
+    def orders(self, options: Compare) -> list[Order]:
+        """How each is read."""
+        fields = self.fields or [{}] * len(self.inputs)
+        return [Order(one, options, own, self.of_job) for one, own in zip(self.inputs, fields, strict=True)]
+
+
+def find_runs(
+    logs: str | os.PathLike[str] | Sequence[Input],
+    options: Compare,
+    passed_over: Callable[[str, Sequence[str]], None] | None = None,
+) -> FoundRuns:
+    """Find the logs that are to be compared, and tell whether their paths are those of the ranks of one job.
+
+    Runs that are compared with a base, or laid out as a matrix, are no such ranks whatever their paths are.
+
+    Args:
+        logs: As for :func:`compare_with`; a template may stand in a list, alone.  A folder without a log stands for those in its folders.
+        options: See :class:`memlens.options.Compare`.
+        passed_over: Called with a folder and the files in it that are no logs.
+
+    Raises:
+        UsageError: Arguments that make no sense together.
+        InputError: No file matches the template.
+    """
+    _check_cut(options)
+    choose_metrics(as_list(options.metrics))
+    alone = options.base is None and options.cols is None and not options.rows
+    problems: list[str] = []
+    fields: Sequence[Mapping[str, str]] | None
+    if (template := _template_of(logs)) is not None:
+        found = template.find()
+        problems += (match.problem for match in found if match.problem)
+        inputs: list[Input] = [match.path for match in found if not match.problem]
+        fields = [match.fields for match in found if not match.problem]
+        values = field_values(fields, template.fields)
+        refuse_fields(sorted(values), RESERVED)
+        varying = {name: texts for name, texts in values.items() if len(texts) > 1}
+        of_job = alone and bool(varying) and all(numbers_ranks(name, texts) for name, texts in varying.items())
+    elif options.rows or options.cols is not None:
+        raise UsageError("rows and cols are fields of a template", "Give a template: 'runs/{branch}/workerlog.{rank}'.")
+    else:
+        given = [logs] if isinstance(logs, (str, os.PathLike)) else logs
+        inputs = [log for one in given for log in _logs_in(one, options, passed_over, problems)]  # type: ignore[arg-type]
+        if not inputs:
+            raise UsageError("no log to compare", "Name some, or give a template: 'runs/{branch}/workerlog.{rank}'.")
+        paths = [str(one) for one in inputs if isinstance(one, (str, Path)) and str(one) != "-"]
+        fields = fields_of_ranks(paths) if alone and len(paths) == len(inputs) else None
+        of_job = fields is not None
+    if of_job and fields is not None:
+        names = labels_of([*map(str, inputs)], fields)
+        order = sorted(range(len(names)), key=lambda k: natural(names[k]))
+        inputs, fields = [str(inputs[k]) for k in order], [fields[k] for k in order]
+    return FoundRuns(inputs, fields or (), template, of_job, problems)
+
+
+def _check_cut(cut: Cut) -> None:
     """Refuse what every log would be refused for, before any is read.
 
     Raises:
@@ -79,32 +150,81 @@ def check_cut(cut: Cut, more: Sequence[Pattern] = ()) -> None:
     from memlens.windows.patterns import Matcher
 
     anchors_of(cut.start, cut.end, cut.start_regex, cut.end_regex, cut.nth)
-    for pattern in (*cut.patterns, *more):
+    for pattern in cut.patterns:
         Matcher(pattern)
 
 
-def _of_template(template: Template, metrics: tuple[Metric, ...], options: Compare) -> Comparison:
+def _template_of(logs: str | os.PathLike[str] | Sequence[Input]) -> Template | None:
+    """The template that stands in place of logs: one text that is no folder, or one in a list with a field in braces that is no file.
+
+    Raises:
+        UsageError: A template that makes no sense, or beside something else.
+    """
+    if isinstance(logs, (str, os.PathLike)):
+        return None if is_folder(logs) else Template(os.fspath(logs))
+    texts = [os.fspath(log) for log in logs if isinstance(log, (str, Path))]
+    named = [
+        text for text in texts if "{" in text and not is_folder(text) and (is_url(text) or not os.path.exists(text))
+    ]
+    if named and len(logs) > 1:
+        raise UsageError("a template and other logs exclude each other", "Give the template alone, in quotes.")
+    return Template(named[0]) if named else None
+
+
+def _logs_in(
+    given: Input, options: Compare, passed_over: Callable[[str, Sequence[str]], None] | None, problems: list[str]
+) -> list[Input]:
+    """One input, or the logs in a folder; where it has none itself, those in its folders."""
+    found = expanded([given], options, passed_over)
+    return expanded([given], options, passed_over, below=problems.append) if is_folder(found[0]) else found
+
+
+def compare_found(found: FoundRuns, options: Compare) -> Comparison:
+    """Read runs that were found and put them side by side."""
+    return answered(_side_by_side(found, options), _answer_of)
+
+
+def _answer_of(comparison: Comparison) -> Answer:
+    return answer_of(comparison) if comparison.ranks is None else answer_of_ranks(comparison, comparison.ranks)
+
+
+def _side_by_side(found: FoundRuns, options: Compare) -> Comparison:
+    if found.of_job:
+        return _of_ranks(found, options)
+    if found.template is not None:
+        return _of_template(found, found.template, options)
+    orders = found.orders(options)
+    layout = lay_out_list([order.path for order in orders], options.base)
+    read = _read(orders, options)
+    runs = tuple(chain(*read))
+    metrics = choose_metrics(as_list(options.metrics) or DEFAULT[options.given])
+    typical = _typical(runs, options)
+    return Comparison(
+        runs,
+        _with_base(layout, runs, read),
+        metrics,
+        by=options.by,
+        cut=options.given,
+        typical=typical,
+        problems=tuple(found.problems),
+    )
+
+
+def _of_template(found: FoundRuns, template: Template, options: Compare) -> Comparison:
     rows, cols, base = as_list(options.rows), options.cols, options.base
-    found = template.find()
-    files = [match for match in found if not match.problem]
-    problems = tuple(match.problem for match in found if match.problem)
-    orders = [Order(match.path, options, match.fields) for match in files]
-    values = field_values([match.fields for match in files], template.fields)
+    orders = found.orders(options)
+    paths = [order.path for order in orders]
+    values = field_values(found.fields, template.fields)
     asked = {*rows, cols, (base or "").partition("=")[0]}
     if DEVICE in values or DEVICE not in asked:  # refused before anything is read
-        lay_out(values, [match.path for match in files], rows, cols, base)
-    read = _read(orders, options)
-    if several := next((devices[0].path for devices in read if len(devices) > 1), None):
-        if DEVICE in values:
-            raise UsageError(
-                f"{several}: is one of several devices, and the template has a field {DEVICE!r} already",
-                "Name one device, --device N, or give that field another name.",
-            )
-        read = [list(map(_with_device_field, devices)) for devices in read]
-        values = field_values([run.fields for run in chain(*read)], (*template.fields, DEVICE))
+        lay_out(values, paths, rows, cols, base)
+    read = _with_devices(_read(orders, options))
     runs = list(chain(*read))
-    layout = lay_out(values, [order.path for order in orders], rows, cols, base)
-    usual = (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[options.given]
+    values = field_values([run.fields for run in runs], runs[0].fields)
+    layout = lay_out(values, paths, rows, cols, base)
+    metrics = choose_metrics(
+        as_list(options.metrics) or (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[options.given]
+    )
     typical = _typical(runs, options)
     windows = typical or tuple(run.window(None) for run in runs)
     missing, too_many = _missing_cells(runs, layout, values, template)
@@ -115,14 +235,42 @@ def _of_template(template: Template, metrics: tuple[Metric, ...], options: Compa
     return Comparison(
         shown,
         _with_base(layout, shown, read),
-        metrics or choose_metrics(usual),
+        metrics,
         template.text,
         options.by,
         options.given,
         tuple(slopes(runs, windows, values)),
-        tuple(outliers(runs, windows, values)),
+        tuple(outliers_of(runs, windows, values, metrics)),
+        None,
         tuple(window for _, window in cells) if typical else (),
-        (*problems, *too_many),
+        (*found.problems, *too_many),
+    )
+
+
+def _of_ranks(found: FoundRuns, options: Compare) -> Comparison:
+    given = found.orders(options)
+    read = _with_devices(_read(given, options))
+    runs = tuple(chain(*read))
+    metrics = choose_metrics(as_list(options.metrics) or DEFAULT_OF_RANKS)
+    job = Job(runs, [run.window(None) for run in runs], names_of(runs))
+    orders = {
+        run.path: order if len(own) == 1 else replace(order, options=options.replace(device=run.device))
+        for order, own in zip(given, read, strict=True)
+        for run in own
+    }
+    outliers = [one for metric in metrics for one in job.outliers(metric)]
+    outliers, ranks = with_details(outliers, job.ranks(metrics), orders, options)
+    values = field_values([run.fields for run in runs], runs[0].fields)
+    return Comparison(
+        runs,
+        Layout(tuple(name for name, texts in values.items() if len(texts) > 1)),
+        metrics,
+        None if found.template is None else found.template.text,
+        options.by,
+        options.given,
+        outliers=tuple(outliers),
+        ranks=ranks,
+        problems=tuple(found.problems),
     )
 
 
@@ -131,10 +279,25 @@ def _read(orders: Sequence[Order], options: Compare) -> list[list[Run]]:
     return [[replace(run, further=()), *run.further] for run in record_all(orders, options)]
 
 
-def _with_device_field(run: Run) -> Run:
-    """A run with its device as one more field."""
-    name = {None: "unknown", -1: "cpu"}.get(run.device) or str(run.device)
-    return replace(run, fields={**run.fields, DEVICE: name})
+def _with_devices(read: list[list[Run]]) -> list[list[Run]]:
+    """The runs with their device as one more field, where an input has several.
+
+    Raises:
+        UsageError: There is such a field already.
+    """
+    several = next((devices[0] for devices in read if len(devices) > 1), None)
+    if several is None:
+        return read
+    if DEVICE in several.fields:
+        raise UsageError(
+            f"{several.path}: is one of several devices, and its path has a field {DEVICE!r} already",
+            "Name one device, --device N, or give that field another name in a template.",
+        )
+    names = {None: "unknown", -1: "cpu"}
+    return [
+        [replace(run, fields={**run.fields, DEVICE: names.get(run.device) or str(run.device)}) for run in devices]
+        for devices in read
+    ]
 
 
 def _with_base(layout: Layout, runs: Sequence[Run], read: Sequence[Sequence[Run]]) -> Layout:
@@ -164,10 +327,9 @@ def _missing_cells(
 
 
 def _typical(runs: Sequence[Run], cut: Cut) -> tuple[RunWindow | None, ...]:
-    """For each run of a series the lower median of each figure over the windows that all readable runs have; what precedes the first is none.
+    """For each run of a series the median of the windows that all readable runs have; what precedes the first is none.
 
-    Windows that are open in some run count only where there are no others.  The lower median is a figure that some window has:
-    exact, and of no size that none has.
+    Windows that are open in some run count only where there are no others.
     """
     if not cut.series:
         return ()
@@ -175,14 +337,5 @@ def _typical(runs: Sequence[Run], cut: Cut) -> tuple[RunWindow | None, ...]:
     names = [{window.name for window in run.windows if not window.oom} - {BEFORE} for run in read]
     shared = set.intersection(*names) if names else set()
     closed = shared - {window.name for run in read for window in run.windows if window.open_end}
-    return tuple(_median([window for window in run.windows if window.name in (closed or shared)]) for run in runs)
-
-
-def _median(windows: Sequence[RunWindow]) -> RunWindow | None:
-    if not windows:
-        return None
-    figures = {}
-    for spec in fields(RunWindow):
-        values = [value for window in windows if isinstance(value := getattr(window, spec.name), int)]
-        figures[spec.name] = median_low(values) if values else None
-    return RunWindow(**{**figures, "name": TYPICAL, "oom": False, "open_end": False})  # type: ignore[arg-type]
+    chosen = [[window for window in run.windows if window.name in (closed or shared)] for run in runs]
+    return tuple(typical_of(windows) if windows else None for windows in chosen)

@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from statistics import median_low
 from typing import TYPE_CHECKING
 
+import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from memlens.analyzers.failures import run_ended_in
-from memlens.comparing.result import Oom, Run, RunWindow, Status
+from memlens.comparing.figures import METRICS, Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.inputs import Input, Reading, input_name, named_devices, without_cpu
+from memlens.facts import Kind
+from memlens.inputs import Reading, input_name, named_devices, without_cpu
+from memlens.inputs.paddle.times import times_of
 from memlens.options import Compare
 from memlens.scheduling.spreading import on_all_processors, spread_out
-from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
-from memlens.windows.windows import Window, open_window, suspect_anchors
+from memlens.trust.report import PEAK_MAY_BE_EARLIER, allocs_before, failures_of, trust_of
+from memlens.windows.windows import BEFORE, NEVER, Window, judged, open_window, suspect_anchors, whole
 
 if TYPE_CHECKING:
-    from memlens.analyzers.curve import Curve
-    from memlens.events import EventLog
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Order", "record", "record_all"]
+    from memlens.analyzers.curve import Curve
+    from memlens.log import Input, Log
+
 
 _ALWAYS = ("alloc_bytes", "allocs", "free_bytes", "frees")
 _OF_BLOCKS = ("peak_bytes", "rise_bytes", "live_bytes", "remaining_bytes", "carried_in_bytes")
 _OF_CHUNKS = ("reserved_peak_bytes",)
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Struct, frozen=True):
     """A log to be read, and how.
 
     Attributes:
         given: A path, or anything else that can be read.
         options: Where to cut it, and what to read it as.
         fields: What stands where the template has fields.
+        of_job: It is of one of the ranks of a job: of a series only its own median window is kept.
     """
 
     given: Input
     options: Compare = field(default_factory=Compare)
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = {}
+    of_job: bool = False
 
     @property
     def path(self) -> str:
@@ -58,13 +65,8 @@ def record(order: Order) -> Run:
     Raises:
         UsageError: The cut makes no sense.
     """
-    options = order.options
-    # A look at a line or two tells the time of one window; of a series a column of times is cheaper.
-    reading = Reading(
-        options.patterns, strict=options.strict, times=options.series, how=options, most_events=options.most_events
-    )
     try:
-        logs, left_out = without_cpu(reading.read_all(order.given))
+        logs, left_out = read_logs(order)
     except UsageError:
         raise
     except MemlensError as error:
@@ -77,18 +79,36 @@ def record(order: Order) -> Run:
     return replace(run, further=tuple(further))
 
 
-def _recorded(path: str, log: EventLog, order: Order, left_out: tuple[str, ...]) -> Run:
+def read_logs(order: Order) -> tuple[Sequence[Log], tuple[str, ...]]:
+    """The log of each device of an input, without the CPU beside GPUs, and that this was left out.
+
+    Raises:
+        MemlensError: It cannot be read.
+    """
+    options = order.options
+    # A look at a line or two tells the time of one window; of a series a column of times is cheaper.
+    reading = Reading(
+        options.patterns, strict=options.strict, times=options.series, how=options, most_events=options.most_events
+    )
+    return without_cpu(reading.read_all(order.given))
+
+
+def _recorded(path: str, log: Log, order: Order, left_out: tuple[str, ...]) -> Run:
     """The figures of one device's log."""
-    cut, oom = order.options, _ending(log)
+    cut, oom, opening, trust = order.options, _ending(log), log.facts.opening, trust_of(log)
+    begins, ends = times_of(log, [opening, len(log) - 1]) if len(log) > opening else (None, None)
     run = Run(
         path,
         order.fields,
         "ok" if oom is None else "oom",
-        doubts=tuple(doubt.code for doubt in log.trust.doubts),
+        doubts=tuple(doubt.code for doubt in trust.doubts),
         remarks=left_out,
         oom=oom,
-        ooms=log.trust.distinct_ooms,
+        ooms=trust.distinct_ooms,
         device=log.device,
+        allocs=allocs_before(log, [NEVER])[0] - _opening_blocks(log),
+        begins_us=begins,
+        ends_us=ends,
     )
     try:
         windows = cut.windows(log)
@@ -96,10 +116,11 @@ def _recorded(path: str, log: EventLog, order: Order, left_out: tuple[str, ...])
         status: Status = "no_window" if oom is None else "oom"
         return replace(run, status=status, message=error.message, hint=error.hint)
     late = suspect_anchors(windows) if cut.given else None
-    earlier = PEAK_MAY_BE_EARLIER if log.trust.peak_may_be_earlier else None
+    earlier = PEAK_MAY_BE_EARLIER if trust.peak_may_be_earlier else None
+    figures = _figures(windows, oom)
     return replace(
         run,
-        windows=_figures(windows, oom),
+        windows=(typical_of(_counted(figures)),) if order.of_job and cut.series else figures,
         notes=tuple(filter(None, [late])),
         remarks=(*filter(None, [open_window(windows), earlier]), *left_out),
         curve=_curve(windows, cut),
@@ -113,17 +134,56 @@ def _curve(windows: Sequence[Window], options: Compare) -> Curve | None:
     if not options.buckets or not windows[0].log.tells_of_blocks:
         return None
     series = options.series
-    return curve(windows[0].log.whole if series else windows[0], windows if series else (), options.buckets)
+    return curve(whole(windows[0].log) if series else windows[0], windows if series else (), options.buckets)
 
 
-def _ending(log: EventLog) -> Oom | None:
+def _ending(log: Log) -> Oom | None:
     """The out-of-memory failure that the run ended in."""
     found = failures_of(log)
     endings = [failure for failure, ended in zip(found, run_ended_in(log, found), strict=True) if ended]
     if not endings:
         return None
     asked = (failure.asked_bytes for failure in endings if failure.asked_bytes is not None)
-    return Oom(next(asked, None), endings[0].device, endings[0].line)
+    first = endings[0]
+    last = int(log.offset.searchsorted(first.offset)) - 1
+    time = times_of(log, [last])[0] if last >= log.facts.opening else None
+    allocs = allocs_before(log, [first.offset])[0] - _opening_blocks(log)
+    return Oom(next(asked, None), first.device, first.line, time, allocs)
+
+
+def _opening_blocks(log: Log) -> int:
+    return int(np.count_nonzero(log.kind[: log.facts.opening] == Kind.ALLOC))
+
+
+def _counted(windows: Sequence[RunWindow]) -> Sequence[RunWindow]:
+    """The windows of a run that count: not what precedes the first one, an open one, or one that ended out of memory, where there are others."""
+    closed = (window for window, counts in zip(windows, judged(windows), strict=True) if counts)
+    return [window for window in closed if window.name != BEFORE and not window.oom] or windows
+
+
+def middle_window(log: Log, options: Compare) -> Window:
+    """The only window of a log, or that of a series whose peak is the median.
+
+    Raises:
+        AnchorError: It has no such window.
+    """
+    windows = options.windows(log)
+    figures = _figures(windows, _ending(log))
+    return windows[figures.index(_middle_of(_counted(figures)))]
+
+
+def _middle_of(windows: Sequence[RunWindow]) -> RunWindow:
+    """The window whose peak is the lower median of all."""
+    return sorted(windows, key=lambda window: window.peak_bytes or 0)[(len(windows) - 1) // 2]
+
+
+def typical_of(windows: Sequence[RunWindow]) -> RunWindow:
+    """The window in the middle with the lower median of each figure: one that some window has, exact, and of no size that none has."""
+    figures = {}
+    for metric in METRICS:
+        values = [value for window in windows if (value := window.figure(metric)) is not None]
+        figures[metric.key] = median_low(values) if values else None
+    return replace(_middle_of(windows), **figures)
 
 
 def _figures(windows: Sequence[Window], oom: Oom | None) -> tuple[RunWindow, ...]:

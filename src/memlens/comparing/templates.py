@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from memlens.errors import InputError, UsageError
 from memlens.inputs.folders import entries_of, is_file
 
-__all__ = ["Found", "Template", "natural", "number"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
 
 #: A piece of a template: literal text, or the name of a field.
 _Piece: TypeAlias = "tuple[str, bool]"
@@ -33,8 +35,7 @@ _DIGITS = re.compile(r"([0-9]+)")
 _MARK = "An opening or closing brace itself is written {{ or }}."
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """A file that a template matches, or a folder on the way of which something is left out.
 
     Attributes:
@@ -48,8 +49,7 @@ class Found:
     problem: str = ""
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(Struct, frozen=True, dict=True):
     """A path with fields in it.
 
     Args:

@@ -1,24 +1,27 @@
-"""What a comparison of runs comes to, in one to three sentences: who ran out, who needs most and least, and what grows with what."""
+"""The verdict of a comparison, in one to three sentences: who ran out, who needs most and least, and what grows with what."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from memlens.comparing.templates import number
-from memlens.text import Answer, format_count, format_duration, plural, short_name
+from memlens.results import Answer
+from memlens.text import format_count, short_name
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
-from memlens.units import format_bytes
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from memlens.comparing.result import Comparison, Run
-    from memlens.comparing.statistics import Slope
-    from memlens.text import Tone
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["answer_of"]
+    from memlens.comparing.figures import Run
+    from memlens.comparing.result import Comparison
+    from memlens.comparing.scaling import Slope
+    from memlens.results import Tone
+
 
 #: Sentences of a verdict, and runs that one names.
 _SENTENCES, _NAMED = 3, 3
@@ -34,8 +37,7 @@ def answer_of(comparison: Comparison) -> Answer:
     return Answer(tuple(sentences), case.tone)
 
 
-@dataclass(frozen=True)
-class _Measured:
+class _Measured(Struct, frozen=True):
     """A run with the figure that counts of it."""
 
     run: Run
@@ -104,21 +106,16 @@ class _Case:
             else:
                 listed = self._listed(ooms, _asked if asked is None else None)
                 yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory{each}: {listed}"
-        for status, words in (
-            ("missing", "missing"),
-            ("unreadable", "unreadable"),
-            ("no_window", "without the window"),
-        ):
-            found = [run for run in runs if run.status == status]
-            if found:
-                yield f"{_of(len(found), len(runs), 'run')} {'is' if len(found) == 1 else 'are'} {words}: {self._listed(found)}"
-
-        doubtful = [run for run in runs if not RESERVED_DOUBTS.issuperset(run.doubts)]
-        if doubtful:
-            yield f"{_of(len(doubtful), len(runs), 'run')} {'is' if len(doubtful) == 1 else 'are'} in doubt: {self._listed(doubtful)}"
+        words = {"missing": "missing", "unreadable": "unreadable", "no_window": "without the window"}
+        found = {words[status]: [run for run in runs if run.status == status] for status in words}
+        found["in doubt"] = [run for run in runs if not RESERVED_DOUBTS.issuperset(run.doubts)]
+        for what, those in found.items():
+            if those:
+                are = "is" if len(those) == 1 else "are"
+                yield f"{_of(len(those), len(runs), 'run')} {are} {what}: {self._listed(those)}"
 
     def _common(self, runs: Sequence[Run]) -> str:
-        """What all of several runs have in common, and only they; ``""`` where that is nothing."""
+        """The value that all of several runs have, and only they; ``""`` where that is nothing."""
         values = self._all.values
         shared = {name: runs[0].fields[name] for name in values if len({run.fields[name] for run in runs}) == 1}
         shared = {name: value for name, value in shared.items() if len(values[name]) > 1}
@@ -231,17 +228,15 @@ class _Case:
             yield f"not in {', '.join(name for name, _ in flat)}"
 
     def outliers(self) -> Iterator[str]:
-        """The rank that is farthest from the others of its kind."""
+        """The rank that is farthest from its peers."""
         found = [one for one in self._all.outliers if one.metric == self._metric.key]
         if found:
-            worst = max(found, key=lambda one: abs(one.off))
-            ranks = len({one.fields[one.field] for one in found})
-            others = f", and {plural(ranks - 1, 'other')}" if ranks > 1 else ""
+            worst = found[0]
+            others = f", and {plural(len(found) - 1, 'other')}" if len(found) > 1 else ""
             side = "above" if worst.off > 0 else "below"
-            yield (
-                f"standing out: {short_name(worst.field)} {short_name(worst.fields[worst.field])}{others},"
-                f" {self._write(round(abs(worst.off)))} {side} the median of {format_count(worst.ranks)}"
-            )
+            name = next(self._names[id(run)] for run in self._all.runs if run.path == worst.path)
+            off = f"{self._write(abs(worst.off))} {side} the median of {format_count(worst.peers)}"
+            yield f"standing out: {name}{others}, {off}"
 
     # --- words ---
 
@@ -260,15 +255,12 @@ class _Case:
         return f"{'typical ' if self._all.typical else ''}{self._metric.words.lower()}"
 
     def _write(self, figure: int) -> str:
-        return _WRITE[self._metric.kind](figure)
+        return self._metric.text(figure)
 
     def _slope(self, slope: float) -> str:
         if self._metric.kind == "bytes" and slope < 10:
             return f"{slope:.2g} B"
-        return _WRITE[self._metric.kind](round(slope)) if self._metric.kind != "count" else f"{slope:.3g}"
-
-
-_WRITE = {"bytes": format_bytes, "count": format_count, "time": format_duration}
+        return self._write(round(slope)) if self._metric.kind != "count" else f"{slope:.3g}"
 
 
 def _begins_late(run: Run) -> bool:
@@ -291,7 +283,7 @@ def _field(name: str, value: str) -> str:
 
 
 def _names(comparison: Comparison) -> dict[int, str]:
-    """What to call each run in a sentence: the values of the fields that vary, or its file where that tells it apart."""
+    """Return a name for each run in a sentence: the values of the fields that vary, or its file where that tells it apart."""
     if comparison.template is not None:
         varying = [name for name, values in comparison.values.items() if len(values) > 1]
         return {

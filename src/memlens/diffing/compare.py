@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.result import Later
 from memlens.diffing.alignment.blocks import gather_windows, owner_names, tell_threads_apart
 from memlens.diffing.alignment.costs import in_bytes
 from memlens.diffing.alignment.indices import batches
 from memlens.diffing.differences import Items, collect, levels, terms
-from memlens.diffing.findings import Runs, findings_of
-from memlens.diffing.late_frees import Frees, judge_frees
+from memlens.diffing.finding import Runs, findings_of
 from memlens.diffing.pairing import InOrder, Match, match, match_opening
 from memlens.diffing.result import Approximation, PeakAccount, RemainingAccount, WindowDiff, WindowSide
 from memlens.folding.levels import profile
+from memlens.results import deferred
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.diffing.alignment.blocks import Blocks
-    from memlens.diffing.factor import Factor
     from memlens.diffing.window_pairs import WindowPairs
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
 
-__all__ = ["compare", "in_order"]
 
 #: Events of both runs compared together: what is made of them stays in proportion to this, unless one pair alone is longer.
 _TOGETHER = 1 << 19
 
 
 def compare(
-    base: Sequence[Window],
-    head: Sequence[Window],
-    *,
-    context: int = 3,
-    factor: Factor | None = None,
-    judged: Sequence[bool] | None = None,
+    base: Sequence[Window], head: Sequence[Window], *, context: int = 3, judged: Sequence[bool] | None = None
 ) -> tuple[tuple[WindowDiff, ...], Runs]:
     """Compare windows of one log with as many windows of another, or of the same, one by one.
 
@@ -49,7 +41,6 @@ def compare(
         base: Windows of base; not empty.
         head: Windows of head, as many.
         context: Log lines to show on each side of an event.
-        factor: One between nearly all sizes, to be taken out.
         judged: Whether each pair is judged; by default all are.
 
     Returns:
@@ -57,25 +48,16 @@ def compare(
     """
     sides = _sides(base), _sides(head)
     of_base, of_head = levels(base), levels(head)
-    left_out = of_head.remaining, of_head.peak
-    if factor is not None:
-        head = factor.taken_out(head)
-        of_head = levels(head)
-    left_out = left_out[0] - of_head.remaining, left_out[1] - of_head.peak
     items: list[Items] = []
     rows: list[dict[str, Any]] = []
     for part, born, carried in _gathered(base, head):
-        allocs, frees = judge_frees(match(*born))
-        released, opening = match(*carried), match_opening(base[part], head[part])
+        allocs, released, opening = match(*born), match(*carried), match_opening(base[part], head[part])
         here = of_base.part(part), of_head.part(part)
-        found = collect(allocs, frees, released, opening, *here)
+        found = collect(allocs, released, opening, *here)
         items.append(found._replace(window=found.window + part.start))
         remaining, peak, temporary = terms(found, *here)
         accounts = zip(
-            _by_window({**remaining, "factor_bytes": left_out[0][part]}),
-            _by_window({**peak, "factor_bytes": left_out[1][part]}),
-            _by_window({**_figures(allocs, frees), **temporary}),
-            strict=True,
+            _by_window(remaining), _by_window(peak), _by_window({**_figures(allocs), **temporary}), strict=True
         )
         for number, (of_remaining, of_peak, figures) in enumerate(accounts):
             inexact = allocs.ordered.inexact.get(number)
@@ -91,20 +73,15 @@ def compare(
             head=right,
             **{f"d_{name}": getattr(right, name) - getattr(left, name) for name in _COMPARED},
             **row,
-            findings=Later(findings_of, runs, number),
+            findings=deferred(findings_of, runs, number),
         )
         for number, (left, right, row) in enumerate(zip(*sides, rows, strict=True))
     ), runs
 
 
-def in_order(found: WindowPairs, base: Sequence[Window], head: Sequence[Window]) -> tuple[InOrder]:
-    """The pairs that :func:`compare` aligns in order, found again.
-
-    Args:
-        found: The windows as they are in the logs.
-        base: Base's windows that were compared.
-        head: Head's, likewise, a factor taken out of their sizes.
-    """
+def in_order(windows: WindowPairs) -> tuple[InOrder]:
+    """Return the pairs that :func:`compare` aligns in order, worked out once more."""
+    base, head = zip(*windows.pairs, strict=True)
     parts: list[Ints] = []
     for part, born, carried in _gathered(base, head):
         for turn, blocks in enumerate((born, carried)):
@@ -119,11 +96,11 @@ def in_order(found: WindowPairs, base: Sequence[Window], head: Sequence[Window])
                 both = (frees[0] >= 0) & (frees[1] >= 0)
                 both &= (frees[0] < ends[0][blocks[0].window[left]]) & (frees[1] < ends[1][blocks[1].window[right]])
                 parts.append(np.stack((frees[0][both], frees[1][both], np.full(np.count_nonzero(both), 2 << 32))))
-    return (InOrder(found, *np.concatenate(parts, axis=1)),)
+    return (InOrder(windows, *np.concatenate(parts, axis=1)),)
 
 
 def _rank_in_window(sequence: Ints, window: Ints) -> Ints:
-    """How many sequences of its window have more pairs than that of each pair, int64: 0 wherever a window was aligned as a whole."""
+    """Return how many sequences of its window have more pairs than that of each pair, int64: 0 wherever a window was aligned as a whole."""
     numbers, first, number, counts = np.unique(sequence, return_index=True, return_inverse=True, return_counts=True)
     order = np.lexsort((numbers, -counts, window[first]))
     ranked, rank = window[first][order], np.empty(len(order), np.int64)
@@ -143,7 +120,7 @@ def _gathered(
 
 
 #: Figures of windows of which the differences are shown.
-_COMPARED = [spec.name.removeprefix("d_") for spec in fields(WindowDiff) if spec.name.startswith("d_")]
+_COMPARED = [name.removeprefix("d_") for name in WindowDiff.__struct_fields__ if name.startswith("d_")]
 
 
 def _by_window(columns: dict[str, Ints]) -> Iterator[dict[str, Any]]:
@@ -152,7 +129,7 @@ def _by_window(columns: dict[str, Ints]) -> Iterator[dict[str, Any]]:
         yield dict(zip(columns, row, strict=True))
 
 
-def _figures(found: Match, frees: Frees) -> dict[str, Ints]:
+def _figures(found: Match) -> dict[str, Ints]:
     """The figures of the alignment of window pairs by name; the cost in half bytes."""
     base = found.base
     moved = (found.partner >= 0) & (found.aligned < 0)
@@ -161,7 +138,6 @@ def _figures(found: Match, frees: Frees) -> dict[str, Ints]:
         "pairs": base.sums(found.aligned >= 0),
         "moved": base.sums(moved),
         "moved_bytes": base.sums(base.size * moved),
-        "late_frees": base.sums(frees.late != 0),
         "threads": found.ordered.threads,
     }
 
@@ -169,7 +145,7 @@ def _figures(found: Match, frees: Frees) -> dict[str, Ints]:
 def _sides(windows: Sequence[Window]) -> list[WindowSide]:
     """One run's figures of each window."""
     figures = profile(windows)
-    names = [spec.name for spec in fields(WindowSide) if spec.name in figures.columns]
+    names = [name for name in WindowSide.__struct_fields__ if name in figures.columns]
     rows = _by_window({**{name: figures[name] for name in names}, "peak_event": figures.summit})
     return [
         WindowSide(

@@ -10,41 +10,56 @@ within a window or over all windows, is one sort.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from memlens.analyzers.fates import pairing
 from memlens.diffing.alignment.blocks import owners_of
 from memlens.diffing.alignment.indices import values_at
-from memlens.diffing.finding import KINDS
+from memlens.diffing.pairing import pair_alike
+from memlens.facts import Kind
 from memlens.folding.levels import profile
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.diffing.alignment.blocks import Blocks
-    from memlens.diffing.late_frees import Frees
     from memlens.diffing.pairing import Match
+    from memlens.events import EventLog
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
     Flags = NDArray[np.bool_]
     Column = NDArray[np.integer | np.bool_]
 
-__all__ = ["FATES", "KIND_NAMES", "Items", "Levels", "collect", "group", "levels", "terms"]
 
-#: Kinds by number, in the order in which findings of equal weight are shown.
-KIND_NAMES = tuple(KINDS)
-_KIND = {name: number for number, name in enumerate(KIND_NAMES)}
+#: The kinds of findings, in the order in which those of equal weight are shown; ``docs/diff.md`` says what each means.
+KINDS = (
+    "missing_free",
+    "extra_free",
+    "only_head",
+    "only_base",
+    "released",
+    "late_free",
+    "early_free",
+    "elsewhere",
+    "opening_only_head",
+    "opening_only_base",
+)
+#: Kinds of blocks that both runs free, each on another side of its peak.
+UNTIMELY = ("late_free", "early_free")
+_KIND = {name: number for number, name in enumerate(KINDS)}
 #: Fates by number; ``base`` and ``head`` say which run frees a block that was carried in.
-FATES = ("held", "temporary", "base", "head", "carried_in", "to_end")
+FATES = ("held", "temporary", "base", "head", "carried_in")
 _FATE = {name: number for number, name in enumerate(FATES)}
-#: Kinds whose items have a FREE that one run has, or has sooner, and of these the ones that it tells, and those of which it is head's.
+#: Kinds whose items have a FREE that one run has, or has before its peak, those that are shown by it, and those of which it is head's.
 _HAS_FREE = np.array([not name.endswith(("only_head", "only_base")) for name in KINDS])
-_TOLD_BY_FREE = np.array([has and name != "elsewhere" for name, has in zip(KINDS, _HAS_FREE, strict=True)])
+_SHOWN_BY_FREE = np.array([has and name != "elsewhere" for name, has in zip(KINDS, _HAS_FREE, strict=True)])
+_UNTIMELY = np.array([name in UNTIMELY for name in KINDS])
 _FREED_BY_HEAD = np.array([name in ("extra_free", "early_free") for name in KINDS])
 #: For each kind 1 where its blocks count at head's peak as a rule, or at neither, -1 where at base's, 0 where there is no rule.
 _RAISES = np.array([{"only_head": 1, "late_free": 1, "only_base": -1, "early_free": -1}.get(name, 0) for name in KINDS])
@@ -96,7 +111,7 @@ class Items(NamedTuple):
 
     Attributes:
         window: Number of the window pair.
-        kind: Index into :data:`KIND_NAMES`.
+        kind: Index into :data:`KINDS`.
         fate: Index into :data:`FATES`, -1 where it has none.
         size: Bytes of the block.
         requested: What was asked for, -1 where unknown, or not the same in both runs.
@@ -104,12 +119,13 @@ class Items(NamedTuple):
         freed_by: Likewise, of the FREE that one run has and the other has not.
         ends: What becomes of the block in the run that keeps it: 0 it is freed later in the log, 1 never, 2 neither or both keep it.
         remaining, peak: What it contributes to Δremaining, and to Δpeak.
-        apart, apart_bytes: Common allocations between the two runs' frees of it, and their bytes; -1 where that is not looked at.
+        base_after_peak: ALLOCs of base from its peak to its FREE, the peak's own left out; up to the peak they count below 0.
+        head_after_peak: The same of head.  Both are of meaning for :data:`UNTIMELY` kinds alone.
         base_alloc: Base's ALLOC, -1 where base has none.
         base_free: Base's FREE, wherever it is, -1 where there is none.
         head_alloc, head_free: The same of head.
         in_head: Whether it is head whose event tells the two runs apart, 0 or 1.
-        telling: That event: the FREE that only one run has, or has sooner, or else an ALLOC.
+        shown: That event: the FREE that only one run has, or has sooner, or else an ALLOC.
     """
 
     window: Ints
@@ -122,14 +138,14 @@ class Items(NamedTuple):
     ends: Ints
     remaining: Ints
     peak: Ints
-    apart: Ints
-    apart_bytes: Ints
+    base_after_peak: Ints
+    head_after_peak: Ints
     base_alloc: Ints
     base_free: Ints
     head_alloc: Ints
     head_free: Ints
     in_head: Ints
-    telling: Ints
+    shown: Ints
 
     def take(self, at: Ints) -> Items:
         """Some of them."""
@@ -141,14 +157,16 @@ class Items(NamedTuple):
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def collect(allocs: Match, frees: Frees, released: Match, opening: Match, base: Levels, head: Levels) -> Items:
+def collect(allocs: Match, released: Match, opening: Match, base: Levels, head: Levels) -> Items:
     """The items of all windows, by window."""
-    every = Items.joined([_born(allocs, frees, base, head), _released(released, base, head), _opening(opening)])
+    live = _live_at_peak(allocs.base, base), _live_at_peak(allocs.head, head)
+    parts = (_born, pair_alike(allocs, live)), (_released, released), (_opening, opening)
+    every = Items.joined([items_of(_Blocks.of(match, (base, head))) for items_of, match in parts])
     return every.take(np.argsort(every.window, kind="stable"))
 
 
 def terms(items: Items, base: Levels, head: Levels) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
-    """What the items of each window come to, int64, by name.
+    """Return the sums of the items of each window, int64, by name.
 
     Args:
         items: All items of these windows.
@@ -190,25 +208,33 @@ def terms(items: Items, base: Levels, head: Levels) -> tuple[dict[str, Ints], di
 
 
 class _Blocks(NamedTuple):
-    """Blocks of a match, one entry a pair or a block without a partner: indices in base and in head, -1 for none, int64."""
+    """Blocks of a match, one entry a pair or a block without a partner.
 
-    found: Match
+    Attributes:
+        pairs: The match.
+        levels: The figures of base's windows, and of head's.
+        left: Indices in base, -1 for none, int64.
+        right: The same in head.
+    """
+
+    pairs: Match
+    levels: tuple[Levels, Levels]
     left: Ints
     right: Ints
 
     @classmethod
-    def of(cls, found: Match) -> _Blocks:
+    def of(cls, pairs: Match, levels: tuple[Levels, Levels]) -> _Blocks:
         """All blocks of a match."""
-        alone = found.only_head
-        left = np.concatenate((np.arange(len(found.base)), np.full(len(alone), -1)))
-        return cls(found, left, np.concatenate((found.partner, alone)))
+        alone = pairs.only_head
+        left = np.concatenate((np.arange(len(pairs.base)), np.full(len(alone), -1)))
+        return cls(pairs, levels, left, np.concatenate((pairs.partner, alone)))
 
     def both(self, of_base: Column, of_head: Column, none: int = -1) -> tuple[Ints, Ints]:
         """Values of base's blocks and of head's."""
         return values_at(of_base, self.left, none), values_at(of_head, self.right, none)
 
     def more(self, of_base: Column, of_head: Column) -> Ints:
-        """How much more head's block has of something than base's; one that is not there has 0."""
+        """Return how much more head's block has of something than base's; one that is not there has 0."""
         one, two = self.both(of_base, of_head, 0)
         return two - one
 
@@ -218,42 +244,34 @@ class _Blocks(NamedTuple):
 
     def window(self) -> Ints:
         """The number of the window of each."""
-        return np.maximum(*self.both(self.found.base.window, self.found.head.window))
+        return np.maximum(*self.both(self.pairs.base.window, self.pairs.head.window))
 
 
-def _born(found: Match, frees: Frees, base: Levels, head: Levels) -> Items:
-    """Of blocks born in the window those that one run lacks, and pairs of different fate, live at one peak only, or freed much later."""
-    blocks, one, two = _Blocks.of(found), found.base, found.head
+def _born(blocks: _Blocks) -> Items:
+    """Of blocks born in the window those that one run lacks, and pairs of different fate or live at one peak only."""
+    one, two, (base, head) = blocks.pairs.base, blocks.pairs.head, blocks.levels
     lacking, moves = blocks.only_head(), blocks.more(one.held, two.held)
-    sign = blocks.more(_live_at_peak(one, base), _live_at_peak(two, head))
+    at_peak = blocks.more(_live_at_peak(one, base), _live_at_peak(two, head))
     # A block that is live at one run's peak only is freed late in it, unless the other run had not allocated it yet.
     window, allocs = blocks.window(), blocks.both(one.alloc, two.alloc)
-    born = np.where(sign > 0, allocs[0] < base.peak_end[window], allocs[1] < head.peak_end[window])
-    late = values_at(frees.late, blocks.left)
-    later = np.where(late != 0, late, sign * born)
+    known = np.where(at_peak > 0, allocs[0] < base.peak_end[window], allocs[1] < head.peak_end[window])
     kind = _numbered(
         _KIND,
         only_head=lacking > 0,
         only_base=lacking < 0,
         missing_free=moves > 0,
         extra_free=moves < 0,
-        late_free=later > 0,
-        early_free=later < 0,
-        elsewhere=sign != 0,
+        late_free=known & (at_peak > 0),
+        early_free=known & (at_peak < 0),
+        elsewhere=at_peak != 0,
     )
-    fate = _numbered(
-        _FATE,
-        to_end=blocks.more(frees.base_to_end, frees.head_to_end) != 0,
-        held=(lacking != 0) & (moves != 0),
-        temporary=lacking != 0,
-    )
-    apart, apart_bytes = (values_at(column, blocks.left) for column in (frees.apart, frees.apart_bytes))
-    return _items(blocks, kind, fate, moves, sign, apart, apart_bytes)
+    fate = _numbered(_FATE, held=(lacking != 0) & (moves != 0), temporary=lacking != 0)
+    return _items(blocks, kind, fate, moves, at_peak)
 
 
-def _released(found: Match, base: Levels, head: Levels) -> Items:
+def _released(blocks: _Blocks) -> Items:
     """Of blocks carried in those that only one run frees, and those that one run frees before its peak and the other after."""
-    blocks, one, two = _Blocks.of(found), found.base, found.head
+    one, two, (base, head) = blocks.pairs.base, blocks.pairs.head, blocks.levels
     gone = blocks.only_head()
     gone_at_peak = blocks.more(one.free < base.peak_end[one.window], two.free < head.peak_end[two.window])
     kind = _numbered(_KIND, released=gone != 0, late_free=gone_at_peak < 0, early_free=gone_at_peak > 0)
@@ -261,16 +279,15 @@ def _released(found: Match, base: Levels, head: Levels) -> Items:
     return _items(blocks, kind, fate, -gone, -gone_at_peak)
 
 
-def _opening(found: Match) -> Items:
+def _opening(blocks: _Blocks) -> Items:
     """Opening blocks that only one run has; whether it frees them in the window, later or never is a trait of theirs."""
-    blocks = _Blocks.of(found)
     more = blocks.only_head()
     kind = _numbered(_KIND, opening_only_head=more > 0, opening_only_base=more < 0)
     return _items(blocks, kind, np.full(len(more), -1), np.zeros(len(more), np.int64), more)
 
 
 def _live_at_peak(blocks: Blocks, of: Levels) -> Flags:
-    """Which blocks, born in their window, are live when it reaches its peak."""
+    """Return the blocks, born in their window, that are live when it reaches its peak, as flags."""
     end = of.peak_end[blocks.window]
     live: Flags = (blocks.alloc < end) & ((blocks.free >= end) | (blocks.free < 0))
     return live
@@ -281,38 +298,51 @@ def _numbered(numbers: Mapping[str, int], **choices: Flags) -> Ints:
     return np.select(list(choices.values()), [numbers[name] for name in choices], -1)
 
 
-def _items(blocks: _Blocks, kind: Ints, fate: Ints, remaining: Ints, peak: Ints, *apart: Ints) -> Items:
+def _items(blocks: _Blocks, kind: Ints, fate: Ints, remaining: Ints, peak: Ints) -> Items:
     """Items of those blocks that are of a kind (not -1), given how often their sizes count in Δremaining and in Δpeak."""
     some = np.flatnonzero(kind >= 0)
     kind, fate, remaining, peak = (column[some] for column in (kind, fate, remaining, peak))
     blocks = blocks._replace(left=blocks.left[some], right=blocks.right[some])
-    (keys, one, two), lacking = (blocks.found.keys, blocks.found.base, blocks.found.head), blocks.only_head()
+    (keys, one, two), lacking = (blocks.pairs.keys, blocks.pairs.base, blocks.pairs.head), blocks.only_head()
     size = np.maximum(*blocks.both(one.size, two.size))
     alloc, free = blocks.both(one.alloc, two.alloc), blocks.both(one.free, two.free)
     held, owners = blocks.both(one.held, two.held, 0), blocks.both(keys.base_owner, keys.head_owner)
-    asked = [values_at(keys.requested, key) for key in blocks.both(keys.base, keys.head)]
+    requested = [values_at(keys.requested, key) for key in blocks.both(keys.base, keys.head)]
     # The run whose event tells the two apart has what the other lacks, or frees in the window or sooner, or is at its peak.
     in_head = np.where(lacking, lacking > 0, _FREED_BY_HEAD[kind] | ((kind == _KIND["elsewhere"]) & (peak > 0)))
     owner = np.where(in_head, owners[1], owners[0])
     freed_by = [owners_of(log, keys.names, event) for log, event in ((one.log, free[0]), (two.log, free[1]))]
-    telling = [np.where(_TOLD_BY_FREE[kind], free[run], alloc[run]) for run in (0, 1)]
+    shown = [np.where(_SHOWN_BY_FREE[kind], free[run], alloc[run]) for run in (0, 1)]
+    window = blocks.window()
     columns = (
-        blocks.window(),
+        window,
         kind,
         fate,
         size,
-        np.where(lacking, np.maximum(*asked), np.where(asked[0] == asked[1], asked[0], -1)),
+        np.where(lacking, np.maximum(*requested), np.where(requested[0] == requested[1], requested[0], -1)),
         np.where(owner >= 0, owner, np.maximum(*owners)),
         np.where(_HAS_FREE[kind], np.where(in_head, freed_by[1], freed_by[0]), -1),
         np.where(held[0] == held[1], 2, np.where(held[0], free[0] < 0, free[1] < 0)),
         size * remaining,
         size * peak,
-        *([column[some] for column in apart] or np.full((2, len(some)), -1)),
+        *(
+            _allocs_between(side.log, of.peak_end[window], np.where(_UNTIMELY[kind], freed, of.peak_end[window]))
+            for side, of, freed in zip((one, two), blocks.levels, free, strict=True)
+        ),
         *(alloc[0], free[0], alloc[1], free[1]),
         in_head,
-        np.where(in_head, telling[1], telling[0]),
+        np.where(in_head, shown[1], shown[0]),
     )
     return Items(*(np.asarray(column, np.int64) for column in columns))
+
+
+def _allocs_between(log: EventLog, first: Ints, last: Ints) -> Ints:
+    """ALLOCs from some events up to others, without these; below 0 where the other comes first, int64."""
+    edges = np.concatenate((first, last))
+    lo, hi = int(edges.min(initial=len(log))), int(edges.max(initial=0))
+    allocs = lo + np.flatnonzero(log.kind[lo:hi] == Kind.ALLOC)
+    found: Ints = np.searchsorted(allocs, last) - np.searchsorted(allocs, first)
+    return found
 
 
 def group(items: Items) -> list[Ints]:

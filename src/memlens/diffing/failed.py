@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures, most_telling
 from memlens.analyzers.places import Lines
-from memlens.analyzers.result import Row
 from memlens.analyzers.segments import layout_before
 from memlens.diffing.alignment.blocks import gather_windows, tell_threads_apart
-from memlens.diffing.finding import Record
 from memlens.diffing.pairing import match
 from memlens.facts import Kind
+from memlens.results import Result
 from memlens.trust.report import failures_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from memlens.diffing.factor import Factor
     from memlens.events import EventLog
     from memlens.text import Terms
     from memlens.windows.windows import Window
 
-__all__ = ["FailedRun", "Meanwhile", "failed_runs", "failed_sentences"]
 
 _SIDES = ("base", "head")
 
 
-@dataclass(frozen=True)
-class Meanwhile(Row):
-    """Where a run was when the other one failed.
+class Meanwhile(Result, frozen=True):
+    """A run at the moment when the other one failed.
 
     Attributes:
         window: The window that pairs with the one that the other run failed in; text from the log.
@@ -56,8 +53,7 @@ class Meanwhile(Row):
     largest_gap_bytes: int | None
 
 
-@dataclass(frozen=True, eq=False)
-class FailedRun(Record):
+class FailedRun(Result, frozen=True, eq=False):
     """A run that ran out of memory.
 
     Attributes:
@@ -73,15 +69,12 @@ class FailedRun(Record):
     other: Meanwhile | None
 
 
-def failed_runs(
-    pairs: Sequence[tuple[Window, Window]], logs: tuple[EventLog, EventLog], factor: Factor | None = None
-) -> tuple[FailedRun, ...]:
+def failed_runs(pairs: Sequence[tuple[Window, Window]], logs: tuple[EventLog, EventLog]) -> tuple[FailedRun, ...]:
     """The runs that ran out of memory, base first.  Of one log that is compared with itself only what fails inside the windows counts.
 
     Args:
         pairs: The windows compared.
         logs: The two logs.
-        factor: One between nearly all sizes, as the comparison took it out.
     """
     found = []
     for side, (name, log) in enumerate(zip(_SIDES, logs, strict=True)):
@@ -94,7 +87,7 @@ def failed_runs(
             continue
         at = most_telling(own)
         pair = next((pair for pair in pairs if _holds(pair[side], offsets[at])), None)
-        other = None if pair is None else _meanwhile(pair, side, offsets[at], factor)
+        other = None if pair is None else _meanwhile(pair, side, offsets[at])
         found.append(FailedRun(name, len(own), own[at], other))
     return tuple(found)
 
@@ -103,8 +96,8 @@ def _holds(window: Window, offset: int) -> bool:
     return window.start_offset <= offset < window.end_offset
 
 
-def _meanwhile(pair: tuple[Window, Window], side: int, offset: int, factor: Factor | None) -> Meanwhile:
-    """Where the other run of a pair of windows was when the one of ``side`` failed.
+def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile:
+    """Return where the other run of a pair of windows was when the one of ``side`` failed.
 
     What the failed run had allocated in its window is aligned with as many blocks of the other one, for what that did later has no partner.
     """
@@ -119,7 +112,6 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int, factor: Fact
     stop = window.lo
     if cut:
         base, head = cut if side == 0 else reversed(cut)
-        head = head if factor is None else factor.taken_out([head])[0]
         threads = tell_threads_apart(base.log, head.log)
         blocks = [gather_windows([one], threads=threads)[0] for one in (base, head)]
         found = match(*blocks)

@@ -1,46 +1,37 @@
-"""What the two runs treat differently: blocks alike in kind, fate, size, owner and place, with where each run has them."""
+"""Findings, which the two runs treat differently: blocks alike in kind, fate, size, owner and place, with where each run has them.
+
+Line numbers and the text of the log are looked up when they are shown.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from memlens.analyzers.result import Lazy, Row
+import numpy as np
+from msgspec import structs
 
-__all__ = ["KINDS", "ContextLine", "Finding", "Member", "Record", "Repeated", "Side"]
+from memlens.analyzers.context import ContextLine, context_lines
+from memlens.analyzers.groups import owner_labels, owners_of
+from memlens.analyzers.places import Lines
+from memlens.diffing.differences import FATES, KINDS, UNTIMELY, Items, group
+from memlens.results import Result, deferred, lazy
 
-#: What each kind of finding means; ``docs/diff.md`` says the same at length.
-KINDS: dict[str, str] = {
-    "missing_free": "base frees it in the window, head does not",
-    "extra_free": "head frees it in the window, base does not",
-    "only_head": "head allocates it, base does not",
-    "only_base": "base allocates it, head does not",
-    "released": "born before the window; only one of the runs frees it in the window",
-    "late_free": "both runs free it, head much later than base, or only after its peak",
-    "early_free": "both runs free it, base much later than head, or only after its peak",
-    "elsewhere": "both runs treat it alike, but one run reaches its peak before it allocates it",
-    "opening_only_head": "live in head before its input begins, and base has none like it then",
-    "opening_only_base": "live in base before its input begins, and head has none like it then",
-}
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
 
-class Record(Row):
-    """Rows within rows: a frozen dataclass of plain values, of records, and of tuples of these."""
+    from memlens.windows.windows import Window
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name, in plain JSON types."""
-        return {spec.name: _plain(getattr(self, spec.name)) for spec in fields(cast("Any", self))}
+    Ints = NDArray[np.int64]
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(entry) for entry in value]
-    return value.to_dict() if hasattr(value, "to_dict") else value
+#: Findings whose context is looked up at once: a compressed log is read from its start for every look at it.
+_TOGETHER = 16
 
 
-@dataclass(frozen=True)
-class Side(Row):
-    """Where one run allocates and frees a block.
+class Side(Result, frozen=True):
+    """A block in one run: where it is allocated and freed.
 
     Attributes:
         alloc_event: Its ALLOC, 0-based in the log; ``None`` for the FREE of a block of another size's ALLOC.
@@ -57,47 +48,30 @@ class Side(Row):
     freed: str
 
 
-@dataclass(frozen=True)
-class Member(Record):
+class Member(Result, frozen=True):
     """One block of a finding: where each of the runs that have it allocates and frees it."""
 
     base: Side | None
     head: Side | None
 
 
-@dataclass(frozen=True)
-class ContextLine(Row):
-    """A line of a log that is shown because of what stands next to it.
-
-    Attributes:
-        line: Its 1-based number.
-        text: What stands there, cut to a sane length; text from the log.
-        is_event: It is the very line that the context is for.
-    """
-
-    line: int
-    text: str
-    is_event: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Finding(Record):
+@lazy("context", "members")
+class Finding(Result, frozen=True, eq=False):
     """Blocks that the two runs treat differently, alike in kind, fate, size, owner and place.
 
     Attributes:
-        kind: One of :data:`KINDS`.
+        kind: One of :data:`memlens.diffing.differences.KINDS`.
         fate: ``held`` or ``temporary`` for ``only_head`` and ``only_base``; ``base`` or ``head`` for ``released``: the run that
-            frees it; ``carried_in`` for ``late_free`` and ``early_free`` of blocks born before the window; ``to_end`` for blocks that
-            one run keeps until the work of the window is done and frees with all the rest, as at exit; else ``None``.
+            frees it; ``carried_in`` for ``late_free`` and ``early_free`` of blocks born before the window; else ``None``.
         size_bytes: Of each block.
         requested_bytes: What the tensor asked for, ``None`` where unknown.
         count: Blocks.
         total_bytes: ``size_bytes * count``.
         d_remaining_bytes: What they contribute to the window's Δremaining.
         d_peak_bytes: What they contribute to the window's Δpeak.
-        late_by_allocs: How many allocations that both runs make lie between the FREE of the one run and that of the other, at
-            most, where both free it in the window; else ``None``.
-        late_by_bytes: The bytes of these allocations.
+        base_allocs_after_peak: Of a ``late_free`` or an ``early_free`` how many allocations after base's peak base frees the first of the
+            blocks; below 0 where it frees it before.  ``None`` for other kinds.
+        head_allocs_after_peak: The same of head.
         owner: What the allocation is blamed on, or ``None``; text from the log.  ``(before the input)`` and ``(no stack)`` where an
             input with stacks has none of it.
         freed_by: The owner of the FREE that one run has and the other has not, or ``None``; text from the log.
@@ -108,6 +82,12 @@ class Finding(Record):
         members: All blocks, in log order.
     """
 
+    in_json: ClassVar[tuple[str, ...]] = (
+        *("kind", "fate", "size_bytes", "requested_bytes", "count", "total_bytes", "d_remaining_bytes", "d_peak_bytes"),
+        *("base_allocs_after_peak", "head_allocs_after_peak", "owner", "freed_by", "base", "head", "context_of"),
+        *("context", "members=several"),
+    )
+
     kind: str
     fate: str | None
     size_bytes: int
@@ -116,28 +96,29 @@ class Finding(Record):
     total_bytes: int
     d_remaining_bytes: int
     d_peak_bytes: int
-    late_by_allocs: int | None
-    late_by_bytes: int | None
+    base_allocs_after_peak: int | None
+    head_allocs_after_peak: int | None
     owner: str | None
     freed_by: str | None
     base: Side | None
     head: Side | None
     context_of: str
-    context: Lazy[tuple[ContextLine, ...]] = field(default=Lazy(()), repr=False)
-    members: Lazy[tuple[Member, ...]] = field(default=Lazy(()), repr=False)
+    context: tuple[ContextLine, ...] = ()
+    members: tuple[Member, ...] = ()
 
-    def to_dict(self, *, members: bool = True) -> dict[str, Any]:
-        """The finding as it stands in the machine output.
+    @property
+    def several(self) -> tuple[Member, ...]:
+        """The blocks where there are several: a single one stands in ``base`` and ``head``."""
+        return self.members if self.count > 1 else ()
 
-        Args:
-            members: List every block of it, unless it is one.
-        """
-        shown = fields(self) if members and self.count > 1 else fields(self)[:-1]
-        return {spec.name: _plain(getattr(self, spec.name)) for spec in shown}
+    @property
+    def untimely(self) -> bool:
+        """It is a late or an early Free: both runs free the blocks, each on another side of its peak."""
+        return self.kind in UNTIMELY
 
 
-@dataclass(frozen=True, eq=False)
-class Repeated:
+@lazy("members")
+class Repeated(Result, frozen=True, eq=False):
     """Findings alike in kind, fate, size, owner and place, in any number of windows.
 
     Attributes:
@@ -152,6 +133,11 @@ class Repeated:
         members: The blocks, over all of them, in log order.
     """
 
+    in_json: ClassVar[tuple[str, ...]] = (
+        *("windows", "count", "total_bytes", "d_remaining_bytes", "largest_d_peak_bytes", "largest_window"),
+        *("first_window", "finding=alone"),
+    )
+
     windows: int
     count: int
     total_bytes: int
@@ -160,15 +146,154 @@ class Repeated:
     largest_window: str | None
     first_window: str
     finding: Finding
-    members: Lazy[tuple[Member, ...]] = field(default=Lazy(()), repr=False)
+    members: tuple[Member, ...] = ()
+
+    @property
+    def alone(self) -> Finding:
+        """The finding without its members, as the machine output has it: the windows' own list them."""
+        return structs.replace(self.finding, members=())
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of each block."""
+        return self.finding.size_bytes
 
     @property
     def weight(self) -> tuple[int, int, int]:
-        """What it is listed by, the largest first: its effect on Δremaining or on the Δpeak of one window, then Δremaining, then bytes."""
+        """The order of rows, the largest first: its effect on Δremaining or on the Δpeak of one window, then Δremaining, then bytes."""
         remaining = abs(self.d_remaining_bytes)
         return max(remaining, abs(self.largest_d_peak_bytes)), remaining, self.total_bytes
 
-    def to_dict(self) -> dict[str, Any]:
-        """The figures by name, and the first such finding without its members."""
-        figures = {spec.name: getattr(self, spec.name) for spec in fields(self)[:-1]}
-        return {**figures, "finding": self.finding.to_dict(members=False)}
+
+class Runs(NamedTuple):
+    """Two runs as findings are made from them.
+
+    Attributes:
+        base: Windows of base's log.
+        head: Each one's partner in head's.
+        owners: The owners of both runs.
+        items: The items of all windows, by window.
+        context: Log lines shown on each side of an event.
+    """
+
+    base: Sequence[Window]
+    head: Sequence[Window]
+    owners: Sequence[str]
+    items: Items
+    context: int
+
+
+def findings_of(runs: Runs, window: int) -> tuple[Finding, ...]:
+    """The findings of one window pair, the largest effect first."""
+    items = runs.items.take(np.arange(*np.searchsorted(runs.items.window, (window, window + 1))))
+    return tuple(_findings(runs, items, group(items)))
+
+
+def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
+    """The findings of all window pairs that are judged, alike ones as one, the largest effect first."""
+    items = runs.items.take(np.flatnonzero(np.array(judged)[runs.items.window]))
+    groups = group(items)
+    # Of each group the items of the first window that has one; its finding stands for all.
+    firsts = [own[items.window[own] == items.window[own[0]]] for own in groups]
+    rows = []
+    for own, finding in zip(groups, _findings(runs, items, firsts), strict=True):
+        windows, first = np.unique(items.window[own], return_index=True)
+        peaks = np.add.reduceat(items.peak[own], first)
+        largest = int(np.abs(peaks).argmax())
+        rows.append(
+            Repeated(
+                len(windows),
+                len(own),
+                int(items.size[own].sum()),
+                int(items.remaining[own].sum()),
+                int(peaks[largest]),
+                runs.base[windows[largest]].name if peaks[largest] else None,
+                runs.base[windows[0]].name,
+                finding,
+                deferred(_members, runs, items, own),
+            )
+        )
+    # Not as they are grouped: peaks of several windows do not add up.
+    return tuple(sorted(rows, key=lambda row: row.weight, reverse=True))
+
+
+def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Finding]:
+    firsts = np.array([own[0] for own in groups], np.int64)
+    leading = items.take(firsts)
+    contexts: dict[int, tuple[ContextLine, ...]] = {}
+    for number, (own, member) in enumerate(zip(groups, _members(runs, items, firsts), strict=True)):
+        kind, size = KINDS[int(leading.kind[number])], int(leading.size[number])
+        yield Finding(
+            kind,
+            _named(FATES, leading.fate[number]),
+            size,
+            None if leading.requested[number] < 0 else int(leading.requested[number]),
+            len(own),
+            size * len(own),
+            int(items.remaining[own].sum()),
+            int(items.peak[own].sum()),
+            int(leading.base_after_peak[number]) if kind in UNTIMELY else None,
+            int(leading.head_after_peak[number]) if kind in UNTIMELY else None,
+            _owner(runs, leading, number),
+            _named(runs.owners, leading.freed_by[number]),
+            member.base,
+            member.head,
+            ("base", "head")[leading.in_head[number]],
+            context=deferred(_context, runs, leading, contexts, number),
+            members=deferred(_members, runs, items, own),
+        )
+
+
+def _named(names: Sequence[str], number: np.int64) -> str | None:
+    """One of some names, or none for -1."""
+    return None if number < 0 else names[int(number)]
+
+
+def _context(
+    runs: Runs, items: Items, known: dict[int, tuple[ContextLine, ...]], number: int
+) -> tuple[ContextLine, ...]:
+    """The lines around the event that tells the runs apart, and with them those for its neighbours, which are probably shown together."""
+    if number not in known:
+        first = number - number % _TOGETHER
+        near = np.arange(first, min(first + _TOGETHER, len(items.window)))
+        for in_head, windows in enumerate((runs.base, runs.head)):
+            wanted = near[items.in_head[near] == in_head]
+            lines = context_lines(windows[0].log, items.shown[wanted].tolist(), runs.context)
+            known.update(zip(wanted.tolist(), lines, strict=True))
+    return known[number]
+
+
+def _owner(runs: Runs, items: Items, number: int) -> str | None:
+    """Return the owner of an item's allocation; where an input with stacks has none of it, what it is instead."""
+    if items.owner[number] >= 0:
+        return _named(runs.owners, items.owner[number])
+    in_head = items.base_alloc[number] < 0
+    log, alloc = (runs.head[0].log, items.head_alloc) if in_head else (runs.base[0].log, items.base_alloc)
+    return owner_labels(log)[int(owners_of(log, alloc[number : number + 1])[0])]
+
+
+def _members(runs: Runs, items: Items, at: Ints) -> tuple[Member, ...]:
+    """Return where the runs allocate and free the blocks of some items; all line numbers are looked up together."""
+    items = items.take(at)
+    sides = [
+        _sides(windows, items.window, alloc, free)
+        for windows, alloc, free in (
+            (runs.base, items.base_alloc, items.base_free),
+            (runs.head, items.head_alloc, items.head_free),
+        )
+    ]
+    return tuple(map(Member, *sides))
+
+
+def _sides(windows: Sequence[Window], window: Ints, allocs: Ints, frees: Ints) -> Iterator[Side | None]:
+    """One run's side of each item; none where it has no ALLOC (-1) of it."""
+    events = np.concatenate((allocs, frees))
+    lines = Lines(windows[0].log, events[events >= 0].tolist())
+    for number, alloc, free in zip(window.tolist(), allocs.tolist(), frees.tolist(), strict=True):
+        if alloc < 0:
+            yield None
+        elif free < 0:
+            yield Side(alloc, lines.of(alloc), None, None, "never")
+        else:
+            freed = "in_window" if free < windows[number].hi else "later"
+            yield Side(alloc, lines.of(alloc), free, lines.of(free), freed)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.analyzers.fates import opening_allocs
 from memlens.diffing.alignment.blocks import Blocks, Keys
@@ -15,14 +15,16 @@ from memlens.diffing.alignment.indices import nth_with_nth, starts_of, unpaired
 from memlens.diffing.alignment.threads import Ordered, align_windows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.diffing.window_pairs import WindowPairs
     from memlens.windows.windows import Window
 
+    Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
 
-__all__ = ["InOrder", "Match", "match", "match_opening"]
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
 #: held block that is new and a temporary that is gone would be taken for one block (``benchmarks/injection.py`` measures both) …
@@ -33,8 +35,7 @@ _ROUNDS = 4
 _REACH_OF_EXCHANGE = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Match:
+class Match(Struct, frozen=True, eq=False, dict=True):
     """The blocks of two runs, and who pairs with whom; windows by number.
 
     Attributes:
@@ -62,8 +63,7 @@ class Match:
         return unpaired(self.partner, len(self.head))
 
 
-@dataclass(frozen=True, eq=False)
-class InOrder:
+class InOrder(Struct, frozen=True, eq=False):
     """The events that stand for each other in two runs: of pairs of allocations that are aligned in order.
 
     Attributes:
@@ -127,6 +127,47 @@ def match_opening(base: Sequence[Window], head: Sequence[Window]) -> Match:
     return Match(of_base, of_head, keys, Ordered(np.full(len(of_base), -1), nothing, {}, nothing, windows), partner)
 
 
+def pair_alike(found: Match, live: tuple[Flags, Flags]) -> Match:
+    """Exchange partners among blocks alike that both runs free, so that those live at a moment pair with each other.
+
+    Alike are blocks of one window, key and owner; which of them pair costs nothing.
+
+    Args:
+        found: The pairs.
+        live: Which blocks of base, and of head, are live at that moment.
+    """
+    base, head, partner = found.base, found.head, found.partner.copy()
+    numbers, owners = np.int64(len(found.keys.size) + 1), np.int64(len(found.keys.names) + 1)
+    codes = [
+        (blocks.window * numbers + key) * owners + owner + 1
+        for blocks, key, owner in (
+            (base, found.keys.base, found.keys.base_owner),
+            (head, found.keys.head, found.keys.head_owner),
+        )
+    ]
+
+    def unlike(more: int) -> Ints:
+        """Pairs of which head's block alone is live (1), or base's (-1); in the order of the run whose block is not."""
+        own = np.flatnonzero(partner >= 0)
+        own = own[~base.held[own] & ~head.held[partner[own]] & (codes[0][own] == codes[1][partner[own]])]
+        own = own[live[1][partner[own]].astype(np.int64) - live[0][own] == more]
+        ordered: Ints = own[np.argsort(own if more > 0 else partner[own])]
+        return ordered
+
+    late, early = unlike(1), unlike(-1)
+    one, two = nth_with_nth(codes[0][late], codes[0][early])
+    partner[late[one]], partner[early[two]] = partner[early[two]], partner[late[one]]
+    # Those that are left give way to a block that is alone, and live where theirs is not.
+    late, alone = unlike(1), np.flatnonzero((partner < 0) & ~base.held & live[0])
+    one, two = nth_with_nth(codes[0][late], codes[0][alone])
+    partner[alone[two]], partner[late[one]] = partner[late[one]], -1
+    early, alone = unlike(-1), unpaired(partner, len(head))
+    alone = alone[~head.held[alone] & live[1][alone]]
+    one, two = nth_with_nth(codes[0][early], codes[1][alone])
+    partner[early[one]] = alone[two]
+    return replace(found, partner=partner)
+
+
 def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
     """The opening blocks of those windows of one log that begin with their input."""
     log = windows[0].log
@@ -139,7 +180,7 @@ def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
 
 
 def _numbers(base: Blocks, head: Blocks, keys: Keys, *, fates: bool) -> list[tuple[Ints, Ints]]:
-    """What base's and head's blocks pair off by, as numbers, int64: by owner and key, then by key, then by size; told apart by fate, too."""
+    """Return the numbers by which base's and head's blocks pair off, int64: by owner and key, then by key, then by size; by fate, too."""
     owners, sizes = np.int64(len(keys.names) + 1), np.unique(keys.size)
     numbers = [
         (keys.base * owners + keys.base_owner + 1, keys.head * owners + keys.head_owner + 1),
@@ -205,7 +246,7 @@ def _pair_near(ordered: Ordered, keys: Keys, partner: Ints) -> None:
 
 
 def _positions(ordered: Ordered, keys: Keys, fates: tuple[Ints, Ints]) -> tuple[tuple[Ints, Ints], int]:
-    """Where blocks stand, as numbers that are near only for equal sequences, keys and fates; and how far apart two fates are."""
+    """Return the places of blocks, as numbers that are near only for equal sequences, keys and fates; and how far apart two fates are."""
     aligned, (of_base, of_head) = ordered.partner, ordered.sequences
     pairs = (aligned >= 0).astype(np.int64), np.zeros(len(of_head), np.int64)
     pairs[1][aligned[aligned >= 0]] = 1
@@ -219,7 +260,7 @@ def _positions(ordered: Ordered, keys: Keys, fates: tuple[Ints, Ints]) -> tuple[
 
 
 def _passed(sequence: Ints, of_pair: Ints) -> Ints:
-    """How many aligned pairs stand before each entry, in its sequence and those before: of two that pair, so many are crossed."""
+    """Return how many aligned pairs stand before each entry, in its sequence and those before: of two that pair, so many are crossed."""
     order = np.argsort(sequence, kind="stable")
     passed = np.empty(len(order), np.int64)
     passed[order] = np.cumsum(of_pair[order]) - of_pair[order]
@@ -227,7 +268,7 @@ def _passed(sequence: Ints, of_pair: Ints) -> Ints:
 
 
 def _mutually_nearest(wanted: Ints, given: Ints, reach: int) -> Ints:
-    """Which of the given numbers is nearest to each wanted one that is nearest to it, too; -1 where none within reach is."""
+    """Return which of the given numbers is nearest to each wanted one that is nearest to it, too; -1 where none within reach is."""
     if not len(given) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
     there, back = _nearest(wanted, given, reach), _nearest(given, wanted, reach)
@@ -235,7 +276,7 @@ def _mutually_nearest(wanted: Ints, given: Ints, reach: int) -> Ints:
 
 
 def _nearest(wanted: Ints, given: Ints, reach: int) -> Ints:
-    """Which of the given numbers is nearest to each wanted one, the lesser of two, or -1 where none is within reach."""
+    """Return which of the given numbers is nearest to each wanted one, the lesser of two, or -1 where none is within reach."""
     order = np.argsort(given, kind="stable")
     ranked = given[order]
     above = np.searchsorted(ranked, wanted)

@@ -1,32 +1,28 @@
-"""What a comparison of two runs gives: window by window, each difference named, each byte accounted for.
+"""The result of a comparison of two runs: window by window, each difference named, each byte accounted for.
 
 All figures are exact int64 bytes.  A sign always reads as *head - base*: what is positive, head has more of.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from memlens.analyzers.result import Lazy, Row, Tabled
-from memlens.diffing.finding import Finding, Record, Repeated
-from memlens.text import Answer, Answered
+from memlens.diffing.finding import Finding, Repeated
+from memlens.results import Answered, Result, Tables, Tabular, lazy, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from memlens.diffing.failed import FailedRun
     from memlens.diffing.pairing import InOrder
     from memlens.trust import Trust
 
-__all__ = ["SCHEMA", "Approximation", "Diff", "Finding", "PeakAccount", "RemainingAccount", "Repeated", "RunSide", "WindowDiff", "WindowSide"]  # fmt: skip
 
 SCHEMA = "memlens.diff/2"
 
 
-@dataclass(frozen=True)
-class WindowSide(Row):
+class WindowSide(Result, frozen=True):
     """One run's figures of a window, as the analyzers define them.
 
     Attributes:
@@ -60,9 +56,8 @@ class WindowSide(Row):
     open_end: bool = False
 
 
-@dataclass(frozen=True)
-class Approximation(Row):
-    """Where the alignment was too large to be solved as a whole.
+class Approximation(Result, frozen=True):
+    """An alignment that was too large to be solved as a whole.
 
     Attributes:
         allocs: ALLOCs of both runs in the part that was aligned piece by piece.
@@ -78,13 +73,11 @@ class Approximation(Row):
     excess_bytes: int | float
 
 
-@dataclass(frozen=True)
-class RemainingAccount(Row):
+class RemainingAccount(Result, frozen=True):
     """Δremaining, term by term; ``unexplained_bytes`` is what is left, and it is 0 in every window of every log.
 
-    ``Δremaining = missing - extra + only head held - only base held - Δreleased - Δunknown frees + Δmismatch + factor``, where a
-    mismatch is ALLOC - FREE of a pair whose two sizes differ, and the factor is what head's sizes make beyond those of base that they
-    stand for (0 where there is no factor between the two).
+    ``Δremaining = missing - extra + only head held - only base held - Δreleased - Δunknown frees + Δmismatch``, where a mismatch is
+    ALLOC - FREE of a pair whose two sizes differ.
     """
 
     missing_free_bytes: int
@@ -95,11 +88,9 @@ class RemainingAccount(Row):
     d_unknown_free_bytes: int
     d_mismatch_bytes: int
     unexplained_bytes: int
-    factor_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class PeakAccount(Row):
+class PeakAccount(Result, frozen=True):
     """Δpeak, term by term: Δcarried in, and what is live at head's peak and not at base's, less the opposite, by the same classes.
 
     Each term is signed, and they add up: ``Δpeak = Σ of all terms``, with ``unexplained_bytes`` 0.  The first three are Δcarried in:
@@ -123,11 +114,10 @@ class PeakAccount(Row):
     unknown_free_bytes: int
     mismatch_bytes: int
     unexplained_bytes: int
-    factor_bytes: int = 0
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class WindowDiff:
+@lazy("findings")
+class WindowDiff(Result, frozen=True, kw_only=True, eq=False):
     """Two windows compared.
 
     Attributes:
@@ -146,7 +136,6 @@ class WindowDiff:
         pairs: Pairs of allocations in it.
         moved: Further pairs of equal size and fate that stand in another order.
         moved_bytes: The bytes of one side of these.
-        late_frees: Pairs that both runs free, one of them much later than the other.
         threads: Pairs of threads, each of them aligned on its own; 0 where the window was aligned in its order.
         peak: Δpeak, accounted for.
         approximation: What is not exact about the alignment, or ``None``.
@@ -154,6 +143,9 @@ class WindowDiff:
         head: Head's figures.
         findings: What differs, the largest effect first.
     """
+
+    spliced: ClassVar[frozenset[str]] = frozenset({"remaining"})
+    tables: ClassVar[Tables] = {"findings": Finding}
 
     name: str
     judged: bool = True
@@ -170,82 +162,63 @@ class WindowDiff:
     pairs: int
     moved: int
     moved_bytes: int
-    late_frees: int
     threads: int
     peak: PeakAccount
     approximation: Approximation | None = None
     base: WindowSide
     head: WindowSide
-    findings: Lazy[tuple[Finding, ...]] = field(default=Lazy(()), repr=False)
+    findings: tuple[Finding, ...] = ()
 
     @property
     def label(self) -> str:
-        """What to call the pair: its name, or both where the runs name it differently; text from the logs."""
+        """The name of the pair, or both where the runs name it differently; text from the logs."""
         return self.name if self.base.name == self.head.name else f"{self.base.name} / {self.head.name}"
 
     @property
     def alike(self) -> bool:
-        """Whether the two windows do the same: every allocation pairs with one of equal fate, and so do the frees.
+        """The two windows do the same: every allocation pairs with one of equal fate, and so do the frees.
 
         What they were carried in, and what is reserved, may differ.
         """
         released = self.remaining.d_released_bytes, self.remaining.d_unknown_free_bytes, self.remaining.d_mismatch_bytes
         opening = self.peak.opening_only_head_bytes, self.peak.opening_only_base_bytes
-        figures = self.cost_bytes, self.moved, self.remaining_left_bytes, self.rise_left_bytes, self.late_frees
-        return not any((*figures, *released, *opening))
+        return not any((self.cost_bytes, self.moved, self.d_remaining_bytes, self.d_rise_bytes, *released, *opening))
 
     @property
     def same(self) -> bool:
-        """Whether nothing tells the two windows apart: they are :attr:`alike`, and hold and reserve equally much."""
+        """Nothing tells the two windows apart: they are :attr:`alike`, and hold and reserve equally much."""
         return self.alike and not (
             self.d_carried_in_bytes or self.d_live_bytes or self.d_peak_bytes or self.d_reserved_peak_bytes
         )
 
     @property
-    def remaining_left_bytes(self) -> int:
-        """Δremaining once a factor between the sizes is taken out; Δremaining itself where there is none."""
-        return self.d_remaining_bytes - self.remaining.factor_bytes
-
-    @property
-    def rise_left_bytes(self) -> int:
-        """Δrise, likewise."""
-        carried_in = self.peak.opening_only_head_bytes + self.peak.opening_only_base_bytes + self.peak.carried_in_bytes
-        return self.d_peak_bytes - self.peak.factor_bytes - carried_in
-
-    @property
     def remaining_explained_bytes(self) -> int:
-        """The part of Δremaining that named findings explain: all but unknown frees, size mismatches, and a factor between the sizes."""
-        return self.remaining_left_bytes - (self.remaining.d_mismatch_bytes - self.remaining.d_unknown_free_bytes)
+        """The part of Δremaining that named findings explain: all but unknown frees and size mismatches."""
+        return self.d_remaining_bytes - (self.remaining.d_mismatch_bytes - self.remaining.d_unknown_free_bytes)
 
     @property
     def peak_explained_bytes(self) -> int:
         """The part of Δpeak that named findings explain, likewise; what was carried in from earlier in the log has no name here."""
         others = self.peak.unknown_free_bytes + self.peak.mismatch_bytes + self.peak.carried_in_bytes
-        return self.d_peak_bytes - self.peak.factor_bytes - others
-
-    def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
-        """The pair of windows as it stands in the machine output.
-
-        Args:
-            top: Findings to list; ``None`` is all, ``0`` none.
-            min_size: Leave findings of smaller blocks (bytes) out of the list.
-        """
-        plain: dict[str, Any] = {}
-        for spec in fields(self)[:-1]:
-            value = getattr(self, spec.name)
-            # The terms of Δremaining stand beside the other figures.
-            shown = value.to_dict() if isinstance(value, Row) else value
-            plain |= shown if spec.name == "remaining" else {spec.name: shown}
-        if top != 0:
-            wanted = [finding for finding in self.findings if finding.size_bytes >= min_size]
-            plain["findings"] = [finding.to_dict() for finding in wanted[:top]]
-            if left_out := len(self.findings) - len(plain["findings"]):
-                plain["findings_left_out"] = left_out
-        return plain
+        return self.d_peak_bytes - others
 
 
-@dataclass(frozen=True, eq=False)
-class RunSide(Record):
+def unpaired_bytes(windows: Sequence[WindowDiff]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return what base allocates in some pairs of windows without a partner in head, and all that it allocates there, in bytes; and so of head."""
+    in_base = sum(one.remaining.only_base_held_bytes + one.only_base_temporary_bytes for one in windows)
+    in_head = sum(one.remaining.only_head_held_bytes + one.only_head_temporary_bytes for one in windows)
+    return (
+        (in_base, sum(one.base.alloc_bytes for one in windows)),
+        (in_head, sum(one.head.alloc_bytes for one in windows)),
+    )
+
+
+def shares_little(windows: Sequence[WindowDiff]) -> bool:
+    """Return whether most bytes of each run have no partner in the other: then no single difference makes them differ."""
+    return all(2 * unpaired > allocated for unpaired, allocated in unpaired_bytes(windows))
+
+
+class RunSide(Result, frozen=True, eq=False):
     """One of the two runs.
 
     Attributes:
@@ -271,8 +244,8 @@ class RunSide(Record):
     devices: int = 1
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Diff(Answered, Tabled):
+@lazy("repeated", "failed", "in_order")
+class Diff(Answered, Tabular, frozen=True, eq=False):
     """Two runs compared, window pair by window pair.
 
     Attributes:
@@ -283,8 +256,7 @@ class Diff(Answered, Tabled):
         found_by: Whether ``by`` was not given but found as a family of anchor lines that both logs have.
         notes: What to doubt of the windows or of the comparison, in words.
         repeated: Findings of all windows, alike ones as one, the largest effect first; empty for a single pair.
-        factor: Head's sizes are nearly all those of base times this, and the rest was compared after it was taken out: sizes of findings
-            are base's; ``None`` where there is no such factor.
+        factor: Where the runs share little, what most sizes of head are those of base times; ``None`` where there is no such factor.
         top: Findings that :meth:`to_dict` lists for each window; ``None`` is all.
         min_size: Findings of smaller blocks (bytes) are left out of lists (not of figures).
         paired_by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
@@ -292,19 +264,26 @@ class Diff(Answered, Tabled):
         in_order: What an axis that both runs share is made of, one entry a device; worked out by aligning the runs once more.
     """
 
+    schema: ClassVar[str] = SCHEMA
+    in_json: ClassVar[tuple[str, ...]] = (
+        *("schema", "verdict", "base", "head", "by", "found_by", "paired_by_work", "factor=factor_text", "notes"),
+        *("parting=parting_name", "failed", "windows", "repeated"),
+    )
+    tables: ClassVar[Tables] = {"repeated": Repeated}
+
     base: RunSide
     head: RunSide
     windows: tuple[WindowDiff, ...]
     by: str | None = None
     found_by: bool = False
     notes: tuple[str, ...] = ()
-    repeated: Lazy[tuple[Repeated, ...]] = field(default=Lazy(()), repr=False)
+    repeated: tuple[Repeated, ...] = ()
     factor: Fraction | None = None
     top: int | None = None
     min_size: int = 0
     paired_by_work: bool = False
-    failed: Lazy[tuple[FailedRun, ...]] = field(default=Lazy(()), repr=False)
-    in_order: Lazy[tuple[InOrder, ...]] = field(default=Lazy(()), repr=False)
+    failed: tuple[FailedRun, ...] = ()
+    in_order: tuple[InOrder, ...] = ()
 
     @property
     def judged(self) -> tuple[WindowDiff, ...]:
@@ -313,55 +292,48 @@ class Diff(Answered, Tabled):
 
     @property
     def series(self) -> bool:
-        """Whether the runs were cut into a series of windows."""
+        """The runs were cut into a series of windows."""
         return self.by is not None
+
+    @property
+    def unpaired_bytes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """:func:`unpaired_bytes` of the judged windows."""
+        return unpaired_bytes(self.judged)
+
+    @property
+    def shares_little(self) -> bool:
+        """Most bytes that each run allocates in the judged windows have no partner in the other."""
+        return shares_little(self.judged)
 
     @property
     def parting(self) -> WindowDiff | None:
         """The first judged window in which the runs differ in what they leave or in how high they rise, else in what they do, else in anything."""
         parted = (
-            [w for w in self.judged if w.remaining_left_bytes or w.rise_left_bytes]
+            [w for w in self.judged if w.d_remaining_bytes or w.d_rise_bytes]
             or [w for w in self.judged if not w.alike]
             or [w for w in self.judged if not w.same]
         )
         return parted[0] if parted else None
 
-    @cached_property
-    def answer(self) -> Answer:
-        """The verdict with its tone."""
-        from memlens.diffing.verdict import answer_of
+    @property
+    def parting_name(self) -> str | None:
+        """The name of that window, ``None`` where there is none."""
+        return None if self.parting is None else self.parting.name
 
-        return answer_of(self)
+    @property
+    def factor_text(self) -> str | None:
+        """The factor as text, ``3/2``: a JSON number may be read as a float."""
+        return None if self.factor is None else str(self.factor)
 
     def worst(self) -> tuple[WindowDiff, ...]:
-        """The judged windows by falling |Δremaining|, then |Δrise|, a factor taken out, then cost, then |Δpeak|; equal ones in base's order."""
+        """The judged windows by falling |Δremaining|, then |Δrise|, then cost, then |Δpeak|; equal ones in base's order."""
         return tuple(sorted(self.judged, key=_weight))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, in plain JSON types, by the contract ``memlens.diff/2``: exact bytes, 1-based lines."""
-        parting = self.parting
-        wanted = [row for row in self.repeated if row.finding.size_bytes >= self.min_size]
-        return {
-            "schema": SCHEMA,
-            "verdict": self.verdict,
-            "base": self.base.to_dict(),
-            "head": self.head.to_dict(),
-            "by": self.by,
-            "found_by": self.found_by,
-            "paired_by_work": self.paired_by_work,
-            "factor": None if self.factor is None else str(self.factor),
-            "notes": list(self.notes),
-            "parting": None if parting is None else parting.name,
-            "failed": [run.to_dict() for run in self.failed],
-            "windows": [window.to_dict(self.top, self.min_size) for window in self.windows],
-            "repeated": [row.to_dict() for row in wanted[: self.top]],
-        }
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat row a window pair: its name, and every single figure."""
         rows = []
         for window in self.windows:
-            values = window.to_dict(top=0)
+            values = plain(window, 0)
             row = {key: value for key, value in values.items() if not isinstance(value, (dict, list))}
             row.pop("approximation", None)
             row |= {f"peak_{key}": value for key, value in values["peak"].items()}
@@ -372,5 +344,5 @@ class Diff(Answered, Tabled):
 
 
 def _weight(window: WindowDiff) -> tuple[int | float, ...]:
-    figures = window.remaining_left_bytes, window.rise_left_bytes, window.cost_bytes, window.d_peak_bytes
+    figures = window.d_remaining_bytes, window.d_rise_bytes, window.cost_bytes, window.d_peak_bytes
     return tuple(-abs(figure) for figure in figures)

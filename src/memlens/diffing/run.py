@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from itertools import compress
 from typing import TYPE_CHECKING
 
-from memlens.analyzers.result import Later
+from msgspec.structs import replace
+
 from memlens.diffing.compare import compare, in_order
 from memlens.diffing.factor import common_factor
 from memlens.diffing.failed import failed_runs
-from memlens.diffing.findings import repeated_in
-from memlens.diffing.result import Diff, RunSide, WindowDiff
+from memlens.diffing.finding import repeated_in
+from memlens.diffing.result import Diff, RunSide, WindowDiff, shares_little
+from memlens.diffing.verdict import answer_of
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import Kind as EventKind
 from memlens.folding.levels import profile
 from memlens.inputs import Reading, check_alike, device_label, input_key, without_cpu
-from memlens.keywords import with_keywords
 from memlens.options import Cut, as_list
 from memlens.options import Diff as Options
+from memlens.options.keywords import with_keywords
+from memlens.results import answered, deferred
+from memlens.trust import trust_of
 from memlens.windows.anchor_discovery import common_family
-from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors
+from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from memlens.diffing.finding import Repeated
     from memlens.events import EventLog
-    from memlens.inputs import Input
-
-__all__ = ["diff", "diff_windows", "diff_with"]
+    from memlens.log import Input, Log
 
 
 def diff_with(base: Window | Input, head: Window | Input, options: Options) -> Diff:
@@ -71,9 +74,8 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
         if len(found) > 1:
             found = [pairs.changed(_with_device) for pairs in found]
     diffs = [_compared(pairs, given, options) for pairs in found]
-    if len(diffs) == 1 and not left_out:
-        return diffs[0]
-    return _joined(diffs, left_out)
+    joined = diffs[0] if len(diffs) == 1 and not left_out else _joined(diffs, left_out)
+    return answered(joined, answer_of)
 
 
 diff = with_keywords("diff", diff_with, Options)
@@ -88,12 +90,11 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
     logs, sides, alone = found.logs, tuple(zip(*found.pairs, strict=True)), (found.only_base, found.only_head)
     _check_comparable(*logs)
     everything = options.open_windows or found.by is None
-    fates = (
+    counts = (
         [True] * len(found.pairs) if everything else judged([two if two.open_end else one for one, two in found.pairs])
     )
-    # What is said of all windows is told from those that are judged.
-    factor = common_factor(*([window for window, fate in zip(side, fates, strict=True) if fate] for side in sides))
-    windows, runs = compare(*sides, context=options.context, factor=factor, judged=fates)
+    windows, runs = compare(*sides, context=options.context, judged=counts)
+    of_base, of_head, kept = (tuple(compress(column, counts)) for column in (*sides, windows))
     base, head = (
         _run_side(log, [*paired, *others], tuple(window.name for window in others))
         for log, paired, others in zip(logs, sides, alone, strict=True)
@@ -104,37 +105,37 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
         windows,
         found.by,
         found.by is not None and options.by is None,
-        (*_notes(logs, sides, given or found.by is not None), *_pairing_notes(found, fates, options.open_windows)),
-        Later(repeated_in, runs, fates) if found.by is not None else (),
-        None if factor is None else factor.value,
+        (*_notes(logs, sides, given or found.by is not None), *_pairing_notes(found, counts, options.open_windows)),
+        deferred(repeated_in, runs, counts) if found.by is not None else (),
+        common_factor(of_base, of_head) if shares_little(kept) else None,
         options.top,
         options.min_size,
         found.by_work,
-        Later(failed_runs, found.pairs, logs, factor),
-        Later(in_order, found, runs.base, runs.head),
+        deferred(failed_runs, found.pairs, logs),
+        deferred(in_order, found),
     )
 
 
 def _run_side(log: EventLog, windows: Sequence[Window], unpaired: tuple[str, ...]) -> RunSide:
     """A run with the figures of all of it, and in which of its windows its peak is."""
-    whole = profile([log.whole])
-    summit = int(whole.summit[0]) if whole["rise_bytes"][0] else -1
+    levels = profile([whole(log)])
+    summit = int(levels.summit[0]) if levels["rise_bytes"][0] else -1
     at_peak = (window.name for window in windows if window.lo <= summit < window.hi)
     return RunSide(
         log.source.name,
-        log.trust,
+        trust_of(log),
         len(windows),
         unpaired,
-        int(whole["peak_bytes"][0]),
+        int(levels["peak_bytes"][0]),
         next(at_peak, None),
-        int(whole["live_bytes"][0]),
-        int(whole["reserved_peak_bytes"][0]) if log.tells_of_chunks else None,
+        int(levels["live_bytes"][0]),
+        int(levels["reserved_peak_bytes"][0]) if log.tells_of_chunks else None,
     )
 
 
-def _pairing_notes(found: WindowPairs, fates: Sequence[bool], open_windows: bool) -> Iterator[str]:
-    """Which windows are open, and whether they are judged; and that names mislead."""
-    for (base, head), fate in zip(found.pairs, fates, strict=True):
+def _pairing_notes(found: WindowPairs, counts: Sequence[bool], open_windows: bool) -> Iterator[str]:
+    """Yield which windows are open, and whether they are judged; and that names mislead."""
+    for (base, head), is_judged in zip(found.pairs, counts, strict=True):
         which = [name for name, window in (("base", base), ("head", head)) if window.open_end]
         if not which:
             continue
@@ -142,7 +143,7 @@ def _pairing_notes(found: WindowPairs, fates: Sequence[bool], open_windows: bool
         at = f"{name} runs to the end of the log in {' and '.join(which)}: no end anchor closes it"
         if found.by is None:
             yield f"{at}, so it may be cut short, or hold what comes after; doubt what differs in it"
-        elif not fate:
+        elif not is_judged:
             yield f"{at}, so it is shown and not judged (--open judges it)"
         else:
             yield f"{at}; it is judged all the same, {'as asked' if open_windows else 'for there is no closed one'}"
@@ -182,7 +183,7 @@ def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: boo
         if family is None:
             raise
         # Lines that count alike, but not the same work.
-        return WindowPairs(((logs[0].whole, logs[1].whole),))
+        return WindowPairs(((whole(logs[0]), whole(logs[1])),))
 
 
 def _check_comparable(base: EventLog, head: EventLog) -> None:
@@ -208,7 +209,7 @@ def _check_comparable(base: EventLog, head: EventLog) -> None:
 
 
 def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], cut: bool) -> Iterator[str]:
-    """What to doubt of the windows, and what the comparison could not use."""
+    """Yield doubts about the windows, and columns that the comparison could not use."""
     for log, windows in zip(logs, sides, strict=True):
         if cut and (doubt := suspect_anchors(windows)) is not None:
             yield f"{log.source.name}: {doubt}"
@@ -220,9 +221,7 @@ def _notes(logs: tuple[EventLog, EventLog], sides: Sequence[Sequence[Window]], c
             yield f"only {known[0]} has {what}, so allocations were paired without them"
 
 
-def _pair_devices(
-    base: Sequence[EventLog], head: Sequence[EventLog]
-) -> tuple[list[tuple[EventLog, EventLog]], list[str]]:
+def _pair_devices(base: Sequence[Log], head: Sequence[Log]) -> tuple[list[tuple[Log, Log]], list[str]]:
     """Pair the logs of two inputs by the number of their device; two single ones pair whatever theirs are, and so do two single GPUs.
 
     Returns:
@@ -261,23 +260,17 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         notes: What to doubt beside what each of them says.
     """
     first = diffs[0]
-    one_factor = len({diff.factor for diff in diffs}) == 1
-    factors = [
-        f"{diff.windows[0].name}: nearly all sizes of head are those of base times {diff.factor}, which is taken out"
-        for diff in diffs
-        if diff.factor is not None and not one_factor
-    ]
     return replace(
         first,
         base=_joined_side([diff.base for diff in diffs]),
         head=_joined_side([diff.head for diff in diffs]),
         windows=tuple(window for diff in diffs for window in diff.windows),
-        notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes), *factors),
-        factor=first.factor if one_factor else None,
-        repeated=Later(_repeated, diffs),
+        notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes)),
+        factor=first.factor if len({diff.factor for diff in diffs}) == 1 else None,
+        repeated=deferred(_repeated, diffs),
         paired_by_work=any(diff.paired_by_work for diff in diffs),
-        failed=Later(lambda: tuple(run for diff in diffs for run in diff.failed)),
-        in_order=Later(lambda: tuple(one for diff in diffs for one in diff.in_order)),
+        failed=deferred(lambda: tuple(run for diff in diffs for run in diff.failed)),
+        in_order=deferred(lambda: tuple(one for diff in diffs for one in diff.in_order)),
     )
 
 
@@ -289,7 +282,11 @@ def _joined_side(sides: Sequence[RunSide]) -> RunSide:
     """One run of several devices: sums of counts, and what is said of any of them once."""
     trusts = [side.trust for side in sides]
     lines, size = max(trust.lines for trust in trusts), max(trust.bytes for trust in trusts)
-    counts = {spec.name for spec in fields(trusts[0]) if spec.type == "int"} - {"lines", "bytes", "threads"}
+    counts = {name for name in trusts[0].__struct_fields__ if type(getattr(trusts[0], name)) is int} - {
+        "lines",
+        "bytes",
+        "threads",
+    }
     trust = replace(
         trusts[0],
         ok=all(trust.ok for trust in trusts),

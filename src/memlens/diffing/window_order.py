@@ -5,18 +5,19 @@ What windows do is told in figures that mean something across runs: which sizes 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.events import BATCH, Kind
 from memlens.folding.levels import bounds
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.windows.windows import Window
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Ints = NDArray[np.int64]
 
-__all__ = ["Series", "Work", "in_order", "likeness", "longest_common"]
 
 #: Sizes are told apart by so many bits of a hash, ALLOCs and FREEs apart.
 _BITS = 7
@@ -111,9 +111,8 @@ def _longest_common(base: Sequence[Hashable], head: Sequence[Hashable]) -> list[
     return pairs[::-1]
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
-    """What the windows of one run do, one row a window.
+class Work(Struct, frozen=True, eq=False):
+    """The work of the windows of one run, one row a window.
 
     Attributes:
         roots: Square roots of the shares that sizes have in the ALLOCs and FREEs of a window, float32, a column a bucket of sizes.
@@ -160,7 +159,7 @@ class Work:
 
 
 def likeness(common: Floats, total: Floats, other_total: Floats) -> Floats:
-    """How much two windows do the same: 1 for the same sizes equally often, 0 where no size is in both.
+    """Return how much two windows do the same: 1 for the same sizes equally often, 0 where no size is in both.
 
     It is one less the Hellinger distance of the two mixes of sizes, where unequal amounts of work count like unequal mixes.
 
@@ -180,8 +179,7 @@ def likeness(common: Floats, total: Floats, other_total: Floats) -> Floats:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
+class Series(Struct, frozen=True, eq=False):
     """The windows of one run as they are aligned, one entry each.
 
     Attributes:
@@ -234,7 +232,7 @@ def in_order(base: Series, head: Series, named: Ints) -> list[tuple[int, int]]:
 
 
 def _band(rows: int, columns: int) -> tuple[int, int]:
-    """Which part of the table is worked out: column ``row + low`` and so many more, in each row; the whole, where it is not large."""
+    """Return the part of the table that is worked out: column ``row + low`` and so many more, in each row; the whole, where it is not large."""
     more = columns - rows
     # Both ends of the series are in it, unless one is longer by far.
     wanted = max(_CELLS // rows, min(abs(more) + _BESIDE, _MOST_CELLS // rows), 3)
@@ -244,7 +242,7 @@ def _band(rows: int, columns: int) -> tuple[int, int]:
 
 
 def _table(base: Series, head: Series, named: Ints, low: int, width: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """How the best way to each cell goes, uint8, and the cell at which the best alignment ends.
+    """Return how the best way to each cell goes, uint8, and the cell at which the best alignment ends.
 
     Cell ``k`` of row ``i`` stands for the windows of base up to ``i`` and those of head up to ``i + low + k``.
     """
@@ -287,7 +285,7 @@ def _table(base: Series, head: Series, named: Ints, low: int, width: int) -> tup
 
 
 def _gains(base: Series, head: Series, named: Ints, low: int, width: int) -> Iterator[Floats]:
-    """What the pairs of each row gain, float32."""
+    """Yield the gains of the pairs of each row, float32."""
     for first in range(0, len(base), _ROWS):
         rows = slice(first, min(first + _ROWS, len(base)))
         begin = max(first + low, 0)

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.diffing.window_order import Series, Work, in_order, likeness, longest_common
 from memlens.errors import AnchorError
 from memlens.windows.windows import BEFORE, kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Pairs = list[tuple[int, int]]
 
-__all__ = ["WindowPairs", "named_pairs", "pair_by_name_or_work"]
 
 _OCCURRENCE = re.compile(r"(?s)(.+) #([1-9][0-9]*)")
 _SHOWN = 3
@@ -54,8 +55,7 @@ _LEFT = 0.2
 _FEWEST, _ALIKE = 2, 0.4
 
 
-@dataclass(frozen=True)
-class WindowPairs:
+class WindowPairs(Struct, frozen=True):
     """The windows of two runs, paired.
 
     Attributes:
@@ -112,7 +112,7 @@ class WindowPairs:
 
 
 def named_pairs(base: Sequence[Window], head: Sequence[Window]) -> dict[int, int]:
-    """Which window of head each window of base pairs with by its name, by their indices.
+    """Return which window of head each window of base pairs with by its name, by their indices.
 
     Windows of different names never pair.  A name that each run has once pairs, wherever it stands.  Names that come again
     pair in order, so that as many as can be do; what was inserted or left out in the middle stays alone and shifts nothing.
@@ -286,7 +286,7 @@ def _uncovered(base: Series, head: Series, by_name: _Pairing) -> Bools:
 
 
 def _slides(base: Series, head: Series, by_name: _Pairing, pairs: Pairs) -> bool:
-    """Whether only sizes slide along the series: a batch that grows step by step, in head from another size on.
+    """Return whether only sizes slide along the series: a batch that grows step by step, in head from another size on.
 
     Then windows of one name allocate equally often, and what one run has more before, the other has more at the end:
     a run that has a window more is longer by it.
@@ -298,7 +298,7 @@ def _slides(base: Series, head: Series, by_name: _Pairing, pairs: Pairs) -> bool
 
 
 def _changes(pairs: Pairs) -> int:
-    """How often the numbering changes along the pairs: runs of windows alone, but for those at the end of the longer run."""
+    """Return how often the numbering changes along the pairs: runs of windows alone, but for those at the end of the longer run."""
     return sum((j - i != next_j - next_i) for (i, j), (next_i, next_j) in pairwise([(-1, -1), *pairs]))
 
 

@@ -7,16 +7,17 @@ same, whatever the time that it took and however much one of them does in betwee
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.diffing.window_order import longest_common
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.diffing.pairing import InOrder
@@ -25,14 +26,11 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["AlignedAxis", "AlignedCurves", "AlignedRun", "aligned", "aligned_curves"]
-
 #: Slots whose levels are laid out at once, unless one bucket alone has more.
 _TOGETHER = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class AlignedRun:
+class AlignedRun(Struct, frozen=True, eq=False, dict=True):
     """One of the runs on the axis.
 
     Attributes:
@@ -69,8 +67,7 @@ class AlignedRun:
         return np.concatenate(([self.log.level_before(self.lo)[0]], *parts))
 
 
-@dataclass(frozen=True, eq=False)
-class AlignedAxis:
+class AlignedAxis(Struct, frozen=True, eq=False):
     """The axis.
 
     Attributes:
@@ -86,8 +83,7 @@ class AlignedAxis:
         return int(self.base.starts[-1])
 
 
-@dataclass(frozen=True, eq=False)
-class AlignedCurves:
+class AlignedCurves(Struct, frozen=True, eq=False):
     """The levels of both runs over the axis, as envelopes: of each *bucket* of neighbouring slots the lowest and the highest.
 
     A run that has no event at a slot has the level there that it had before.  The first bucket also has what both runs start from, so that the

@@ -9,7 +9,6 @@ A page is made of a comparison that has kept the curves::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import dropwhile
 from typing import TYPE_CHECKING
@@ -19,10 +18,12 @@ from memlens.drawing.report import ReportPage
 from memlens.reports.blocks import Block, Line, Table, Toned, Value
 from memlens.reports.compare import compare_blocks
 from memlens.reports.compare.tables import OfRun
-from memlens.text import NO_BREAK, format_value, plural, shorten, visible
-from memlens.units import format_bytes
+from memlens.text import NO_BREAK, format_value, shorten, visible
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from memlens.analyzers.curve import Curve
     from memlens.comparing.result import Comparison
     from memlens.reports.blocks import Column
@@ -52,7 +53,7 @@ def comparison_page(comparison: Comparison, *, top: int | None = None, brief: bo
     words = "".join(_html(blocks, highest))
     answer = comparison.answer
     html = page(f"Comparison of {visible(title)}", sentences=answer.sentences, tone=answer.tone, words=words)
-    return ReportPage(title, html, answer)
+    return ReportPage(title=title, html=html, answer=answer)
 
 
 def _html(blocks: Iterable[Block], highest: int) -> Iterator[str]:
@@ -60,17 +61,13 @@ def _html(blocks: Iterable[Block], highest: int) -> Iterator[str]:
     drawn = False
     for block in blocks:
         if isinstance(block, Line):
-            yield _line(block)
+            label = f"<b>{_text(block.label.strip())}</b> " if block.label.strip() else ""
+            name = f"<code>{_name(block.name)}</code> " if block.name else ""
+            yield f'<p class="{block.style}">{label}{name}{_text(block.text)}</p>'
         elif isinstance(block, Table):
             of_runs = any(isinstance(cell, OfRun) for row in block.rows for cell in row)
             yield _table(block, highest if of_runs and not drawn else 0)
             drawn = drawn or of_runs
-
-
-def _line(line: Line) -> str:
-    label = f"<b>{_text(line.label.strip())}</b> " if line.label.strip() else ""
-    name = f"<code>{_name(line.name)}</code> " if line.name else ""
-    return f'<p class="{line.style}">{label}{name}{_text(line.text)}</p>'
 
 
 def _table(table: Table, highest: int) -> str:
@@ -107,10 +104,8 @@ def _curve(curve: Curve, highest: int, window: str | None) -> str:
     count = len(curve)
     if not count:
         return ""
-    low, high = (
-        [_HEIGHT - max(level, 0) * _HEIGHT / highest for level in side.tolist()]
-        for side in (curve.low_bytes, curve.high_bytes)
-    )
+    sides = (curve.low_bytes, curve.high_bytes)
+    low, high = ([_HEIGHT - max(level, 0) * _HEIGHT / highest for level in side.tolist()] for side in sides)
     # Of each bucket its whole width: a peak of one event is seen, too.
     upper = [f"{x},{y:.2f}" for k, y in enumerate(high) for x in (k, k + 1)]
     lower = [f"{x},{y:.2f}" for k, y in reversed(list(enumerate(low))) for x in (k + 1, k)]
@@ -123,9 +118,8 @@ def _curve(curve: Curve, highest: int, window: str | None) -> str:
     if (stretch := _stretch(curve, window)) is not None:
         begin, end = (at(event) for event in stretch)
         marked = f'<rect class="window" x="{begin:.2f}" y="0" width="{max(end - begin, 1):.2f}" height="{_HEIGHT}"/>'
-    failed = "".join(
-        f'<rect class="failed" x="{at(event):.2f}" y="0" width="1.5" height="{_HEIGHT}"/>' for event in curve.failures
-    )
+    line = f'y="0" width="1.5" height="{_HEIGHT}"'
+    failed = "".join(f'<rect class="failed" x="{at(event):.2f}" {line}/>' for event in curve.failures)
     words = f"Allocated bytes over {plural(hi - lo, 'event')}, at most {format_bytes(int(curve.high_bytes.max()))}"
     if curve.failures:
         words += f", {plural(len(curve.failures), 'out-of-memory failure')}"

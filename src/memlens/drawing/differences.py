@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from memlens.analyzers.places import lines_at
 from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedCurves, AlignedRun, aligned, aligned_curves
-from memlens.drawing.levels import merged
-from memlens.drawing.marks import band_row
-from memlens.drawing.packing import pack, pack_json
+from memlens.drawing.levels import band_row, merged
+from memlens.drawing.packing import pack, pack_json, packed
 from memlens.errors import UsageError
 from memlens.inputs import device_label, without_cpu
 from memlens.options import Cut, ReadAs
 from memlens.options import Diff as Options
-from memlens.options.parts import Owners, values_of
+from memlens.options.parts import Owners
 from memlens.reports.blocks import Excerpt, Line
 from memlens.reports.diff.findings import finding_blocks, words_of
-from memlens.text import plural, terms_of, visible
+from memlens.text import terms_of, visible
+from memlens.units import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.diffing.finding import Finding, Side
     from memlens.diffing.result import Diff, WindowDiff
-    from memlens.events import EventLog
-    from memlens.inputs import Input
+    from memlens.log import Input, Log
     from memlens.options import Report
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
-
-__all__ = ["BUCKETS", "EXACT", "FINDINGS", "compared", "diff_view"]
 
 #: An axis of so many slots is drawn slot by slot; of a longer one there are so many buckets.
 EXACT, BUCKETS = 1 << 16, 1 << 15
@@ -49,7 +47,7 @@ _ROOM = 16
 _CURVES = ("base_low", "base_high", "head_low", "head_high", "low", "high", "slot")
 
 
-def compared(base: Input, logs: Sequence[EventLog], options: Report) -> Diff:
+def compared(base: Input, logs: Sequence[Log], options: Report) -> Diff:
     """The log of a report compared with another one, both cut and read alike.
 
     Args:
@@ -65,11 +63,11 @@ def compared(base: Input, logs: Sequence[EventLog], options: Report) -> Diff:
     if others:
         listed = ", ".join(map(device_label, logs))
         raise UsageError(f"{log.source.name} has {listed}", "Compare one of them: --device N.")
-    return diff_with(base, log, Options(**values_of(options, ReadAs, Owners, Cut)))
+    return diff_with(base, log, Options(**options.of(ReadAs, Owners, Cut)))
 
 
 def diff_view(diff: Diff) -> dict[str, Any]:
-    """What the page gets of a comparison of two runs, each of one device.
+    """Return the page's view of a comparison of two runs, each of one device.
 
     Returns:
         ``base`` and ``head``, the names of the two; ``slots``, how long the axis is; ``curves``, columns with one entry a bucket, ``exact``
@@ -89,7 +87,7 @@ def diff_view(diff: Diff) -> dict[str, Any]:
         "head": visible(diff.head.path),
         "series": diff.series,
         "slots": len(axis),
-        "line": terms_of(diff.head.trust.layer).line,
+        "line": terms_of(diff.head.trust.has_lines).line,
         "figures": _figures(axis, curves),
         "curves": _columns(axis, curves, exact),
         "details": [] if exact else [_detail(axis, lo, hi) for lo, hi in _stretches(axis, rows)],
@@ -101,12 +99,10 @@ def diff_view(diff: Diff) -> dict[str, Any]:
 
 
 def _findings(diff: Diff) -> Iterator[tuple[WindowDiff, Finding, dict[str, Any]]]:
-    """What is listed: the findings of a pair of windows, or those of all windows of a series, alike ones as one, each with its first window."""
+    """Yield the rows of the list: the findings of a pair of windows, or those of all windows of a series, alike ones as one, each with its first window."""
     if not diff.series:
         for window in diff.windows:
-            for finding in window.findings:
-                if finding.size_bytes >= diff.min_size:
-                    yield window, finding, {}
+            yield from ((window, one, {}) for one in window.findings if one.size_bytes >= diff.min_size)
         return
     by_name = {window.base.name: window for window in diff.windows}
     for row in diff.repeated:
@@ -121,7 +117,7 @@ def _finding_row(
 ) -> dict[str, Any]:
     """A finding: as it stands in the machine output, in words, and where its blocks are on the axis."""
     members = list(islice(finding.members, MEMBERS))
-    heading, *blocks = finding_blocks(finding, window, terms_of(diff.base.trust.layer))
+    heading, *blocks = finding_blocks(finding, window, terms_of(diff.base.trust.has_lines))
     if diff.series:
         others = f", the first of {plural(more['windows'], 'window')} that have it" if more["windows"] > 1 else ""
         blocks.insert(0, Line(f"in {visible(window.label)}{others}", "quiet"))
@@ -133,7 +129,7 @@ def _finding_row(
         "what": words_of(finding).short,
         "window": visible(window.label),
         "owner": visible(finding.owner or ""),
-        "finding": {name: value for name, value in finding.to_dict(members=False).items() if name != "context"},
+        "finding": {name: value for name, value in finding.to_dict().items() if name not in ("context", "members")},
         "blocks": [_block(block) for block in (heading, *blocks)],
         "base_places": places["base"],
         "head_places": places["head"],
@@ -144,10 +140,7 @@ def _finding_row(
 def _block(block: object) -> dict[str, Any]:
     """A line about a finding, or lines of a log."""
     if isinstance(block, Excerpt):
-        return {
-            "title": block.title,
-            "lines": [{**asdict(line), "text": visible(line.text)} for line in block.lines],
-        }
+        return {"title": block.title, "lines": [{**asdict(one), "text": visible(one.text)} for one in block.lines]}
     assert isinstance(block, Line)
     return {"label": block.label, "text": block.text, "name": visible(block.name), "style": block.style}
 
@@ -156,17 +149,14 @@ def _places(run: AlignedRun, side: Side | None) -> list[int | None] | None:
     """The slots of the ALLOC and of the FREE of a block: -1 for what comes before the axis, ``None`` for what comes after it or never."""
     if side is None:
         return None
-    found: list[int | None] = []
-    for event in (side.alloc_event, side.free_event):
-        if event is None or event >= run.hi:
-            found.append(None)
-        else:
-            found.append(-1 if event < run.lo else int(run.slots_of(np.array([event]))[0]))
-    return found
+    return [
+        None if event is None or event >= run.hi else -1 if event < run.lo else int(run.slots_of(np.array([event]))[0])
+        for event in (side.alloc_event, side.free_event)
+    ]
 
 
 def _shown(slots: int, finding: Finding, places: list[list[int | None] | None]) -> tuple[int, int]:
-    """What of the axis shows a finding: the life of its first block in both runs, or where that is long the event that tells the runs apart."""
+    """Return the part of the axis that shows a finding: the life of its first block in both runs, or where that is long the event that tells the runs apart."""
     known = [slot for place in places if place for slot in place if slot is not None and slot >= 0]
     if not known:
         return 0, slots
@@ -230,7 +220,7 @@ def _span(run: AlignedRun, window: Window) -> tuple[int, int]:
 
 
 def _figures(axis: AlignedAxis, curves: AlignedCurves) -> dict[str, int]:
-    """What the curves say on the whole, exact."""
+    """Return the lowest and highest levels of the curves, exact."""
     base, head = axis.base.levels, axis.head.levels
     return {
         "base_low_bytes": int(base.min()),
@@ -246,10 +236,7 @@ def _figures(axis: AlignedAxis, curves: AlignedCurves) -> dict[str, int]:
 def _columns(axis: AlignedAxis, curves: AlignedCurves, exact: bool) -> dict[str, Any]:
     """Columns of the curves; those of lowest and highest levels are left out where each bucket is one slot."""
     return {
-        "edges": pack(curves.edges),
-        **({} if exact else {name: pack(getattr(curves, name)) for name in _CURVES}),
-        "base_bytes": pack(curves.base_bytes),
-        "head_bytes": pack(curves.head_bytes),
+        **packed(curves, "edges", *(() if exact else _CURVES), "base_bytes", "head_bytes"),
         "base_line": pack(_lines(axis.base, curves.base_event)),
         "head_line": pack(_lines(axis.head, curves.head_event)),
     }
@@ -261,7 +248,7 @@ def _lines(run: AlignedRun, events: Ints) -> Ints:
 
 
 def _stretches(axis: AlignedAxis, rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    """What is to be kept slot by slot, those that touch as one."""
+    """Return the stretches to keep slot by slot, those that touch as one."""
     firsts = [
         places[0] for row in rows[:AROUND_FINDINGS] for places in (row["base_places"], row["head_places"]) if places
     ]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
+from memlens.analyzers.context import context_lines
 from memlens.analyzers.fates import joined, live_events
 from memlens.analyzers.places import all_elapsed_us, lines_at
-from memlens.diffing.findings import context_lines
-from memlens.drawing.packing import pack, pack_json
+from memlens.drawing.packing import pack, pack_json, packed
 from memlens.facts import Kind
 from memlens.folding.levels import profile
 from memlens.text import visible
@@ -21,12 +21,10 @@ from memlens.units import format_bytes
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from memlens.drawing.owners import Owners
+    from memlens.drawing.packing import Owners
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
-
-__all__ = ["CONTEXTS", "MOST", "Fate", "LargestBlocks", "WindowBlocks", "largest_blocks"]
 
 #: Blocks that have a bar of their own at most, beside those that are asked for by name.
 MOST = 4000
@@ -39,7 +37,7 @@ _COLUMNS = ("size_bytes", "fate", "life_events", "life_us", "alloc_line", "free_
 
 
 class Fate(IntEnum):
-    """What becomes of a block in a window; the numbers are those of the page."""
+    """The fate of a block in a window; the numbers are those of the page."""
 
     TEMPORARY = 0
     """Born and freed in the window."""
@@ -104,13 +102,12 @@ class WindowBlocks:
 
     @property
     def fate(self) -> NDArray[np.int8]:
-        """What becomes of each, a :class:`Fate`, int8."""
+        """The fate of each, a :class:`Fate`, int8."""
         fate: NDArray[np.int8] = (self.end == self.hi) + 2 * (self.alloc < self.lo).astype(np.int8)
         return fate
 
 
-@dataclass(frozen=True, eq=False)
-class LargestBlocks:
+class LargestBlocks(Struct, frozen=True, eq=False):
     """The blocks of a window that have bars, one entry a block, in the order of their ALLOCs; what is not said here stands in :class:`WindowBlocks`.
 
     Attributes:
@@ -166,18 +163,14 @@ class LargestBlocks:
         return [owner for owner in largest if owner >= 0][:_COLORED]
 
     def to_dict(self) -> dict[str, Any]:
-        """What the page gets."""
+        """Return it as the page gets it."""
         return {
             "alloc": pack(self.alloc),
             "free": pack(self.end),
-            **{name: pack(getattr(self, name)) for name in _COLUMNS},
+            **packed(self, *_COLUMNS),
             "contexts": pack_json(self.contexts),
             "fates": [
-                {
-                    "ink": f"fate-{fate.name.lower()}",
-                    "words": words,
-                    "name": f"{words} ({n:,}, {format_bytes(b)})",
-                }
+                {"ink": f"fate-{fate.name.lower()}", "words": words, "name": f"{words} ({n:,}, {format_bytes(b)})"}
                 for (fate, words), (n, b) in zip(_WORDS.items(), self.fates, strict=True)
             ],
             "most_bytes": self.most_bytes,
@@ -218,11 +211,8 @@ def largest_blocks(
     free_owner[freed >= 0] = owners.code(freed[freed >= 0])
     time = np.full(len(log), -1) if log.time_us is None else log.time_us
     stamps = np.where(alloc >= log.facts.opening, time[alloc], -1), np.where(freed >= 0, time[freed], -1)
-    fate = of.fate
-    shown = (
-        _highest(size, of.at_peak[bars], contexts - contexts // 2),
-        _highest(area[bars], of.at_peak[bars], contexts // 2),
-    )
+    fate, at_peak = of.fate, of.at_peak[bars]
+    shown = _highest(size, at_peak, contexts - contexts // 2), _highest(area[bars], at_peak, contexts // 2)
     return LargestBlocks(
         alloc=alloc,
         end=of.end[bars],

@@ -1,4 +1,4 @@
-"""What lies where in the chunks of a device, at the peak, at the first failures and at the end: the figures of the segments analyzer as a picture.
+"""Blocks and gaps in the chunks of a device, at the peak, at the first failures and at the end: the figures of the segments analyzer as a picture.
 
 A chunk is cut into *pieces* by rising address: a block, a gap, or what blocks keep beyond their size or after their FREE.  A picture holds so many pieces, the
 largest ones; all between two of them are one piece, which says how many it stands for.  The pieces of a chunk always add up to it.
@@ -6,12 +6,12 @@ largest ones; all between two of them are one piece, which says how many it stan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, structs
 
 from memlens.analyzers.chunks import inside
 from memlens.analyzers.places import lines_at
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.segments import Layout, Moment, Pool, Segments
-    from memlens.drawing.owners import Owners
+    from memlens.drawing.packing import Owners
     from memlens.events import EventLog
 
     Ints = NDArray[np.int64]
-
-__all__ = ["MemoryMap", "MemoryMaps", "Piece", "Pieces", "Rows", "bars_in_rows", "memory_maps", "pieces_of", "rows_of"]
 
 #: Failures that are shown, chunks of a moment, pools and streams that are set apart, and pieces of all moments together, at most.
 _FAILURES, _CHUNKS, _PLACES, _PIECES = 3, 2_000, 8, 24_000
@@ -44,7 +42,7 @@ _ROWS = 16
 
 
 class Piece(IntEnum):
-    """What a piece of a chunk is: a block, nothing, what blocks keep beyond that, or several of these that are too small to be shown."""
+    """The kind of a piece of a chunk: a block, nothing, what blocks keep beyond that, or several of these that are too small to be shown."""
 
     BLOCK = 0
     GAP = 1
@@ -52,8 +50,7 @@ class Piece(IntEnum):
     SEVERAL = 3
 
 
-@dataclass(frozen=True, eq=False)
-class Pieces:
+class Pieces(Struct, frozen=True, eq=False):
     """Chunks in pieces, by rising address.
 
     Attributes:
@@ -87,8 +84,7 @@ class Pieces:
     left_bytes: int
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Chunks side by side in rows of one length; those of each pool and stream begin a row.
 
     Attributes:
@@ -106,12 +102,11 @@ class Rows:
     starts: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """What the page gets."""
-        return {**vars(self), "chunks": pack(self.chunks), "starts": pack(self.starts)}
+        """Return it as the page gets it."""
+        return {**structs.asdict(self), "chunks": pack(self.chunks), "starts": pack(self.starts)}
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryMap:
+class MemoryMap(Struct, frozen=True, eq=False):
     """One moment.
 
     Attributes:
@@ -125,8 +120,7 @@ class MemoryMap:
     pieces: Pieces | None
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryMaps:
+class MemoryMaps(Struct, frozen=True, eq=False):
     """The moments that matter.
 
     Attributes:
@@ -147,12 +141,12 @@ class MemoryMaps:
         return "" if any(one.pieces for one in self.maps) else "no_addresses"
 
     def to_dict(self, owners: Owners) -> dict[str, Any]:
-        """What the page gets: the figures of each moment, its pools, and the pieces in columns."""
+        """Return what the page gets: the figures of each moment, its pools, and the pieces in columns."""
         shown = [one.pieces.event[one.pieces.kind == Piece.BLOCK] for one in self.maps if one.pieces is not None]
         # Of all moments together: a text that is packed is gone through once.
         lines = lines_at(self.log, np.concatenate([*shown, np.zeros(0, np.int64)]))
         lines_of = iter(np.split(lines, np.cumsum([*map(len, shown)])))
-        term = terms_of(self.log.facts.layer).chunk
+        term = terms_of(self.log.facts.has_lines).chunk
         why = {
             "no_chunks": f"There is no map: this input does not say which {term}s are reserved.",
             "no_blocks": "There is no map: this input does not say which blocks are allocated.",
@@ -176,9 +170,7 @@ class MemoryMaps:
         blocks, several = pieces.event[pieces.kind == Piece.BLOCK], pieces.kind == Piece.SEVERAL
         return {
             # The largest chunks first, and by address.
-            "rows": [
-                rows_of(self.log, one.pools, pieces, by_address=by_address).to_dict() for by_address in (False, True)
-            ],
+            "rows": [rows_of(self.log, one.pools, pieces, by_address=order).to_dict() for order in (False, True)],
             "addresses": pack_json([f"{addr:x}" for addr in pieces.addr.tolist()]),
             "chunk_bytes": pack(pieces.chunk_size),
             "counts": pack(pieces.counts),
@@ -205,10 +197,8 @@ def memory_maps(log: EventLog, found: Segments) -> MemoryMaps:
         found: What the segments analyzer says of it, or of a window of it.
     """
     failed = [number for number, moment in enumerate(found.moments) if moment.at == "oom"]
-    shown = sorted(
-        set(range(len(found.moments))).difference(failed[_FAILURES:]),
-        key=lambda number: (_stop(log, found.moments[number]), number),
-    )
+    kept = set(range(len(found.moments))).difference(failed[_FAILURES:])
+    shown = sorted(kept, key=lambda number: (_stop(log, found.moments[number]), number))
     maps = []
     for number in shown:
         moment = found.moments[number]
@@ -315,16 +305,15 @@ def rows_of(log: EventLog, pools: Sequence[Pool], pieces: Pieces, *, by_address:
     for row, chunks in zip(firsts, groups if len(groups) > 1 else (), strict=False):
         pool, stream = pieces.place[chunks[0]].tolist()
         name = log.pool_names[pool] if pool >= 0 else None
-        known = next(
-            (one for one in pools if one.pool == name and one.stream == (stream if stream >= 0 else None)), None
-        )
+        own = name, stream if stream >= 0 else None
+        known = next((one for one in pools if (one.pool, one.stream) == own), None)
         if others and chunks is groups[-1]:
             name, stream, known = f"{len(others):,} others", -1, None
         parts = [*([] if name is None else [name]), *([] if stream < 0 else [f"stream {stream}"])]
         reserved, count = (
             (known.reserved_bytes, known.chunks) if known else (sum(sizes[one] for one in chunks), len(chunks))
         )
-        text = f"{', '.join(parts) or 'not known'}: {format_bytes(reserved)} in {count:,} {terms_of(log.facts.layer).chunk}s"
+        text = f"{', '.join(parts) or 'not known'}: {format_bytes(reserved)} in {count:,} {terms_of(log.facts.has_lines).chunk}s"
         if known and known.gaps:
             text += f", {known.gaps:,} gaps, the largest of {format_bytes(known.largest_gap_bytes)}"
         captions.append((row, text))

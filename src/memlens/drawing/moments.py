@@ -1,31 +1,28 @@
-"""What is alive at any moment of a window, by size and owner: counts on a grid of events."""
+"""Blocks alive at any moment of a window, by size and owner: counts on a grid of events."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, structs
 
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import lines_at
 from memlens.columns import distinct
 from memlens.drawing.packing import pack
-from memlens.folding.levels import tally
 from memlens.folding.moments import levels_before
-from memlens.lifetimes import odd_frees
+from memlens.folding.tally import tally
 from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.drawing.lifetimes import WindowBlocks
-    from memlens.drawing.owners import Owners
+    from memlens.drawing.packing import Owners
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
-
-__all__ = ["GRID", "Moments", "moments"]
 
 #: Events of the grid at most, and how many of them may be failures.
 GRID, FAILURES = 1024, 64
@@ -33,9 +30,8 @@ GRID, FAILURES = 1024, 64
 BY_AREA, AT_PEAK = 44, 20
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """What is live right after each event of a grid.
+class Moments(Struct, frozen=True, eq=False):
+    """Blocks live right after each event of a grid.
 
     At each of them ``Σ size × count + other_bytes + odd_bytes`` is the level.
 
@@ -63,8 +59,8 @@ class Moments:
     odd_bytes: Ints
 
     def to_dict(self) -> dict[str, Any]:
-        """What the page gets; the rows of ``counts`` one after the other."""
-        columns = vars(self) | {"counts": self.counts.ravel()}
+        """Return what the page gets; the rows of ``counts`` one after the other."""
+        columns = structs.asdict(self) | {"counts": self.counts.ravel()}
         return {name: pack(column) for name, column in columns.items()}
 
 
@@ -123,7 +119,7 @@ def _grid(window: Window, peak: int) -> Ints:
 
 def _odd_bytes(window: Window, grid: Ints) -> Ints:
     """Σ (ALLOC - FREE) over the pairs whose sizes differ, less Σ unknown frees, from the start of the log to right after each event."""
-    log, odd = window.log, odd_frees(window.log)
+    log, odd = window.log, window.log.free_anomalies
     sums = np.zeros(len(grid), np.int64)
     for events, amounts in ((odd.unknown, -log.size[odd.unknown]), (odd.mismatched, odd.excess)):
         sums += np.append(0, np.cumsum(amounts))[np.searchsorted(events, grid, "right")]

@@ -9,17 +9,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from memlens.text import visible
 
-__all__ = ["MODULES", "page", "script_of"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: The modules of the report's script, each after those that it imports from.
 MODULES = (
@@ -46,7 +46,10 @@ def page(title: str, *, sentences: Sequence[str], tone: str, words: str, data: d
     """
     style = _text("viewer.css")
     script = script_of(MODULES) if data is not None else ""
-    text: str = _template("page.html.j2").render(
+    # A missing name is an error, and all text that is no HTML of ours is escaped.
+    loader = PackageLoader("memlens.drawing", "viewer")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    text: str = environment.get_template("page.html.j2").render(
         title=title,
         # A name in a verdict may turn or hide what follows it.
         sentences=[visible(sentence) for sentence in sentences],
@@ -88,10 +91,3 @@ def _hash(text: str) -> str:
 @cache
 def _text(name: str) -> str:
     return resources.files("memlens.drawing").joinpath("viewer", name).read_text("utf-8")
-
-
-def _template(name: str) -> Any:
-    environment = Environment(
-        loader=PackageLoader("memlens.drawing", "viewer"), autoescape=True, undefined=StrictUndefined
-    )
-    return environment.get_template(name)

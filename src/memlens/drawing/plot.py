@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.result import Analysis
 from memlens.analyzing.steps import find_steps
+from memlens.analyzing.verdict import answer_of
 from memlens.diffing.run import diff_with
-from memlens.drawing.stills.tracks import track
-from memlens.errors import Failure, MemlensError, OutputError, UsageError
+from memlens.drawing.tracks import track
+from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.inputs import Reading, expanded, input_name, named_devices
-from memlens.keywords import with_keywords
 from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
-from memlens.options.parts import values_of
-from memlens.text import Answer, file_names
+from memlens.options.keywords import with_keywords
+from memlens.results import Answer, Failure
+from memlens.text import file_names
+from memlens.windows.windows import whole
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.figure import Figure
 
     from memlens.analyzing.result import LogAnalysis
-    from memlens.drawing.stills.figures import Still
-    from memlens.drawing.stills.runs import Runs
-    from memlens.drawing.stills.tracks import Track
-    from memlens.events import EventLog
-    from memlens.inputs import Input
-    from memlens.windows.windows import Window
+    from memlens.drawing.stills import Still
+    from memlens.drawing.tracks import Track
+    from memlens.log import Input, Log
 
 __all__ = ["PlotFigure", "form_of", "plot", "plot_with", "require_matplotlib"]
 
 #: What the words on a picture need.
 _FOR_WORDS = ("remaining", "peak", "unmatched")
-#: Columns of an inch: as many as a reader can tell apart.
-_COLUMNS = 100
-#: Findings of a diff that a still shows at most.
-_MOST_FOUND = 12
+#: Columns of an inch: as many as a reader can tell apart.  Runs of one picture at most, and inches that each of several needs at least.
+_COLUMNS, _MOST_RUNS, _LEAST = 100, 64, 0.6
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PlotFigure:
+class PlotFigure(Struct, frozen=True, eq=False):
     """A picture.
 
     Attributes:
@@ -58,13 +57,13 @@ class PlotFigure:
 
     @property
     def verdict(self) -> str:
-        """What its words say, all of it."""
+        """All sentences of its verdict."""
         return str(self.answer)
 
     @property
     def figure(self) -> Figure:
         """A new figure of Matplotlib, to add to."""
-        from memlens.drawing.stills.figures import draw
+        from memlens.drawing.stills import draw
 
         return draw(self.still)
 
@@ -74,7 +73,7 @@ class PlotFigure:
         Raises:
             UsageError: There is no such form.
         """
-        from memlens.drawing.stills.figures import render
+        from memlens.drawing.stills import render
 
         return render(self.still, form_of(None, form), self.dpi)
 
@@ -109,20 +108,19 @@ def form_of(path: str | Path | None, form: str | None = None) -> str:
     Raises:
         UsageError: Neither the suffix nor ``form`` names one.
     """
-    from memlens.drawing.stills.figures import FORMS
+    from memlens.drawing.stills import FORMS
 
-    known = ", ".join(FORMS)
     if form is not None:
         if form not in FORMS:
-            raise UsageError(f"a picture cannot be written as {form!r}", f"It can as {known}.")
+            raise UsageError(f"a picture cannot be written as {form!r}", f"It can as {', '.join(FORMS)}.")
         return form
     if path is None or str(path) == "-":
-        raise UsageError("what form the picture is to have is not said", f"Name it: --format {FORMS[0]}.")
+        raise UsageError("what form the picture is to have is not said", "Name it: --format svg.")
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in FORMS:
         raise UsageError(
             f"{path}: a picture cannot be written as {f'.{suffix}' if suffix else 'a file without a suffix'}",
-            f"The name ends in {', '.join(f'.{one}' for one in FORMS)}; or say which: --format {FORMS[0]}.",
+            f"The name ends in {', '.join(f'.{one}' for one in FORMS)}; or say which: --format svg.",
         )
     return suffix
 
@@ -142,7 +140,7 @@ def require_matplotlib() -> None:
 
 
 def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
-    """Draw the levels of one log, or of several laid over each other.
+    """Draw the levels of one log, or of several one below the other.
 
     Args:
         logs: One log or several: paths (``-`` is standard input), URLs, binary files, or logs already read.  An input with several
@@ -152,70 +150,66 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
     Raises:
         UsageError: Arguments that make no sense together.
         OutputError: Matplotlib is not installed.
-        MemlensError: The only log cannot be read, or has no such anchor.  One of several becomes a
+        MemlensError: The only log, or one of two that are compared, cannot be read, or has no such anchor.  One of several becomes a
             :class:`~memlens.errors.Failure` instead.
     """
     require_matplotlib()
     given: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
-    if options.diff is not None:
-        return _compared(options.diff, given, options)
-    inputs = expanded(given, options)
-    if not inputs:
-        raise UsageError("no log to draw", "Name one, or several.")
-    found, failures = _read(inputs, options)
-    names = file_names([said.path for _, said in found])
-    tracks = tuple(
-        _track(log, names[said.path], options, several=len(found) > 1 or bool(failures)) for log, said in found
-    )
-    answer = Analysis(tuple(said for _, said in found), tuple(failures)).answer
-    title = ", ".join(track.name for track in tracks) if options.title is None else options.title
-    return _figure(title, answer, options, tracks, failures)
+    if options.base is not None:
+        if len(given) != 1:
+            raise UsageError(f"one log is compared with another one, and not {len(given)}", "Name BASE and one LOG.")
+        found = [log for one in (options.base, *given) for log in _read([one], options)[0]]
+        if len(found) != 2:
+            raise UsageError("several devices are compared", "Name one of them: --device N.")
+        (base, _), (head, _) = found
+        answer = diff_with(base, head, Diff(**options.of(ReadAs, Cut))).answer
+        return _figure(found, answer, options, ("base ", "head "))
+    found, failures = _read(expanded(given, options), options)
+    answer = answer_of(Analysis(tuple(said for _, said in found), tuple(failures)))
+    return _figure(found, answer, options, failures=failures)
 
 
 plot = with_keywords("plot", plot_with, Plot)
 
 
-def _compared(base: Input, logs: Sequence[Input], options: Plot) -> PlotFigure:
-    """Two runs over the axis that the diff aligns them by."""
-    from memlens.drawing.stills.runs import runs_of
-
-    if len(logs) != 1:
-        raise UsageError(f"one log is compared with another one, and not {len(logs)}", "Name BASE and one LOG.")
-    if options.x == "time":
-        raise UsageError(
-            "the axis of a diff is not time", "Runs are side by side where they do the same: leave out --x."
-        )
-    diff = diff_with(base, logs[0], Diff(**values_of(options, ReadAs, Cut)))
-    paths = diff.base.path, diff.head.path
-    called = file_names(list(dict.fromkeys(paths)))
-    names = called[paths[0]], called[paths[1]]
-    title = " → ".join(names) if options.title is None else options.title
-    runs = runs_of(diff, names, int(options.width * _COLUMNS), _MOST_FOUND)
-    return _figure(title, diff.answer, options, runs=runs)
-
-
 def _figure(
-    title: str,
+    found: Sequence[tuple[Log, LogAnalysis]],
     answer: Answer,
     options: Plot,
-    tracks: tuple[Track, ...] = (),
+    sides: Sequence[str] = (),
     failures: Sequence[Failure] = (),
-    runs: Runs | None = None,
 ) -> PlotFigure:
-    from memlens.drawing.stills.figures import Still
+    """The picture of some logs; ``sides`` is what is said before their names."""
+    from memlens.drawing.stills import Still, grid
 
-    size = options.width, options.height
-    still = Still(title, answer.sentences, tracks, options.x, size, options.theme, runs)
+    count = len(found)
+    if count > _MOST_RUNS:
+        raise UsageError(f"{count} runs are too many for one picture", "memlens compare says which stand out.")
+    rows, _ = grid(count)
+    height, least = options.height or max(5.0, 1.6 + 1.3 * rows), 1.2 + _LEAST * rows
+    if count > 1 and height < least:
+        raise UsageError(f"{count} runs cannot be drawn {height:g} inches high", f"They need {least:.1f}.")
+    names = file_names([said.path for _, said in found])
+    called = [names[said.path] for _, said in found]
+    title = options.title
+    if title is None:
+        title = " → ".join(called) if sides else called[0] if len(called) == 1 else f"{count} runs"
+    tracks = tuple(
+        _track(log, f"{side}{name}", options, several=count > 1 or bool(failures))
+        for (log, _), name, side in zip(found, called, sides or [""] * count, strict=True)
+    )
+    still = Still(title, answer.sentences, tracks, options.x, (options.width, height), options.theme)
     return PlotFigure(still, answer, tuple(failures), options.dpi)
 
 
-def _read(inputs: Sequence[Input], options: Plot) -> tuple[list[tuple[EventLog, LogAnalysis]], list[Failure]]:
+def _read(inputs: Sequence[Input], options: Plot) -> tuple[list[tuple[Log, LogAnalysis]], list[Failure]]:
     """Each log with what is said of it, and the inputs that cannot be drawn."""
-    reading = Reading(options.patterns, how=options, times=options.x == "time", landmarks=True)
-    asked = Analyze(
-        analyzers=_FOR_WORDS if options.given and not options.series else (*_FOR_WORDS, "growth"),
-        **values_of(options, Cut),
-    )
+    if not inputs:
+        raise UsageError("no log to draw", "Name one, or several.")
+    threads = options.base is not None
+    reading = Reading(options.patterns, how=options, times=options.x == "time", threads=threads, landmarks=True)
+    one_window = options.given and not options.series
+    asked = Analyze(analyzers=_FOR_WORDS if one_window else (*_FOR_WORDS, "growth"), **options.of(Cut))
     found, failures = [], []
     for given in inputs:
         try:
@@ -233,18 +227,12 @@ def _read(inputs: Sequence[Input], options: Plot) -> tuple[list[tuple[EventLog, 
     return found, failures
 
 
-def _track(log: EventLog, name: str, options: Plot, *, several: bool) -> Track:
-    window, steps = _shown(log, options)
+def _track(log: Log, name: str, options: Plot, *, several: bool) -> Track:
+    """The window asked for, or all of a log with the windows of a series, or the steps that lines count."""
+    windows, steps = options.windows(log), None
+    if not options.given:
+        steps = find_steps(log)
+    shown = whole(log) if options.series else windows[0]
+    bands = windows if options.series else () if steps is None else steps.windows
     columns = max(int(options.width * _COLUMNS), 1)
-    return track(window, name, steps=steps, columns=columns, time=options.x == "time", from_zero=several)
-
-
-def _shown(log: EventLog, options: Plot) -> tuple[Window, Sequence[Window]]:
-    """What is drawn of a log: the window asked for, or all of it with the windows of a series, or the steps that lines count."""
-    windows = options.windows(log)
-    if options.series:
-        return log.whole, windows
-    if options.given:
-        return windows[0], ()
-    steps = find_steps(log)
-    return windows[0], () if steps is None else steps.windows
+    return track(shown, name, steps=bands, columns=columns, time=options.x == "time", from_zero=several)

@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from memlens.analyzers import registry
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.result import Analysis
+from memlens.analyzing.verdict import answer_of
 from memlens.drawing.differences import compared, diff_view
-from memlens.drawing.flame import flame
-from memlens.drawing.levels import levels
+from memlens.drawing.levels import bands, levels, marks, series_of
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
-from memlens.drawing.marks import bands, marks, series_of
 from memlens.drawing.memory_map import memory_maps
 from memlens.drawing.moments import moments
-from memlens.drawing.owners import Owners
+from memlens.drawing.packing import Owners
 from memlens.drawing.page import page
-from memlens.drawing.tables import growth_view, held_view, trust_view, windows_view
+from memlens.drawing.tables import flame_view, growth_view, held_view, trust_view, windows_view
 from memlens.folding.levels import profile
 from memlens.inputs import Reading, input_name, named_devices
-from memlens.keywords import with_keywords
 from memlens.options import Analyze, Cut, Report, as_list
-from memlens.options.parts import values_of
-from memlens.text import Answer, Answered, terms_of, visible
-from memlens.windows.windows import as_patterns
+from memlens.options.keywords import with_keywords
+from memlens.results import Answered, answered
+from memlens.text import terms_of, visible
+from memlens.windows.windows import as_patterns, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from memlens.analyzers.unmatched import Unmatched
     from memlens.analyzing.result import LogAnalysis
     from memlens.drawing.memory_map import MemoryMaps
-    from memlens.events import EventLog
-    from memlens.inputs import Input
+    from memlens.log import Input, Log
     from memlens.windows.windows import Window
 
 __all__ = ["SCHEMA", "ReportPage", "report", "report_with"]
@@ -48,24 +46,16 @@ __all__ = ["SCHEMA", "ReportPage", "report", "report_with"]
 SCHEMA = "memlens.report/1"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ReportPage(Answered):
+class ReportPage(Answered, frozen=True, eq=False):
     """A report.
 
     Attributes:
         title: The page's title.
         html: The page: one file that needs no network.
-        said: The verdict on top of it.
     """
 
     title: str
     html: str
-    said: Answer
-
-    @property
-    def answer(self) -> Answer:
-        """The verdict, in sentences."""
-        return self.said
 
     def save(self, path: str | Path, force: bool = False) -> None:
         """Write the page to a file, which appears whole or not at all.
@@ -101,22 +91,20 @@ def report_with(log: Input, options: Report) -> ReportPage:
     reading = Reading(options.patterns, owners=marks, how=options, times=True, threads=True, landmarks=True)
     logs = reading.read_all(log)
     analysis = _analyzed(logs, options)
-    found = None if options.diff is None else compared(options.diff, logs, options)
+    found = None if options.base is None else compared(options.base, logs, options)
     title = options.title or (input_name(log) if found is None else f"{input_name(log)} against {found.base.path}")
     title = visible(title)
     views = [_view(of_log, options, said) for of_log, said in zip(logs, analysis.logs, strict=True)]
     # Of several devices the one first of which the verdict speaks: that ran out of memory, or is the fullest.
-    rank = [
-        (not said.ooms, said.device == "CPU", -view["figures"]["peak_bytes"])
-        for said, view in zip(analysis.logs, views, strict=True)
-    ]
+    fullest = [-view["figures"]["peak_bytes"] for view in views]
+    rank = [(not one.ooms, one.device == "CPU", most) for one, most in zip(analysis.logs, fullest, strict=True)]
     data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views, "shown": rank.index(min(rank))}
     answer, words = analysis.answer, of(analysis)
     if found is not None:
         data["diff"] = diff_view(found)
         answer, words = found.answer, of(found) + words
     html = page(title, sentences=answer.sentences, tone=answer.tone, words=words, data=data)
-    return ReportPage(title, html, answer)
+    return ReportPage(title=title, html=html, answer=answer)
 
 
 report = with_keywords("report", report_with, Report)
@@ -125,21 +113,24 @@ report = with_keywords("report", report_with, Report)
 _NAMED_GROUPS, _NAMED_BLOCKS = 100, 500
 
 
-def _analyzed(logs: Sequence[EventLog], options: Report) -> Analysis:
-    """What is said of the logs of one input, which are cut alike."""
-    how, said = Analyze(**values_of(options, Cut)), []
+def _analyzed(logs: Sequence[Log], options: Report) -> Analysis:
+    """Analyze the logs of one input, which are cut alike."""
+    how, said = Analyze(**options.of(Cut)), []
     for log, path, device in named_devices(logs[0].source.name, logs):
         (one,) = analyze_with(log, how).logs
         said.append(replace(one, path=path, device=device))
-    return Analysis(tuple(said))
+    return answered(Analysis(tuple(said)), answer_of)
 
 
-def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
-    """What the page shows of one log."""
-    terms = terms_of(log.facts.layer)
-    window = log.whole if options.series else options.windows(log)[0]
+def _view(log: Log, options: Report, said: LogAnalysis) -> dict[str, Any]:
+    """Return all that the page shows of one log."""
+    terms = terms_of(log.facts.has_lines)
+    window = whole(log) if options.series else options.windows(log)[0]
     owners, blocks = Owners(log), WindowBlocks(window)
-    results = said.windows[0].results if said.by is None else _results(window)
+    if said.by is None:
+        results = said.windows[0].results
+    else:  # those of the whole of a log that was cut into a series
+        results = {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
     series = series_of(log, options)
     drawn, maps = levels(window, owners), memory_maps(log, results["segments"])
     return {
@@ -155,7 +146,7 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"], maps)).to_dict(),
         "moments": moments(window, blocks, owners).to_dict(),
         "maps": maps.to_dict(owners),
-        "flame": flame(results["peak"], owners, terms.line),
+        "flame": flame_view(results["peak"], owners, terms.line),
         "windows": windows_view(series, said),
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
         "trust": trust_view(said.trust, terms.line),
@@ -163,11 +154,6 @@ def _view(log: EventLog, options: Report, said: LogAnalysis) -> dict[str, Any]:
         # The last key, when all others have asked for their numbers.
         "owners": owners.to_dict(),
     }
-
-
-def _results(window: Window) -> dict[str, Any]:
-    """What the analyzers say of the whole of a log that was cut into a series."""
-    return {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
 
 
 def _named(unmatched: Unmatched, maps: MemoryMaps) -> NDArray[np.int64]:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memlens.errors import UsageError
 from memlens.exporting.forms import FORMS, Counted, Wanted, Written
 from memlens.inputs import Reading
-from memlens.keywords import with_keywords
 from memlens.options import Export, as_list
+from memlens.options.keywords import with_keywords
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
-from memlens.text import plural
+from memlens.units import plural
 
 if TYPE_CHECKING:
-    from memlens.inputs import Input
+    from pathlib import Path
+
+    from memlens.log import Input
 
 __all__ = ["Exported", "export", "export_with"]
 
 
-@dataclass(frozen=True)
-class Exported:
-    """What was written.
+class Exported(Struct, frozen=True):
+    """An export that was written.
 
     Attributes:
         to: The form.
@@ -47,7 +50,7 @@ def export_with(log: Input, options: Export) -> Exported:
     """Write the events of a log, or the lifetimes of its blocks, in a form that other tools open.
 
     ``parquet``, ``csv`` and ``jsonl`` are tables; ``perfetto`` is a trace with the levels as counters and a slice a block; ``speedscope``
-    and ``pprof`` are profiles of what is live at the peak and of what was allocated, by call stack or owner.
+    shows what is live at the peak and what was allocated, by call stack or owner.
 
     Args:
         log: A path (``-`` is standard input), a URL, a binary file, or a log already read.
@@ -60,35 +63,31 @@ def export_with(log: Input, options: Export) -> Exported:
         UsageError: No such form, a table of what is none, a profile of several windows, an input of several devices of which none is named, or an
             output that is the input.
     """
-    if options.to not in FORMS:
-        which = f"no form is called {options.to!r}" if options.to else "nothing says which form to write"
+    to = options.to or _form_of(options.output)
+    if to not in FORMS:
+        which = f"no form is called {to!r}" if to else "nothing says which form to write"
         raise UsageError(which, f"There are: {', '.join(FORMS)}. Name one of them with --to.")
-    form = FORMS[options.to]
+    form = FORMS[to]
     if options.table != "events" and not form.tables:
-        raise UsageError(f"{options.to} is no table of {options.table}", "Leave out --table.")
+        raise UsageError(f"{to} is no table of {options.table}", "Leave out --table.")
     if options.series and form.one_window:
-        raise UsageError(f"{options.to} is of one window", "Cut one with --start or --start-regex instead of --by.")
+        raise UsageError(f"{to} is of one window", "Cut one with --start or --start-regex instead of --by.")
     output = options.output
     # What it is written to stands before the work: stdout must not be the log either.
     refuse_inputs(["-" if output is None else output], [log])
     refuse_overwrite(output, options.force)
     if form.binary and output in (None, "-") and sys.stdout is not None and sys.stdout.isatty():
-        raise UsageError(f"{options.to} is no text for a terminal", "Name a file with -o, or pipe it on.")
-    writer = getattr(importlib.import_module(f"memlens.exporting.{form.module}"), f"write_{options.to}")
-    if options.to == "parquet":
+        raise UsageError(f"{to} is no text for a terminal", "Name a file with -o, or pipe it on.")
+    writer = getattr(importlib.import_module(f"memlens.exporting.{form.module}"), f"write_{to}")
+    if to == "parquet":
         from memlens.inputs.parquet.reader import need_pyarrow
 
         need_pyarrow("writing Parquet")
     from memlens.windows.windows import as_patterns
 
+    owners = as_patterns(as_list(options.owners), regex=True)
     reading = Reading(
-        options.patterns,
-        strict=options.strict,
-        times=True,
-        owners=as_patterns(as_list(options.owners), regex=True),
-        how=options,
-        threads=True,
-        landmarks=True,
+        options.patterns, strict=options.strict, owners=owners, how=options, times=True, threads=True, landmarks=True
     )
     read = reading.read(log)
     windows = options.windows(read)
@@ -96,7 +95,13 @@ def export_with(log: Input, options: Export) -> Exported:
     with open_output(output, options.force) as out:
         counted = Counted(out)
         written = writer(Wanted(read, windows, options.table, options.given, options.series), counted)
-    return Exported(options.to, written.rows, counted.tell(), written.remarks)
+    return Exported(to, written.rows, counted.tell(), written.remarks)
+
+
+def _form_of(output: str | Path | None) -> str:
+    """The form that the name of a file tells; ``""`` where it tells none."""
+    name = "" if output is None else os.fspath(output).lower()
+    return next((to for to, form in FORMS.items() for ending in form.endings if name.endswith(ending)), "")
 
 
 export = with_keywords("export", export_with, Export)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memlens.events import EventLog
     from memlens.windows.windows import Window
-
-__all__ = ["FORMS", "NO_BLOCKS", "Counted", "Form", "Wanted", "Written"]
-
 
 #: What is said of a profile or a trace of a log that tells of no single block.
 NO_BLOCKS = "this log does not say which block a line is about, so that nothing is said of blocks"
@@ -25,6 +23,7 @@ class Form(NamedTuple):
         binary: It is no text.
         one_window: It shows one window and not a series.
         unit: What is counted of it.
+        endings: How names of such files end.
     """
 
     module: str
@@ -32,21 +31,21 @@ class Form(NamedTuple):
     binary: bool = False
     one_window: bool = False
     unit: str = "row"
+    endings: tuple[str, ...] = ()
 
 
 #: By their names.  To add one, add it here, and its name in the documentation of the option.
 FORMS: dict[str, Form] = {
-    "parquet": Form("parquet", tables=True, binary=True),
-    "csv": Form("text", tables=True),
-    "jsonl": Form("text", tables=True),
-    "perfetto": Form("perfetto", binary=True, unit="slice"),
-    "speedscope": Form("profiles", one_window=True, unit="stack"),
-    "pprof": Form("profiles", binary=True, one_window=True, unit="stack"),
+    "parquet": Form("tabular", tables=True, binary=True, endings=(".parquet",)),
+    "csv": Form("tabular", tables=True, endings=(".csv",)),
+    "jsonl": Form("tabular", tables=True, endings=(".jsonl",)),
+    "perfetto": Form("perfetto", binary=True, unit="slice", endings=(".pftrace", ".perfetto-trace")),
+    "speedscope": Form("profiles", one_window=True, unit="stack", endings=(".speedscope.json",)),
 }
 
 
 class Wanted(NamedTuple):
-    """What is to be written.
+    """A log to be written, and how.
 
     Attributes:
         log: The log.
@@ -64,7 +63,7 @@ class Wanted(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a writer wrote; see :class:`~memlens.exporting.export.Exported`."""
+    """Rows that a writer wrote; see :class:`~memlens.exporting.export.Exported`."""
 
     rows: int
     remarks: tuple[str, ...] = ()

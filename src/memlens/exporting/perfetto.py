@@ -12,7 +12,6 @@ size of the JSON that Chrome traces are, and made by NumPy, a batch of events at
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,14 +29,14 @@ from memlens.trust.report import failures_of
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
     Ints = NDArray[np.int64]
-
-__all__ = ["write_perfetto"]
 
 # Fields of TracePacket.
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60
@@ -95,14 +94,8 @@ def write_perfetto(wanted: Wanted, out: Counted) -> Written:
     lives = lives_of_windows(log, [(lo, hi)], whole=not wanted.given)
     blocks = _Blocks(log, lives, times, lo, hi)
     # In any order but that names come before what uses them: a trace is sorted by time when it is opened.
-    parts = (
-        _head(log, times),
-        blocks.head(),
-        _moments(wanted, times, lo, hi),
-        _counters(log, times, lo, hi),
-        blocks.slices(),
-    )
-    for part in chain.from_iterable(parts):
+    names, levels = (_head(log, times), blocks.head()), _counters(log, times, lo, hi)
+    for part in chain(*names, _moments(wanted, times, lo, hi), levels, blocks.slices()):
         out.write(part)
     return Written(len(lives), (f"the time axis is {times.words}", *([] if log.facts.addresses else [NO_BLOCKS])))
 
@@ -132,20 +125,18 @@ def _counters(log: EventLog, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
     """The levels at the beginning and after each event that changes them."""
     for track, level in zip((_ALLOCATED, _RESERVED), log.level_before(lo), strict=True):
         if track == _ALLOCATED or log.tells_of_chunks:
-            yield _packet(
-                number(_TIMESTAMP, 0),
-                message(_EVENT, number(_TYPE, _COUNTER), number(_TRACK_UUID, track), number(_COUNTER_VALUE, level)),
-            )
+            event = number(_TYPE, _COUNTER), number(_TRACK_UUID, track), number(_COUNTER_VALUE, level)
+            yield _packet(number(_TIMESTAMP, 0), message(_EVENT, *event))
     for batch in log.batches(lo, hi, size=_BATCH):
         of_blocks = batch.kind <= Kind.FREE
-        for track, changes, levels in (
-            (_ALLOCATED, of_blocks, batch.allocated),
-            (_RESERVED, ~of_blocks, batch.reserved),
-        ):
+        known = (_ALLOCATED, of_blocks, batch.allocated), (_RESERVED, ~of_blocks, batch.reserved)
+        for track, changes, levels in known:
             at = np.flatnonzero(changes)
             if len(at):
-                event = number(_TYPE, _COUNTER), number(_TRACK_UUID, track), numbers(_COUNTER_VALUE, levels[at])
-                yield _packets(times.ns[batch.lo - lo + at], *event)
+                values = numbers(_COUNTER_VALUE, levels[at])
+                yield _packets(
+                    times.ns[batch.lo - lo + at], number(_TYPE, _COUNTER), number(_TRACK_UUID, track), values
+                )
 
 
 def _packets(ns: Ints, *event: Rows | bytes, flags: bytes = b"") -> bytes:
@@ -215,11 +206,8 @@ class _Blocks:
 
     def _begins(self, rows: Ints) -> bytes:
         log, alloc, free = self._log, self._lives.alloc[rows], self._lives.free[rows]
-        fields: list[Rows | bytes] = [
-            number(_TYPE, _BEGIN),
-            numbers(_TRACK_UUID, self._uuid[rows]),
-            numbers(_NAME_IID, self._name[rows]),
-        ]
+        fields: list[Rows | bytes] = [number(_TYPE, _BEGIN), numbers(_TRACK_UUID, self._uuid[rows])]
+        fields.append(numbers(_NAME_IID, self._name[rows]))
         owners, pools = len(Lives.FATES) + 1, len(Lives.FATES) + len(log.owner_names) + 1
         line = None if self._line is None else np.append(self._line, 0)
         columns = (
@@ -242,66 +230,44 @@ class _Blocks:
         return _packets(self._ns[np.maximum(alloc - self._lo, 0)], *fields, flags=_NEEDS_NAMES)
 
 
-class _Moment(NamedTuple):
-    """Something that is said of a moment.
-
-    Attributes:
-        track: Its track.
-        kind: What becomes there.
-        at: The event at which.
-        name: What it is called.
-        arguments: What else is known.
-    """
-
-    track: int
-    kind: int
-    at: int
-    name: str = ""
-    arguments: Sequence[tuple[str, int | str | None]] = ()
-
-
 def _moments(wanted: Wanted, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
     """Windows, the peak and failures."""
+    log = wanted.log
     if not len(times.ns):
         return
-    end = int(times.ns[-1]) + 1000
-    for moment in (*_of_windows(wanted), *_of_log(wanted, lo)):
-        ns = int(times.ns[moment.at - lo]) if moment.at < hi else end
-        fields = [number(_TYPE, moment.kind), number(_TRACK_UUID, moment.track)]
-        if moment.name:
-            fields.append(text(_NAME, visible(moment.name)))
-        for name, value in moment.arguments:
+
+    def moment(track: int, kind: int, at: int, name: str = "", *arguments: tuple[str, int | str | None]) -> bytes:
+        """What begins, ends or is on a track at an event, and what else is known of it."""
+        ns = int(times.ns[at - lo]) if at < hi else int(times.ns[-1]) + 1000
+        fields = [number(_TYPE, kind), number(_TRACK_UUID, track)]
+        if name:
+            fields.append(text(_NAME, visible(name)))
+        for known, value in arguments:
             if value is not None:
                 given = number(_ARGUMENT_INT, value) if isinstance(value, int) else text(_ARGUMENT_TEXT, visible(value))
-                fields.append(message(_ANNOTATION, text(_ARGUMENT_NAME, name), given))
-        yield _packet(number(_TIMESTAMP, ns), message(_EVENT, *fields))
+                fields.append(message(_ANNOTATION, text(_ARGUMENT_NAME, known), given))
+        return _packet(number(_TIMESTAMP, ns), message(_EVENT, *fields))
 
-
-def _of_windows(wanted: Wanted) -> Iterator[_Moment]:
     windows: Sequence[Window] = wanted.windows
     if not wanted.given:
         from memlens.analyzing.steps import find_steps
 
-        found = find_steps(wanted.log)
+        found = find_steps(log)
         windows = () if found is None else found.windows
     for window in windows:
         lines = ("start_line", window.start_line), ("end_line", window.end_line)
-        yield _Moment(_WINDOWS, _BEGIN, window.lo, window.name, lines)
-        yield _Moment(_WINDOWS, _END, window.hi)
-
-
-def _of_log(wanted: Wanted, lo: int) -> Iterator[_Moment]:
-    log = wanted.log
+        yield moment(_WINDOWS, _BEGIN, window.lo, window.name, *lines)
+        yield moment(_WINDOWS, _END, window.hi)
     window, highest = max(zip(wanted.windows, peak(wanted.windows), strict=True), key=lambda one: one[1].peak_bytes)
     if log.tells_of_blocks:
         name = f"peak: {format_bytes(highest.peak_bytes)} allocated"
-        arguments = ("peak_bytes", highest.peak_bytes), ("line", highest.line)
-        yield _Moment(_MOMENTS, _INSTANT, window.lo if highest.event is None else highest.event, name, arguments)
+        at = window.lo if highest.event is None else highest.event
+        yield moment(_MOMENTS, _INSTANT, at, name, ("peak_bytes", highest.peak_bytes), ("line", highest.line))
     for failure in failures_of(log):
         if wanted.windows[0].start_offset <= failure.offset < wanted.windows[-1].end_offset:
             # At the last event before it, as in all pictures: the levels there are those that it met.
             event = max(int(np.searchsorted(log.offset, failure.offset)) - 1, lo)
-            asked = failure.asked_bytes
-            name = "out of memory" if asked is None else f"out of memory: {format_bytes(asked)} asked for"
-            said = ("requested_bytes", asked), ("line", failure.line), ("text", failure.text)
-            yield _Moment(_MOMENTS, _INSTANT, event, name, said)
+            size = failure.asked_bytes
+            name = "out of memory" if size is None else f"out of memory: {format_bytes(size)} asked for"
+            known = ("requested_bytes", size), ("line", failure.line), ("text", failure.text)
+            yield moment(_MOMENTS, _INSTANT, event, name, *known)

@@ -1,22 +1,19 @@
 """Protocol buffers, written: single messages, and many messages of one shape at once from NumPy columns.
 
 The wire format is https://protobuf.dev/programming-guides/encoding: a field is a varint of its number and type, then a varint, or a length
-and so many bytes.  This is the little of it that the trace and the profile need; a library for it (``protobuf``) makes an object of each
+and so many bytes.  This is the little of it that a trace needs; a library for it (``protobuf``) makes an object of each
 message, which takes a minute for a million events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["Rows", "message", "number", "numbers", "packed", "rows_message", "text", "varint"]
 
 _VARINT, _LENGTH = 0, 2
 
@@ -48,13 +45,7 @@ def text(field: int, value: str) -> bytes:
     return message(field, value.encode("utf-8", "replace"))
 
 
-def packed(field: int, values: Iterable[int]) -> bytes:
-    """A repeated field of whole numbers."""
-    return message(field, b"".join(map(varint, values)))
-
-
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """A part of many messages: some bytes of each.
 
     Attributes:
@@ -79,8 +70,7 @@ class Rows:
 
 def numbers(field: int, values: NDArray[np.integer]) -> Rows:
     """A field that is a whole number, in each of many messages."""
-    head = np.frombuffer(varint(field << 3 | _VARINT), np.uint8)
-    return _joined([_same(head, len(values)), _varints(values)])
+    return _joined([_same(varint(field << 3 | _VARINT), len(values)), _varints(values)])
 
 
 def rows_message(field: int, count: int, *parts: Rows | bytes) -> Rows:
@@ -91,15 +81,13 @@ def rows_message(field: int, count: int, *parts: Rows | bytes) -> Rows:
         count: How many messages.
         parts: Its fields; bytes are alike in all.
     """
-    inner = _joined(
-        [_same(np.frombuffer(part, np.uint8), count) if isinstance(part, bytes) else part for part in parts]
-    )
-    head = np.frombuffer(varint(field << 3 | _LENGTH), np.uint8)
-    return _joined([_same(head, count), _varints(inner.size), inner])
+    inner = _joined([_same(part, count) if isinstance(part, bytes) else part for part in parts])
+    return _joined([_same(varint(field << 3 | _LENGTH), count), _varints(inner.size), inner])
 
 
-def _same(data: NDArray[np.uint8], count: int) -> Rows:
-    return Rows(np.broadcast_to(data, (count, len(data))), np.full(count, len(data), np.int64))
+def _same(data: bytes, count: int) -> Rows:
+    alike = np.broadcast_to(np.frombuffer(data, np.uint8), (count, len(data)))
+    return Rows(alike, np.full(count, len(data), np.int64))
 
 
 def _varints(values: NDArray[np.integer]) -> Rows:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.analyzers.fates import released_events
 from memlens.analyzers.places import all_elapsed_us
 from memlens.facts import Kind
-from memlens.windows.patterns import text_blocks
+from memlens.windows.anchors import text_blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -21,15 +22,12 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Column", "Lives", "line_numbers", "lives_of_windows", "table_of"]
-
 #: Rows that are written at once.
 BATCH = 1 << 17
 _KINDS = tuple(kind.name for kind in Kind)
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column of a table.
 
     Attributes:
@@ -56,8 +54,7 @@ class Column:
         return Column(self.name, self.values[rows], self.unknown, self.names)
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """Columns, and which of their entries are its rows.
 
     Attributes:
@@ -97,16 +94,7 @@ def events_table(wanted: Wanted) -> Table:
     ]
     if (line := line_numbers(log)) is not None:
         columns.append(Column("line", line, 0))
-    columns += [
-        Column(name, values)
-        for name, values in (
-            ("time_us", log.time_us),
-            ("thread", log.thread),
-            ("stream", log.stream),
-            ("requested_bytes", log.requested),
-        )
-        if values is not None
-    ]
+    columns += _numbers(log, ("time_us", "thread", "stream", "requested_bytes"))
     columns += _named(log, ("owner", "pool", "user_metadata"))
     columns += _device(log, len(log))
     columns.append(Column("offset", log.offset, None))
@@ -130,11 +118,7 @@ def lifetimes_table(wanted: Wanted) -> Table:
     ]
     if log.time_us is not None:
         columns.append(Column("life_us", lives.life_us(log.time_us)))
-    columns += [
-        Column(name, values[alloc])
-        for name, values in (("requested_bytes", log.requested), ("thread", log.thread), ("stream", log.stream))
-        if values is not None
-    ]
+    columns += [column.take(alloc) for column in _numbers(log, ("requested_bytes", "thread", "stream"))]
     for column in _named(log, ("owner", "pool", "user_metadata")):
         columns.append(column.take(alloc))
         if column.name == "owner":
@@ -152,6 +136,11 @@ def _ends(log: EventLog, lives: Lives) -> Iterator[Column]:
             yield Column(f"{name}_line", np.where(events >= 0, line[events], 0), 0)
         if time is not None:
             yield Column(f"{name}_time_us", np.where(events >= 0, time[events], -1))
+
+
+def _numbers(log: EventLog, names: Sequence[str]) -> list[Column]:
+    columns = ((name, getattr(log, "requested" if name == "requested_bytes" else name)) for name in names)
+    return [Column(name, values) for name, values in columns if values is not None]
 
 
 def _named(log: EventLog, names: Sequence[str]) -> list[Column]:
@@ -188,8 +177,7 @@ def line_numbers(log: EventLog) -> Ints | None:
     return lines
 
 
-@dataclass(frozen=True, eq=False)
-class Lives:
+class Lives(Struct, frozen=True, eq=False):
     """Blocks of one window or of several, those of one after those of another, by their ALLOCs.
 
     Attributes:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Addresses = NDArray[np.uint64]
 
-__all__ = ["ends_of", "serving_chunks"]
 
 _LAST_ADDRESS = np.uint64((1 << 64) - 1)
 

@@ -15,26 +15,20 @@ it did before; and since the events at folds stay, windows are ranges of the eve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.folding.levels import Tally
+    from memlens.folding.tally import Tally
 
     Ints = NDArray[np.int64]
 
-__all__ = ["NEAR", "Condensed", "NearCuts", "Sizes", "Timeline"]
 
-#: Events on each side of a cut that are known without being kept.
-NEAR = 2
-
-
-@dataclass(frozen=True, eq=False)
-class Timeline:
+class Timeline(Struct, frozen=True, eq=False):
     """The levels of a log in stretches of equally many events, the last of which may have fewer; one entry a stretch.
 
     Attributes:
@@ -50,15 +44,14 @@ class Timeline:
     reserved_bytes: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Sizes:
+class Sizes(Struct, frozen=True, eq=False):
     """The events of blocks by size, between two cuts each; several entries may be of one stretch.
 
     Attributes:
         first: The index of the first event that is kept after the cut, int32, not falling; one entry a histogram.
         which: Where its bins are: entries ``ends[which] … ends[which + 1] - 1`` of the others, int32.
         ends: Rising, int64.
-        code: The bin (:func:`~memlens.folding.levels.size_code`), uint8.
+        code: The bin (:func:`~memlens.folding.tally.size_code`), uint8.
         count: How many events there are, int32.
         total: Their bytes, int64.
     """
@@ -71,28 +64,8 @@ class Sizes:
     total: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class NearCuts:
-    """The events of blocks next to cuts.
-
-    Attributes:
-        places: The byte offsets of the cuts, of the start of the log and of its end, rising, int64.
-        sizes: For each the last :data:`NEAR` events before it and the first ones after it as signed sizes, ALLOC above 0 and FREE below; 0
-            where there is none; a row each, int64.
-    """
-
-    places: Ints
-    sizes: Ints
-
-    def at(self, places: Ints) -> Ints:
-        """The rows of some of the places; what lies beyond the end is the end."""
-        found: Ints = self.sizes[np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)]
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Condensed:
-    """What is known of all events of a log, where some of them are left out.
+class Condensed(Struct, frozen=True, eq=False):
+    """Figures of all events of a log of which some are left out.
 
     Attributes:
         events: How many there are.
@@ -107,7 +80,6 @@ class Condensed:
         shallow: Stretches of whose peaks the live blocks are not kept, for there are too many: the index of the first event of each, rising, and that
             after its last; two rows, int64.
         lives: The longest-lived and most wasteful blocks of each window are kept: there are not too many windows.
-        near_cuts: The events next to cuts; ``None`` where nobody asked for them.
     """
 
     events: int
@@ -121,7 +93,6 @@ class Condensed:
     sizes: Sizes
     shallow: Ints
     lives: bool
-    near_cuts: NearCuts | None = None
 
     def is_shallow(self, event: int) -> bool:
         """Whether the blocks are not kept that are live at an event, the peak of its window."""

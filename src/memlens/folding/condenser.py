@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,16 +10,17 @@ from memlens.columns import distinct, pair
 from memlens.facts import Kind
 from memlens.folding.chunk_use import serving_chunks
 from memlens.folding.condensed import Condensed, Timeline
-from memlens.folding.growing import GrowingNearCuts, GrowingSizes, GrowingTally
-from memlens.folding.levels import SUMS, Tally, size_code, tally
+from memlens.folding.growing import GrowingSizes, GrowingTally
+from memlens.folding.tally import SUMS, Tally, size_code, tally
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["FIRST_EVENTS", "LIVES", "Condenser", "Counted", "Events"]
 
 #: The first events of a log are kept whole: what is odd about a log is told by them.
 FIRST_EVENTS = 1 << 16
@@ -53,7 +53,7 @@ class Events(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What is known of events that were counted, one entry each, int64; see :class:`~memlens.folding.condensed.Condensed`."""
+    """Events that were counted, one entry each, int64; see :class:`~memlens.folding.condensed.Condensed`."""
 
     number: Ints
     allocated: Ints
@@ -63,15 +63,11 @@ class Counted(NamedTuple):
 class Condenser:
     """Takes the events of one log, in order, part by part; places are byte offsets in its text.
 
-    Args:
-        near_cuts: The blocks' events next to cuts are wanted.
-
     Attributes:
         with_lives: The longest-lived and most wasteful blocks of each window are kept: there were not too many windows so far.
     """
 
-    def __init__(self, *, near_cuts: bool = False) -> None:
-        self._near_cuts = GrowingNearCuts() if near_cuts else None
+    def __init__(self) -> None:
         self._tally = GrowingTally(Tally.zeros(np.zeros(1, np.int64)))
         self._stretch = 1
         self._lines = np.zeros((3, 0), np.int64)  # the rows of the timeline
@@ -92,8 +88,6 @@ class Condenser:
             folds: Where figures are wanted, rising, the cuts among them; those before these events do not matter.
             end: Where the text ends that they stand in.
         """
-        if self._near_cuts is not None:
-            self._near_cuts.add(events.kind, events.size, events.offset, cuts, end)
         # Few at once, for what is worked out on the way is larger than they are; events of one line stay together.
         lines = events.offset[_AT_ONCE::_AT_ONCE]
         starts = distinct(np.append(0, np.searchsorted(events.offset, lines))).tolist()
@@ -264,7 +258,7 @@ class Condenser:
         return live
 
     def finish(self, offset: Ints, counted: Counted, cuts: Ints) -> Condensed:
-        """What is known of the log, given the events that are kept: where they stand, and what was counted.
+        """Return the counts of the log, given the events that are kept: where they stand, and what was counted.
 
         Args:
             offset: Where they stand.
@@ -290,7 +284,6 @@ class Condenser:
             sizes,
             np.searchsorted(offset, np.stack((self._shallow, _next(self._shallow, cuts, self._end)))),
             self.with_lives,
-            None if self._near_cuts is None else self._near_cuts.finish(),
         )
 
 

@@ -1,4 +1,4 @@
-"""What is known of a log that is read part by part, as tables that grow at their end."""
+"""Tables that grow at their end, of a log that is read part by part."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.facts import Kind
-from memlens.folding.condensed import NEAR, NearCuts, Sizes
+from memlens.folding.condensed import Sizes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.folding.levels import Tally
+    from memlens.folding.tally import Tally
 
     Ints = NDArray[np.int64]
 
-__all__ = ["GrowingNearCuts", "GrowingSizes", "GrowingTally"]
 
 #: Parts of a tally that are joined when there are more.
 _MOST_PARTS = 64
@@ -106,45 +104,3 @@ class GrowingSizes:
             np.array(self._count, np.int32),
             np.array(self._total, np.int64),
         )
-
-
-class GrowingNearCuts:
-    """The sizes of the events next to cuts, which come in order; the last events are held until enough follow to know those of each cut."""
-
-    def __init__(self) -> None:
-        self._places, self._sizes = [np.zeros(0, np.int64)], [np.zeros((0, 2 * NEAR), np.int64)]
-        self._waiting = np.zeros(
-            1, np.int64
-        )  # cuts after which too few events came so far; the start of the log is one
-        self._offset, self._signed = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._end = 1
-
-    def add(self, kind: NDArray[np.int8], size: Ints, offset: Ints, cuts: Ints, end: int) -> None:
-        """Take the next events.
-
-        Args:
-            kind: Their kinds.
-            size: Their bytes.
-            offset: Where they stand.
-            cuts: Cuts, rising; those before these events do not matter.
-            end: Where the text ends that they stand in.
-        """
-        block = kind <= Kind.FREE
-        self._offset = np.concatenate((self._offset, offset[block]))
-        self._signed = np.concatenate((self._signed, np.where(kind == Kind.ALLOC, size, -size)[block]))
-        places = np.concatenate((self._waiting, cuts[(cuts >= self._end) & (cuts < end)]))
-        known = int(np.count_nonzero(np.searchsorted(self._offset, places) + NEAR <= len(self._offset)))
-        self._take(places[:known])
-        self._waiting = places[known:]
-        self._offset, self._signed = self._offset[1 - 2 * NEAR :].copy(), self._signed[1 - 2 * NEAR :].copy()
-        self._end = max(self._end, end)
-
-    def _take(self, places: Ints) -> None:
-        signed = np.pad(self._signed, NEAR)
-        self._places.append(places)
-        self._sizes.append(signed[np.searchsorted(self._offset, places)[:, None] + np.arange(2 * NEAR)])
-
-    def finish(self) -> NearCuts:
-        """Those of all cuts, of the start of the log and of its end."""
-        self._take(np.append(self._waiting, self._end))
-        return NearCuts(np.concatenate(self._places), np.concatenate(self._sizes))

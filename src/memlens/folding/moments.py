@@ -9,17 +9,17 @@ import numpy as np
 
 from memlens.columns import distinct
 from memlens.facts import Kind
-from memlens.folding.levels import last_tally, tally
+from memlens.folding.levels import last_tally
+from memlens.folding.tally import tally
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
-    from memlens.folding.levels import Tally
+    from memlens.folding.tally import Tally
 
     Ints = NDArray[np.int64]
 
-__all__ = ["levels_before"]
 
 #: Of each log the edges of its last tally, and the levels right before each, two rows, int64.
 _AT_EDGES: WeakKeyDictionary[EventLog, tuple[Ints, Ints]] = WeakKeyDictionary()

@@ -1,137 +1,88 @@
-"""The runs of a gate: read, cut and with their figures, and what can be said of these beside those of another run.
-
-**Events at anchors.** Threads run ahead of the one that prints an anchor, or behind, so an event may come on its other side by chance.
-It moves the level at the anchor, and so what the windows on both sides leave behind and rise by, while nothing more is held at
-any moment.  It is known by this: one of the last events before the anchor in one run is, alike in kind and size, one of the first after
-it in the other run.
-"""
+"""The runs of a gate: read, cut, and with the figures that are judged."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
+import msgspec
+from msgspec import Struct
 
 from memlens.analyzers.failures import failure_sentence, failures, run_ended_in
-from memlens.analyzers.result import Row
+from memlens.analyzing.steps import find_steps
 from memlens.errors import InputError
-from memlens.facts import Kind
-from memlens.folding.condensed import NEAR
-from memlens.folding.levels import bounds, profile
-from memlens.inputs import Input, Reading, input_key, input_name, several_devices, without_cpu
+from memlens.folding.levels import profile
+from memlens.inputs import Reading, input_key, input_name, several_devices, without_cpu
 from memlens.inputs.registry import check_layers_alike
 from memlens.text import terms_of
-from memlens.trust.case import RESERVED_DOUBTS, place_word
-from memlens.trust.report import PEAK_MAY_BE_EARLIER, failures_of
-from memlens.windows.windows import BEFORE, Window, edges_of, judged, names_of, open_window, suspect_anchors
+from memlens.trust.case import RESERVED_DOUBTS
+from memlens.trust.report import PEAK_MAY_BE_EARLIER, Trust, failures_of, trust_of
+from memlens.windows.windows import edges_of, names_of, open_window, suspect_anchors, whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Sequence
 
-    from memlens.events import EventLog
-    from memlens.gating.limits import Limit, Metric
+    from memlens.gating.limits import Metric
+    from memlens.log import Input, Log
     from memlens.options import Cut, ReadAs
+    from memlens.windows.windows import Window
 
-__all__ = [
-    "NEAR",
-    "Near",
-    "RunFigures",
-    "Summary",
-    "WindowFigures",
-    "check_runs_alike",
-    "given_back",
-    "read_runs",
-    "slipped",
-]
 
-#: The :data:`NEAR` events on each side of an anchor that chance may move over it, as signed sizes, ALLOC above 0 and FREE below: the last ones before it, the first ones after it.
-Near: TypeAlias = tuple[int, ...]
+_Size = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+_Level = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 #: Doubts of the trust report that leave some figures unknown and nothing wrong: these figures are not judged, and all others are.
 _PARTIAL = RESERVED_DOUBTS | {"no_tensor_events"}
 
 
-@dataclass(frozen=True, slots=True)
-class WindowFigures(Row):
+class WindowFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The figures of one window that can be gated, as the analyzers define them.
 
     Attributes:
         name: The window's name; text from the log.
-        rise_bytes: How far the level of allocated bytes rises in it above what was carried in; at least 0.
+        peak_bytes: The highest level of allocated bytes in it.
+        rise_bytes: How far that is above what was carried in; at least 0.
         remaining_bytes: What it leaves behind; may be negative.
-        live_bytes: The level at its end.
-        open_end: It runs to the end of the log because no end line closed it.
-        start_events: The events next to its start; see :data:`Near`.
-        end_events: The events next to its end.
+        open_end: It runs to the end of the log because no end line closed it, or the run died in it.
     """
 
     name: str
-    rise_bytes: int
-    remaining_bytes: int
-    live_bytes: int
+    peak_bytes: _Level
+    rise_bytes: _Size
+    remaining_bytes: _Level
     open_end: bool = False
-    start_events: Near = (0,) * (2 * NEAR)
-    end_events: Near = (0,) * (2 * NEAR)
 
     def of(self, metric: Metric) -> int:
         """The figure of a metric of windows, in bytes."""
-        return self.rise_bytes if metric == "rise" else self.remaining_bytes
+        figure: int = getattr(self, f"{metric}_bytes")
+        return figure
 
 
-@dataclass(frozen=True)
-class RunFigures:
+class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The figures of one run.
 
     Attributes:
         peak_bytes: The highest level of allocated bytes in the whole run; ``None`` where the log reports no block.
         reserved_peak_bytes: The highest level of what chunks hold; ``None`` where the log does not tell.
         windows: The windows that it was cut into, in file order.
+        steps_by: The regular expression that cuts it into the steps over which growth is judged; ``""`` where there are none.
+        step_levels: The allocated level at the end of each closed step.
+        begins_at_bytes: The level that a recording begins at that may begin after the peak of its run; ``None`` where it does not.
     """
 
-    peak_bytes: int | None
-    reserved_peak_bytes: int | None
-    windows: tuple[WindowFigures, ...]
+    peak_bytes: _Size | None
+    reserved_peak_bytes: _Size | None
+    windows: Annotated[tuple[WindowFigures, ...], msgspec.Meta(min_length=1)]
+    steps_by: str = ""
+    step_levels: tuple[_Level, ...] = ()
+    begins_at_bytes: _Level | None = None
 
-    @property
-    def series(self) -> tuple[WindowFigures, ...]:
-        """The windows of the series that an end line or the next start closes: those that growth is judged by."""
-        fates = zip(self.windows, judged(self.windows), strict=True)
-        return tuple(window for window, fate in fates if fate and window.name != BEFORE)
-
-    @property
-    def all_open(self) -> bool:
-        """Whether no window is closed (the start marks one line), so that open ones are all there is to judge."""
-        return any(window.open_end for window in self.series)
+    def __post_init__(self) -> None:
+        if len({window.name for window in self.windows}) < len(self.windows):
+            raise ValueError("two windows have one name")
 
 
-def figures_of(windows: Sequence[Window], *, trust: bool = True) -> RunFigures:
-    """The figures of a log and of the windows that it was cut into.
-
-    Args:
-        windows: Windows of one log, one at least.
-        trust: Take what is reserved as unknown where the trust report doubts it.
-    """
-    log = windows[0].log
-    run, each = profile([log.whole]), profile(windows)
-    alike: dict[int, int] = {}  # those of steps that repeat are
-    rise, left = (
-        [alike.setdefault(size, size) for size in each[name].tolist()] for name in ("rise_bytes", "remaining_bytes")
-    )
-    live, is_open = each["live_bytes"].tolist(), edges_of(windows, "open_end").tolist()
-    doubted = trust and any(doubt.code in RESERVED_DOUBTS for doubt in log.trust.doubts)
-    return RunFigures(
-        int(run["peak_bytes"][0]) if log.tells_of_blocks else None,
-        int(run["reserved_peak_bytes"][0]) if log.tells_of_chunks and not doubted else None,
-        tuple(map(WindowFigures, names_of(windows), rise, left, live, is_open, *near(windows))),
-    )
-
-
-@dataclass(frozen=True)
-class LogKind:
-    """What tells whether logs can be held against each other.
+class LogKind(Struct, frozen=True):
+    """The kind of a log: only logs of one kind can be compared.
 
     Attributes:
         name: The log as it was named.
@@ -144,9 +95,8 @@ class LogKind:
     device: int | None
 
 
-@dataclass(frozen=True)
-class Summary(LogKind):
-    """What a baseline is taken of, without the log.
+class Summary(LogKind, frozen=True):
+    """The figures of a log without its events: a baseline is made of these.
 
     Attributes:
         figures: Its figures.
@@ -157,8 +107,7 @@ class Summary(LogKind):
     doubts: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
+class Run(Struct, frozen=True, eq=False):
     """A log, cut, with its figures.
 
     Attributes:
@@ -166,68 +115,51 @@ class Run:
         log: Its events.
         cut: Where it was cut.
         windows: Its windows.
-        figures: Its figures, with an entry for each window.
+        steps: The windows over which growth is judged: those of a series, or the steps that are found; none where there are neither.
+        figures: Its figures.
         left_out: What of the input is not looked at, in words.
     """
 
     name: str
-    log: EventLog
+    log: Log
     cut: Cut
     windows: Sequence[Window]
+    steps: Sequence[Window]
     figures: RunFigures
     left_out: tuple[str, ...] = ()
 
+    @property
+    def trust(self) -> Trust:
+        """The trust report of the log."""
+        return trust_of(self.log)
+
     def summary(self) -> Summary:
-        """What is known of it without its log."""
+        """Its figures without its events."""
         doubts = (*self.doubts(), *self.out_of_memory())
         return Summary(self.name, self.log.facts.layer, self.log.device, self.figures, doubts)
 
     def doubts(self) -> Iterator[str]:
         """Why its figures may be wrong."""
-        if any(doubt.code not in _PARTIAL for doubt in self.log.trust.doubts):
-            yield f"{self.name} is {self.log.trust.summary().partition('; ')[0]}"
+        if any(doubt.code not in _PARTIAL for doubt in self.trust.doubts):
+            yield f"{self.name} is {self.trust.summary().partition('; ')[0]}"
         if self.cut.given and (late := suspect_anchors(self.windows)) is not None:
             yield f"{self.name}: {late}"
 
     def notes(self) -> Iterator[str]:
-        """What to know of it."""
-        trust = self.log.trust
-        said = [
-            *self.left_out,
-            PEAK_MAY_BE_EARLIER if trust.peak_may_be_earlier else None,
-            *(note.message for note in trust.notes if note.code == "traceback"),
-            None if self.cut.series else open_window(self.windows),
-        ]
-        return (f"{self.name}: {what}" for what in said if what)
-
-    def begins_later(self, base: Run, limit: Limit | None) -> bool:
-        """Whether its peak may lie before its first event where that of the base does not, or less early.
-
-        Two recordings that begin at one place of a program begin with as much live, but for what may grow.
-        """
-        late, base_late = (run.log.trust.peak_may_be_earlier for run in (self, base))
-        if not late or not base_late:
-            return late
-        whole = profile([self.log.whole]), profile([base.log.whole])
-        head, old = (int(run["live_bytes"][0] - run["remaining_bytes"][0]) for run in whole)
-        return head - old > (0 if limit is None else limit.allows(old))
-
-    def died_in(self) -> frozenset[str]:
-        """The windows that the run was in when it ended out of memory: they never came to free what they hold."""
-        if not (found := failures_of(self.log)):
-            return frozenset()
-        lines = [oom.line for oom, ended in zip(found, run_ended_in(self.log, found), strict=True) if ended]
-        return frozenset(window.name for window in self.windows if lines and window.end_line >= lines[0])
+        """Remarks on it that are no doubts."""
+        late = PEAK_MAY_BE_EARLIER if self.trust.peak_may_be_earlier else None
+        notes = [*self.left_out, late, None if self.cut.series else open_window(self.windows)]
+        return (f"{self.name}: {note}" for note in notes if note)
 
     def failed(self) -> str:
         """The failure that it ran out of memory in, as a sentence; ``""`` where there is none."""
         found = failures(self.log)
-        return failure_sentence(found, terms_of(self.log.trust.layer), "Head") if found else ""
+        return failure_sentence(found, terms_of(self.trust.has_lines), "Head") if found else ""
 
     def out_of_memory(self) -> Iterator[str]:
         """That it ran out of memory, where it did."""
-        if ooms := self.log.trust.ooms:
-            where = f"{place_word(self.log.trust.layer)} {ooms[0].line:,}"
+        if ooms := self.trust.ooms:
+            where = terms_of(self.trust.has_lines).at(ooms[0].line)
             yield f"{self.name}: the run ran out of memory ({where}), so what it held is not what it needs"
 
 
@@ -249,7 +181,7 @@ def read_runs(
         InputError: One of them cannot be read, or is of another kind than the first.
         AnchorError: An anchor marks no line of one.
     """
-    reading = Reading(cut.patterns, how=how, most_events=most_events, needed_by=needed_by, near_cuts=True)
+    reading = Reading(cut.patterns, how=how, landmarks=not cut.given, most_events=most_events, needed_by=needed_by)
     runs: dict[object, Run] = {}
     first: LogKind | None = None
     keys = list(map(input_key, logs))
@@ -260,8 +192,42 @@ def read_runs(
         kind = LogKind(input_name(given), log.facts.layer, log.device)
         check_runs_alike(first := first or kind, kind)
         windows = cut.windows(log)
-        runs[key] = Run(kind.name, log, cut, windows, figures_of(windows, trust=trust), left_out)
+        by, steps = _steps(log, cut, windows)
+        runs[key] = Run(kind.name, log, cut, windows, steps, _figures(windows, by, steps, trust=trust), left_out)
     return [runs[key] for key in keys]
+
+
+def _steps(log: Log, cut: Cut, windows: Sequence[Window]) -> tuple[str, Sequence[Window]]:
+    """The windows over which growth is judged, with the regular expression that cuts them, as :func:`memlens.analyze` finds them."""
+    if cut.by is not None:
+        return cut.by, windows
+    found = None if cut.given else find_steps(log)
+    return ("", ()) if found is None or not found.repeated else (found.family.by, found.windows)
+
+
+def _figures(windows: Sequence[Window], by: str, steps: Sequence[Window], *, trust: bool) -> RunFigures:
+    """The figures of a log and of the windows that it was cut into; what the trust report doubts of them is not known."""
+    log = windows[0].log
+    run, each = profile([whole(log)]), profile(windows)
+    is_open = edges_of(windows, "open_end")
+    if trust and (found := failures_of(log)):
+        died = [oom.line for oom, ended in zip(found, run_ended_in(log, found), strict=True) if ended]
+        is_open = is_open | (edges_of(windows, "end_line") >= min(died, default=log.facts.lines + 1))
+    doubted = trust and any(doubt.code in RESERVED_DOUBTS for doubt in trust_of(log).doubts)
+    figures = [each[f"{metric}_bytes"].tolist() for metric in ("peak", "rise", "remaining")]
+    levels: list[int] = []
+    if len(steps):
+        of_steps = each if steps is windows else profile(steps)
+        levels = of_steps["live_bytes"][~edges_of(steps, "open_end")].tolist()
+    late = trust and trust_of(log).peak_may_be_earlier
+    return RunFigures(
+        int(run["peak_bytes"][0]) if log.tells_of_blocks else None,
+        int(run["reserved_peak_bytes"][0]) if log.tells_of_chunks and not doubted else None,
+        tuple(map(WindowFigures, names_of(windows), *figures, is_open.tolist())),
+        by,
+        tuple(levels),
+        int(run["live_bytes"][0] - run["remaining_bytes"][0]) if late else None,
+    )
 
 
 def check_runs_alike(first: LogKind, run: LogKind) -> None:
@@ -278,64 +244,3 @@ def check_runs_alike(first: LogKind, run: LogKind) -> None:
         f"{gpu} has memory of a GPU and {cpu} of the CPU: these cannot be compared",
         "Record both runs in the same way, or take the CPU of both (--device cpu).",
     )
-
-
-def near(windows: Sequence[Window]) -> tuple[list[Near], list[Near]]:
-    """The events next to the starts of windows of one log, and those next to their ends; 0 where there is none of a block."""
-    log, lo, hi = bounds(windows)
-    shared: dict[Near, Near] = {}  # those of steps that repeat are alike
-    found = []
-    for edge, at in (("start_offset", lo), ("end_offset", hi)):
-        if log.condensed is None:
-            sizes = _near(log, at)
-        elif log.condensed.near_cuts is None:
-            sizes = np.zeros((len(at), 2 * NEAR), np.int64)
-        else:
-            sizes = log.condensed.near_cuts.at(edges_of(windows, edge))
-        rows, which = np.unique(sizes, axis=0, return_inverse=True)
-        alike = [shared.setdefault(one, one) for one in map(tuple, rows.tolist())]
-        found.append([alike[k] for k in which.reshape(-1)])
-    return found[0], found[1]
-
-
-def _near(log: EventLog, at: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The events next to some places (the index of the first event after them, int64) of a log that keeps all, a row each, int64."""
-    blocks = np.flatnonzero(log.kind <= Kind.FREE)  # among the events, int64
-    if not len(blocks):
-        return np.zeros((len(at), 2 * NEAR), np.int64)
-    places = np.searchsorted(blocks, at)[:, None] + np.arange(-NEAR, NEAR)
-    there = (places >= np.searchsorted(blocks, log.facts.opening)) & (places < len(blocks))
-    places = blocks[np.clip(places, 0, len(blocks) - 1)]
-    sizes = np.where(log.kind[places] == Kind.ALLOC, log.size[places], -log.size[places])
-    return np.where(there, sizes, 0)
-
-
-def slipped(base: Near, head: Near) -> int:
-    """By how many bytes head's level at an anchor is higher than base's for events on the other side of it; below 0 where it is lower."""
-    return _moved(head, base) - _moved(base, head)
-
-
-def _moved(one: Near, other: Near) -> int:
-    """The bytes of the events that stand before the anchor in one run and after it in the other."""
-    before, after = (Counter(a) - Counter(b) for a, b in ((one[:NEAR], other[:NEAR]), (other[NEAR:], one[NEAR:])))
-    return sum((before & after).elements())
-
-
-def given_back(base: Sequence[WindowFigures], head: Sequence[WindowFigures]) -> list[int]:
-    """By how many bytes windows of head may leave more behind than those of the base, for the base gives back there what head never left.
-
-    What a window of the base gives back was left behind since the last window that ended as low.  Over all of these together head leaves
-    no more behind than the base, whatever it does in the last one alone.
-    """
-    # The base's levels at ends of windows that no later one was below, and how far head's are above them.
-    lower: list[tuple[int, int]] = []
-    found = []
-    for old, new in zip(base, head, strict=True):
-        level, beyond = old.live_bytes, new.live_bytes - old.live_bytes
-        carried_in = beyond - new.remaining_bytes + old.remaining_bytes
-        lower = lower or [(level - old.remaining_bytes, carried_in)]
-        while len(lower) > 1 and lower[-1][0] > level:
-            lower.pop()
-        found.append(max(min(lower[-1][1] - carried_in, -old.remaining_bytes), 0))
-        lower.append((level, beyond))
-    return found

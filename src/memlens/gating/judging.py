@@ -5,43 +5,37 @@ Windows are judged by those of the base that have their names: a baseline has no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from math import ceil
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from memlens.analyzers.result import Row
-from memlens.analyzers.series.trend import MINIMUM
-from memlens.gating.figures import RunFigures, WindowFigures, given_back, slipped
-from memlens.gating.growth import allowed_gain, growth_of, kept_gain
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memlens.analyzers.series import trend
+from memlens.results import Result
 from memlens.units import format_bytes
-from memlens.windows.numbering import numbered
-from memlens.windows.windows import BEFORE, WHOLE, Window, kind_of
+from memlens.windows.windows import BEFORE, WHOLE, kind_of
 
 if TYPE_CHECKING:
-    from memlens.gating.limits import Limit, Metric
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["BaseWindow", "Judged", "PairedRuns", "Rules", "Side", "judge", "pair_runs"]
-
-Side: TypeAlias = Literal["base", "head"]
-Origin: TypeAlias = Literal["base", "spread", "budget"]
-
-#: What is judged of windows; the other metrics are of the run.
-_OF_WINDOWS: tuple[Metric, ...] = ("rise", "remaining")
-_NO_BLOCKS = "no block in the log", "no block in the base"
-_NOT_TOLD = "not told by the log", "not told by the base"
-_OPEN = "open: no end anchor", "open in the base"
-_DIED = "the run died in it, and never came to free it"
-_BEGINS_LATE: Mapping[Side, str] = {
-    "head": "the log begins late, and may have been higher before",
-    "base": "the base begins late, and may have been higher before",
-}
-#: Windows that rise one after the other at the end of a series and are worth a word, though too few to tell growth.
-_RISING = 3
+    from memlens.gating.figures import RunFigures, WindowFigures
+    from memlens.gating.limits import Limit, Metric, Rules
 
 
-@dataclass(frozen=True, slots=True)
-class Judged(Row):
+Origin: TypeAlias = Literal["base", "floor", "spread", "budget"]
+
+#: The metrics of windows; ``growth`` and ``reserved`` are of the run alone.
+_OF_WINDOWS: tuple[Metric, ...] = ("peak", "rise", "remaining")
+_NOT_KNOWN: Mapping[Metric, str] = {"reserved": "not reported by the {}"}
+_NO_BLOCKS = "no block in the {}"
+_BEGINS_LATE = "the {} begins late, and may have been higher before"
+
+
+class Judged(Result, frozen=True):
     """One metric of the whole run or of one window.
 
     Attributes:
@@ -53,16 +47,14 @@ class Judged(Row):
         spread_bytes: The highest less the lowest figure of the accepted runs; 0 where one was accepted.
         limit_bytes: The highest ``head_bytes`` that is within limits: the base and what it may grow by, or the budget, whichever is
             lower; ``None`` where it is not judged.
-        limit_from: What sets ``limit_bytes``: the limit over the ``base``, the ``spread`` of the accepted runs, which is wider, or the
-            ``budget``; ``None`` where it is ``None``.
-        slipped_bytes: The part of ``head_bytes`` above ``limit_bytes`` that is not counted, for it is of events right at an anchor that
-            stand on its other side in the base, or the base gives back there what earlier windows left behind in it alone.
-        over_bytes: What ``head_bytes``, without ``slipped_bytes``, is above ``limit_bytes``; 0 where it is not.
+        limit_from: What sets ``limit_bytes``: a share of the ``base``, the ``floor`` that lets small figures grow by more, the ``spread`` of the
+            accepted runs, which is wider, or the ``budget``; ``None`` where it is ``None``.
+        over_bytes: What ``head_bytes`` is above ``limit_bytes``; 0 where it is not.
         ok: It is within limits, or not judged.
         improved: It is lower than every accepted figure by more than it may grow.
         missing: The log has no such window.
         open_end: The window runs to the end of its log, in this log or in the base, so it is shown and not judged.
-        unjudged: Why it is not judged though the metric is gated; ``None`` where it is judged or not gated.
+        unjudged: Why it is not judged; ``None`` where it is.
         start_line: The 1-based number of the window's first line in the log that is judged; ``None`` where it has no such window.
     """
 
@@ -74,7 +66,6 @@ class Judged(Row):
     spread_bytes: int = 0
     limit_bytes: int | None = None
     limit_from: Origin | None = None
-    slipped_bytes: int = 0
     over_bytes: int = 0
     ok: bool = True
     improved: bool = False
@@ -84,73 +75,31 @@ class Judged(Row):
     start_line: int | None = None
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What to judge by.
-
-    Attributes:
-        limits: How much each gated metric may grow.
-        budgets: How high it may be, in bytes.
-        allow_missing: Windows that the log lacks do not fail.
-    """
-
-    limits: Mapping[Metric, Limit] = field(default_factory=dict)
-    budgets: Mapping[Metric, int] = field(default_factory=dict)
-    allow_missing: bool = False
-
-    def gated(self, metric: Metric) -> bool:
-        """Whether a metric has a limit or a budget."""
-        return metric in self.limits or metric in self.budgets
+Pair: TypeAlias = "tuple[tuple[WindowFigures, ...], WindowFigures]"
 
 
-@dataclass(frozen=True, slots=True)
-class BaseWindow:
-    """One window of the base.
-
-    Attributes:
-        name: Its name in the first run that has it.
-        figures: Its figures in each accepted run that has it.
-        everywhere: Every accepted run has it.
-    """
-
-    name: str
-    figures: tuple[WindowFigures, ...]
-    everywhere: bool = True
-
-    @property
-    def closed(self) -> tuple[WindowFigures, ...]:
-        """Its figures in the runs in which an end line or the next start closes it."""
-        return tuple(one for one in self.figures if not one.open_end)
-
-
-Pair: TypeAlias = "tuple[BaseWindow, WindowFigures]"
-
-
-@dataclass(frozen=True)
-class PairedRuns:
+class PairedRuns(Struct, frozen=True):
     """The windows of the base and of the log that is judged; each is in one of these.
 
     Attributes:
-        pairs: Windows of both, in base's order.
-        missing: Windows that the log lacks.
+        pairs: Windows of both, in base's order: the figures of one in each accepted run that has it, and those of head's.
+        missing: Windows of each accepted run that the log lacks.
         not_reached: Windows that it lacks because it ends earlier: nothing that follows them in the base is there, and others of
             their kind are.
-        optional: Windows that it lacks and that some of the accepted runs lack, too.
-        new: Windows that the base lacks.
+        new: Names of windows that the base lacks.
         take_open: Open windows are judged, too: neither run has another one.
     """
 
     pairs: tuple[Pair, ...] = ()
-    missing: tuple[BaseWindow, ...] = ()
-    not_reached: tuple[BaseWindow, ...] = ()
-    optional: tuple[BaseWindow, ...] = ()
-    new: tuple[WindowFigures, ...] = ()
+    missing: tuple[tuple[WindowFigures, ...], ...] = ()
+    not_reached: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
     take_open: bool = False
 
     def is_open(self, pair: Pair) -> bool:
         """Whether a pair is shown and not judged, because one of the two runs to the end of its log."""
         base, head = pair
-        return not self.take_open and (head.open_end or not base.closed)
+        return not self.take_open and (head.open_end or all(one.open_end for one in base))
 
     @property
     def judged(self) -> tuple[Pair, ...]:
@@ -160,11 +109,11 @@ class PairedRuns:
     @property
     def unlike(self) -> bool:
         """Both have windows of a series, and none pairs: the work is named otherwise, and nothing of it is missing."""
-        return bool(self.new and self.missing) and all(window.name == BEFORE for window, _ in self.pairs)
+        return bool(self.new and self.missing) and all(window.name == BEFORE for _, window in self.pairs)
 
 
 def pair_runs(base: Sequence[RunFigures], head: RunFigures, *, series: bool) -> PairedRuns:
-    """Pair the windows of a log with those of the accepted runs: by name, and names that come again in order.
+    """Pair the windows of a log with those of the accepted runs that have their names.
 
     One window and one window pair whatever they are called: their anchors are the same.
 
@@ -174,54 +123,32 @@ def pair_runs(base: Sequence[RunFigures], head: RunFigures, *, series: bool) -> 
         series: They were cut into series and not into one window each.
     """
     if not base:
-        return PairedRuns(new=head.windows)
+        return PairedRuns()
+    take_open = all(one.open_end for run in (*base, head) for one in run.windows if one.name != BEFORE)
     if not series:
-        figures = tuple(run.windows[0] for run in base)
-        window = BaseWindow(figures[0].name, figures)
-        return PairedRuns(((window, head.windows[0]),), take_open=head.windows[0].open_end and not window.closed)
-    windows = _joined(base)
-    pairs = _by_name(windows, head.windows)
-    reached = [k for k in pairs if windows[k].name != BEFORE]
-    kinds, last = {kind_of(windows[k].name) for k in reached}, max(reached, default=len(windows))
-    lacking = [
-        (window, k > last and (kind_of(window.name) in kinds or not window.closed))
-        for k, window in enumerate(windows)
-        if k not in pairs
-    ]
-    paired = set(pairs.values())
+        return PairedRuns(((tuple(run.windows[0] for run in base), head.windows[0]),), take_open=take_open)
+    known: dict[str, tuple[WindowFigures, ...]] = {}
+    for run in base:
+        for window in run.windows:
+            known[window.name] = (*known.get(window.name, ()), window)
+    ours = {window.name: window for window in head.windows}
+    reached = [k for k, name in enumerate(known) if name in ours and name != BEFORE]
+    last, kinds = max(reached, default=len(known)), {kind_of(name) for name in ours if name in known}
+    missing, not_reached = [], []
+    for k, (name, figures) in enumerate(known.items()):
+        if name in ours or len(figures) < len(base):  # what some of the accepted runs lack too is not missing
+            continue
+        if k > last and (kind_of(name) in kinds or all(one.open_end for one in figures)):
+            not_reached.append(name)
+        else:
+            missing.append(figures)
     return PairedRuns(
-        tuple((windows[k], head.windows[pairs[k]]) for k in sorted(pairs)),
-        missing=tuple(window for window, beyond in lacking if window.everywhere and not beyond),
-        not_reached=tuple(window for window, beyond in lacking if window.everywhere and beyond),
-        optional=tuple(window for window, _ in lacking if not window.everywhere),
-        new=tuple(window for k, window in enumerate(head.windows) if k not in paired),
-        take_open=head.all_open and all(run.all_open for run in base),
+        tuple((figures, ours[name]) for name, figures in known.items() if name in ours),
+        tuple(missing),
+        tuple(not_reached),
+        tuple(name for name in ours if name not in known),
+        take_open,
     )
-
-
-def _joined(runs: Sequence[RunFigures]) -> list[BaseWindow]:
-    """The windows of all accepted runs: those of the first run in its order, and then what only later ones have."""
-    joined: list[BaseWindow] = []
-    for run in runs:
-        pairs = _by_name(joined, run.windows)
-        for k, new in pairs.items():
-            joined[k] = replace(joined[k], figures=(*joined[k].figures, run.windows[new]))
-        paired = set(pairs.values())
-        joined += [BaseWindow(new.name, (new,)) for k, new in enumerate(run.windows) if k not in paired]
-    names = numbered([window.name for window in joined])
-    for k, (name, window) in enumerate(zip(names, joined, strict=True)):
-        everywhere = len(window.figures) == len(runs)
-        if name != window.name or not everywhere:
-            joined[k] = replace(window, name=name, everywhere=everywhere)
-    return joined
-
-
-def _by_name(base: Sequence[BaseWindow], head: Sequence[WindowFigures]) -> dict[int, int]:
-    """Which window of head each window of the base pairs with, by their indices."""
-    from memlens.diffing.window_pairs import named_pairs
-
-    # It looks at names only.
-    return named_pairs(cast("Sequence[Window]", base), cast("Sequence[Window]", head))
 
 
 def judge(
@@ -231,10 +158,8 @@ def judge(
     rules: Rules,
     *,
     start_lines: Mapping[str, int] | None = None,
-    died_in: Collection[str] = (),
-    later: Side | None = None,
 ) -> tuple[Judged, ...]:
-    """Judge the run and every window of it.
+    """Judge the run and every window of it, in each metric that has a limit or a budget.
 
     Args:
         base: The accepted runs; none where only budgets hold.
@@ -242,43 +167,39 @@ def judge(
         paired: The windows of both.
         rules: What to judge by.
         start_lines: First lines of head's windows, by their names.
-        died_in: Windows of head that it was in when it ended out of memory: what they leave behind is not judged.
-        later: Which of the two begins later in the program than the other, so that what is of the whole run, or of what precedes its
-            windows, was at least so high: head's may fail and cannot pass, and over such a figure of the base nothing fails.
 
     Returns:
         What fails, the worst first, then windows that are missing, then the others, the largest growth first, then what is not judged.
     """
     lines = start_lines or {}
-    known = head.peak_bytes is not None, all(run.peak_bytes is not None for run in base)
-    peak = Judged(WHOLE, "peak", head_bytes=head.peak_bytes, start_line=1)
-    rows = [_judged(peak, [run.peak_bytes for run in base], rules, _NO_BLOCKS)]
-    if len(head.windows) > 1 and all(known):  # one window is no series
+    rows = []
+    if rules.gated("peak"):
+        row = Judged(WHOLE, "peak", head_bytes=head.peak_bytes, start_line=1)
+        rows.append(_judged(row, [run.peak_bytes for run in base], rules))
+    if rules.gated("reserved"):
+        row = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
+        rows.append(_judged(row, [run.reserved_peak_bytes for run in base], rules))
+    if "growth" in rules.limits and (head.steps_by or "growth" in rules.named):
         rows.append(_growth(base, head, rules))
-    if head.reserved_peak_bytes is not None or rules.gated("reserved"):
-        reserved = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
-        rows.append(_judged(reserved, [run.reserved_peak_bytes for run in base], rules, _NOT_TOLD))
-    never_left = _never_left(paired, len(base))
-    for old, new in [*paired.pairs, *((None, new) for new in paired.new)]:
-        is_open = new.open_end if old is None else paired.is_open((old, new))
-        figures = () if old is None else old.figures if is_open else old.closed or old.figures
-        is_open_in = _OPEN[not new.open_end] if is_open and old is not None else None
-        for metric in _OF_WINDOWS:
-            reason = is_open_in or (_DIED if metric == "remaining" and new.name in died_in else None)
+    no_blocks = [_NO_BLOCKS.format("log")] if head.peak_bytes is None else []
+    no_blocks += [_NO_BLOCKS.format("base")] if any(run.peak_bytes is None for run in base) else []
+    for pair in paired.pairs:
+        figures, new = pair
+        reason = no_blocks[0] if no_blocks else None
+        if is_open := paired.is_open(pair):
+            reason = "open: no end anchor" if new.open_end else "open in the base"
+        elif not paired.take_open:
+            figures = tuple(one for one in figures if not one.open_end)
+        for metric in (metric for metric in _OF_WINDOWS if metric in rules.limits):
+            if new.name == WHOLE and metric == "peak":  # which is that of the run
+                continue
             row = Judged(
-                new.name if old is None else old.name,
-                metric,
-                head_bytes=new.of(metric) if known[0] else None,
-                open_end=is_open,
-                start_line=lines.get(new.name),
+                figures[0].name, metric, head_bytes=new.of(metric), open_end=is_open, start_line=lines.get(new.name)
             )
-            of_base = [one.of(metric) for one in figures] if known[1] else [None]
-            row = _judged(row, of_base, rules, _NO_BLOCKS, reason)
-            rows.append(_without_slips(row, figures, new, never_left.get(row.name, 0)) if row.over_bytes else row)
-    if later is not None:
-        rows = [_may_be_higher(row, rules, later) for row in rows]
-    for lacking, let_go in ((paired.missing, rules.allow_missing or paired.unlike), (paired.not_reached, True)):
-        rows += [row for window in lacking for row in _missing(window, rules, let_go)]
+            rows.append(_judged(row, [one.of(metric) for one in figures], rules, reason))
+    rows = [_may_be_higher(row, base, head, rules) for row in rows]
+    if not (rules.allow_missing or paired.unlike):
+        rows += [row for figures in paired.missing for row in _missing(figures, rules)]
     # By one key after the other, the last one first: there may be very many rows, and tuples of keys would take more than they do.
     rows.sort(key=lambda row: row.d_bytes or 0, reverse=True)
     rows.sort(key=lambda row: row.over_bytes, reverse=True)
@@ -287,114 +208,103 @@ def judge(
 
 
 def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judged:
-    """The bytes that the series gained, against what one like the base's gains in as many windows."""
-    ours, theirs = head.series, [run.series for run in base]
-    closed, found = sum(not window.open_end for window in ours), growth_of(head)
-    gained = None if found is None else found.gained_bytes
-    unknown = f"{closed} closed, {MINIMUM} needed", f"{MINIMUM} needed in the base"
-    row = Judged(WHOLE, "growth", head_bytes=gained, start_line=1)
-    allowed_gains = [allowed_gain(run, head) for run in base]
-    judged = _judged(row, allowed_gains, rules, unknown)
-    if found is None or found.verdict == "growing" or judged.limit_bytes is None or judged.base_bytes is None:
+    """The bytes that the steps gained, against what the base's steps gain, per step, in as many."""
+    count = len(head.step_levels)
+    row = Judged(WHOLE, "growth", start_line=1)
+    if not head.steps_by:
+        return replace(row, unjudged="no lines that count steps were found (--by names them)")
+    if any(run.steps_by != head.steps_by for run in base):
+        return replace(row, unjudged="the base has no steps that the same lines count (--by names them)")
+    for levels, where in ((head.step_levels, ""), *((run.step_levels, " in the base") for run in base)):
+        if len(levels) < trend.MINIMUM:
+            return replace(row, unjudged=f"{len(levels)} closed steps{where}, {trend.MINIMUM} needed")
+    found = trend.judge(np.array(head.step_levels, np.int64))
+    rise = found.rise
+    gained, since = (0, None) if found.since is None else (found.gained_bytes, found.since)
+    if rise is not None:
+        gained, since = rise.rose_bytes, rise.first
+    judged = _judged(replace(row, head_bytes=gained), [_gained(run.step_levels, since, count) for run in base], rules)
+    if rise is None or rise.how != "late":
         return judged
-    known = [max(series[min(k, len(series) - 1)].live_bytes for series in theirs) for k in range(len(ours))]
-    live = [window.live_bytes for window in ours]
-    allowed = judged.limit_bytes - judged.base_bytes
-    beyond = [one - old for one, old in zip(live, known, strict=True)]
-    rising = next((k for k in range(1, len(beyond)) if beyond[-k] <= beyond[-k - 1]), len(beyond)) - 1
-    gained = beyond[-1] - beyond[-1 - rising]
-    if rising >= _RISING and min(gained, live[-1] - max(known)) > allowed:
-        return _unjudged(judged, f"the last {rising} windows rise by {format_bytes(gained)}, too few to tell")
-    if kept := kept_gain(base, head, allowed):
-        return _judged(
-            replace(row, head_bytes=kept[0]), [max(gain or 0, kept[1]) for gain in allowed_gains], rules, unknown
-        )
-    return judged
+    if not judged.ok:
+        why = f"the last {count - rise.first} steps rise by {format_bytes(gained)}, too few to tell"
+        return _unjudged(judged, why)
+    return _judged(replace(row, head_bytes=0), [_gained(run.step_levels, None, count) for run in base], rules)
 
 
-def _may_be_higher(row: Judged, rules: Rules, later: Side) -> Judged:
-    """A row of two runs of which one begins later, and may have been higher before."""
-    if row.name not in (WHOLE, BEFORE) or row.metric == "growth" or row.base_bytes is None or row.unjudged:
+def _gained(levels: Sequence[int], since: int | None, count: int) -> int:
+    """The bytes that a run gains over so many steps: those per step times steps, or, as while it warms up, those of the same steps."""
+    found = trend.judge(np.array(levels, np.int64))
+    rate = Fraction(found.gained_bytes, found.spanned) if found.since is not None else Fraction(0)
+    same = levels[max((since or 0) - 1, 0) : count]
+    return max(ceil(rate * (count - 1)), same[-1] - min(same) if since is not None and same else 0)
+
+
+def _may_be_higher(row: Judged, base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judged:
+    """A row of the run, or of what precedes its windows, not judged where one recording begins later than the other and may have been higher before."""
+    if row.name not in (WHOLE, BEFORE) or row.metric == "growth" or row.unjudged or row.base_bytes is None:
         return row
-    known = not row.ok if later == "head" else row.ok or row.limit_from == "budget"
-    return row if known or not rules.gated(row.metric) else _unjudged(row, _BEGINS_LATE[later])
+    limit = rules.limits.get(row.metric)
+
+    def later(one: RunFigures, other: RunFigures) -> bool:
+        if one.begins_at_bytes is None or other.begins_at_bytes is None:
+            return one.begins_at_bytes is not None
+        at = other.begins_at_bytes
+        return one.begins_at_bytes - at > (0 if limit is None else limit.allows(at))
+
+    if row.ok:
+        side = "log" if any(later(head, run) for run in base) else None
+    else:
+        side = "base" if row.limit_from != "budget" and any(later(run, head) for run in base) else None
+    if side is None:
+        return row
+    return _unjudged(row, _BEGINS_LATE.format(side))
 
 
 def _unjudged(row: Judged, why: str) -> Judged:
     return replace(row, limit_bytes=None, limit_from=None, over_bytes=0, ok=True, improved=False, unjudged=why)
 
 
-def _never_left(paired: PairedRuns, runs: int) -> dict[str, int]:
-    """The bytes that the runs of the base give back in their windows and head never left (:func:`~memlens.gating.figures.given_back`), where there are any."""
-    known = [pair for pair in paired.judged if len(pair[0].figures) == runs]
-    heads = [new for _, new in known]
-    found: dict[str, int] = {}
-    for run in range(runs):
-        sizes = given_back([old.figures[run] for old, _ in known], heads)
-        found |= {old.name: max(found.get(old.name, 0), one) for (old, _), one in zip(known, sizes, strict=True) if one}
-    return found
+def _missing(base: Sequence[WindowFigures], rules: Rules) -> Iterator[Judged]:
+    for metric in (metric for metric in _OF_WINDOWS if metric in rules.limits):
+        known = [one.of(metric) for one in base]
+        yield Judged(base[0].name, metric, max(known), spread_bytes=max(known) - min(known), ok=False, missing=True)
 
 
-def _without_slips(row: Judged, base: Sequence[WindowFigures], head: WindowFigures, never_left: int) -> Judged:
-    """A row that is over its limit, without the bytes that are there only because events came on this side of an anchor.
-
-    Nor are those counted that the base gives back there and head never left (``never_left``, see :func:`~memlens.gating.figures.given_back`).
-    """
-    most = never_left
-    for one in base:
-        lower = -slipped(one.start_events, head.start_events)
-        most = max(most, lower + (0 if row.metric == "rise" else slipped(one.end_events, head.end_events)))
-    over_anchors = min(most, row.over_bytes)
-    over = row.over_bytes - over_anchors
-    return replace(row, slipped_bytes=over_anchors, over_bytes=over, ok=not over)
-
-
-def _missing(base: BaseWindow, rules: Rules, let_go: bool) -> Iterator[Judged]:
-    for metric in filter(rules.gated, _OF_WINDOWS):
-        known = [one.of(metric) for one in base.closed or base.figures]
-        spread = max(known) - min(known)
-        yield Judged(
-            base.name, metric, max(known), spread_bytes=spread, ok=let_go, missing=True, open_end=not base.closed
-        )
-
-
-def _judged(
-    row: Judged, base: Sequence[int | None], rules: Rules, unknown: tuple[str, str], reason: str | None = None
-) -> Judged:
+def _judged(row: Judged, base: Sequence[int | None], rules: Rules, reason: str | None = None) -> Judged:
     """A row with its name and head's figure, judged by the base's figures.
 
     Args:
         row: The row.
         base: The figure in each accepted run.
         rules: What to judge by.
-        unknown: Why head's figure, and why one of the base's, may be ``None``.
         reason: Why it is not judged whatever is known.
     """
-    limit, budget, head = rules.limits.get(row.metric), rules.budgets.get(row.metric), row.head_bytes
+    limit, head = rules.limits.get(row.metric), row.head_bytes
+    budget = rules.budgets.get(row.metric) if row.name == WHOLE else None
     known = [figure for figure in base if figure is not None]
     if known and len(known) == len(base):
         change = None if head is None else head - max(known)
         row = replace(row, base_bytes=max(known), d_bytes=change, spread_bytes=max(known) - min(known))
+    not_known = _NOT_KNOWN.get(row.metric, _NO_BLOCKS)
     if reason is None and head is None:
-        reason = unknown[0]
-    elif reason is None and row.base_bytes is None and base and budget is None:
-        reason = unknown[1]
+        reason = not_known.format("log")
+    elif reason is None and row.base_bytes is None and budget is None:
+        reason = not_known.format("base")
     if reason is not None or head is None:
-        return replace(row, unjudged=reason if rules.gated(row.metric) else None)
+        return replace(row, unjudged=reason)
     ceiling, origin = _ceiling(row.base_bytes, row.spread_bytes, limit, budget)
-    over = 0 if ceiling is None else max(head - ceiling, 0)
+    over = max(head - ceiling, 0)
     improved = limit is not None and row.base_bytes is not None and min(known) - head > limit.allows(min(known))
     return replace(row, limit_bytes=ceiling, limit_from=origin, over_bytes=over, ok=not over, improved=improved)
 
 
 @lru_cache(maxsize=1024)  # windows are often alike
-def _ceiling(
-    base: int | None, spread: int, limit: Limit | None, budget: int | None
-) -> tuple[int | None, Origin | None]:
+def _ceiling(base: int | None, spread: int, limit: Limit | None, budget: int | None) -> tuple[int, Origin]:
     """The highest figure within limits, and what sets it."""
     found: list[tuple[int, Origin]] = [] if budget is None else [(budget, "budget")]
     if base is not None and limit is not None:
         grown = limit.allows(base)
-        origin: Origin = "base" if grown >= spread else "spread"
-        found.insert(0, (base + max(grown, spread), origin))
-    return min(found, key=lambda one: one[0], default=(None, None))
+        origin: Origin = "floor" if limit.relative and grown > int(limit.relative * abs(base)) else "base"
+        found.insert(0, (base + max(grown, spread), origin if grown >= spread else "spread"))
+    return min(found, key=lambda one: one[0])

@@ -1,37 +1,29 @@
-"""How much a figure may grow, and how high it may be at all: in exact integers and fractions, never in floats."""
+"""How much a figure may grow (a limit), and how high it may be at all (a budget): in exact integers and fractions, never in floats."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from msgspec import Struct
 
 from memlens.errors import UsageError
+from memlens.results import Result
 from memlens.units import format_bytes, parse_bytes
 
-__all__ = [
-    "BUDGETED",
-    "DEFAULT_LIMITS",
-    "METRICS",
-    "WATCHED",
-    "Limit",
-    "Metric",
-    "parse_budgets",
-    "parse_limits",
-    "parse_watched",
-]
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 
 Metric = Literal["peak", "rise", "remaining", "growth", "reserved"]
 #: Every figure that can be gated, in the order of reports.
 METRICS: tuple[Metric, ...] = ("peak", "rise", "remaining", "growth", "reserved")
-#: Those that a budget may hold for: what the device had to hold.
+#: Those that a budget of a gate may hold for, what the device held; and of a log that is watched.
 BUDGETED: tuple[Metric, ...] = ("peak", "reserved")
-#: Those that a log is watched for while it grows.
-WATCHED: tuple[Metric, ...] = ("peak", "reserved", "growth")
+WATCHED: tuple[Metric, ...] = (*BUDGETED, "growth")
 
 #: A limit that is longer than this is no limit: reading a number of a million digits takes minutes.
 _LONGEST = 60
@@ -41,17 +33,20 @@ _PERCENT = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%")
 _SIZE = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(?P<unit>[A-Za-z]*)")
 _LIKE_A_LIMIT = "Write METRIC=PERCENT,SIZE with one of the two or both, like peak=2%,1MiB, remaining=0 or reserved=5%."
 _LIKE_A_BUDGET = "Write METRIC=SIZE, like peak=12GiB."
-_LIKE_A_WATCHED = "Write METRIC=SIZE, like peak=10GiB, reserved=12GiB or growth=64MiB."
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Result, frozen=True):
     """How much a figure may grow over the one that it is compared with.
 
     Attributes:
         relative: The relative part: this share of the base figure, of its magnitude where it is negative.
         absolute_bytes: The absolute part.
     """
+
+    in_json: ClassVar[tuple[str, ...]] = (
+        "percent",
+        "absolute_bytes",
+    )  # a share as text: a JSON number may be read as a float
 
     relative: Fraction = Fraction(0)
     absolute_bytes: int = 0
@@ -76,86 +71,92 @@ class Limit:
             parts.append(format_bytes(self.absolute_bytes))
         return ", ".join(parts)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Both parts, exactly: the share in percent as text, for a JSON number may be read as a float."""
-        return {"percent": self.percent, "absolute_bytes": self.absolute_bytes}
+
+#: What real runs of one program need that were repeated: threads move a peak by up to 545 KiB, and a block of 1 MiB to the other side of an anchor.
+DEFAULT_LIMIT = Limit(Fraction(2, 100), 1 << 20)
 
 
-#: What is gated, and how, where nobody says otherwise: what blocks hold.  A change of pool strategy moves what is reserved alone.
-DEFAULT_LIMITS: Mapping[Metric, Limit] = dict.fromkeys(
-    ("peak", "rise", "remaining", "growth"), Limit(Fraction(2, 100), 1 << 20)
-)
+class Rules(Struct, frozen=True):
+    """The limits and budgets that a log is judged by.
+
+    Attributes:
+        limits: How much each metric may grow.
+        budgets: How high each metric of the whole run may be, in bytes.
+        named: The metrics whose limits the user gave: one that cannot be judged is no pass.
+        allow_missing: Windows that the log lacks do not fail.
+    """
+
+    limits: Mapping[Metric, Limit] = {}
+    budgets: Mapping[Metric, int] = {}
+    named: frozenset[Metric] = frozenset()
+    allow_missing: bool = False
+
+    @classmethod
+    def parse(
+        cls,
+        limits: str | Sequence[str] = (),
+        budgets: str | Sequence[str] = (),
+        *,
+        windows: bool = True,
+        allow_missing: bool = False,
+    ) -> Rules:
+        """The limits and budgets that people typed, and the default limits of the metrics that they left out.
+
+        Args:
+            limits: See :func:`parse_limits`.
+            budgets: See :func:`parse_budgets`.
+            windows: Windows are named, of which what they leave behind is judged, too.
+            allow_missing: As above.
+
+        Raises:
+            UsageError: One of them is none.
+        """
+        default: tuple[Metric, ...] = ("peak", "growth", "remaining") if windows else ("peak", "growth")
+        given = parse_limits(limits)
+        found = {**dict.fromkeys(default, DEFAULT_LIMIT), **given}
+        return cls(
+            {metric: limit for metric in METRICS if (limit := found.get(metric)) is not None},
+            parse_budgets(budgets),
+            frozenset(metric for metric, limit in given.items() if limit is not None),
+            allow_missing,
+        )
+
+    def gated(self, metric: Metric) -> bool:
+        """Whether a metric has a limit or a budget."""
+        return metric in self.limits or metric in self.budgets
 
 
-def parse_limits(texts: str | Sequence[str]) -> dict[Metric, Limit]:
-    """The limits to judge by: the default ones, each replaced by the one given for its metric.
-
-    Args:
-        texts: Limits as people type them: ``peak=2%,1MiB``, ``remaining=0``, ``reserved=5%``; ``remaining=off`` leaves a metric out.
+def parse_limits(texts: str | Sequence[str]) -> dict[Metric, Limit | None]:
+    """Limits as people type them: ``peak=2%,1MiB``, ``remaining=0``, ``reserved=5%``; ``remaining=off`` (``None``) leaves a metric out.
 
     Raises:
         UsageError: A text is no limit, its size has no unit, there is no such metric, or one metric is given twice.
     """
-    found: dict[Metric, Limit | None] = dict(DEFAULT_LIMITS)
-    for metric, value in _by_metric(texts, "limit", _LIKE_A_LIMIT).items():
-        found[metric] = None if value.lower() == "off" else _limit(value)
-    return {metric: limit for metric in METRICS if (limit := found.get(metric)) is not None}
+    given = _by_metric(texts, "limit", _LIKE_A_LIMIT, METRICS)
+    return {metric: None if value.lower() == "off" else _limit(value) for metric, value in given.items()}
 
 
-def parse_budgets(texts: str | Sequence[str]) -> dict[Metric, int]:
-    """The budgets to judge by, in bytes: how high a figure may be, whatever it was before.
+def parse_budgets(texts: str | Sequence[str], offered: Sequence[Metric] = BUDGETED) -> dict[Metric, int]:
+    """Budgets as people type them, ``peak=12GiB``, in bytes: how high a figure may be, whatever it was before.
 
     Args:
-        texts: Budgets as people type them: ``peak=12GiB``.
+        texts: The budgets.
+        offered: The metrics that may have one.
 
     Raises:
         UsageError: A text is no budget, its size has no unit, there is no budget for such a metric, or one metric is given twice.
     """
-    return _sizes(
-        *(texts, "budget", _LIKE_A_BUDGET, BUDGETED),
-        lambda metric: UsageError(
-            f"there is no budget for {metric}: a budget is how much the device may hold, in all",
-            f"Budgets: {', '.join(BUDGETED)}. --limit {metric}=SIZE says how much {metric} may grow over a base.",
-        ),
-    )
-
-
-def parse_watched(texts: str | Sequence[str]) -> dict[Metric, int]:
-    """The limits of a log that grows, in bytes: how high its peak and what is reserved may be, and how much its series may gain.
-
-    Args:
-        texts: Limits as people type them: ``peak=10GiB``, ``growth=64MiB``.
-
-    Raises:
-        UsageError: A text is no such limit, its size has no unit, such a metric is not watched, or one metric is given twice.
-    """
-    return _sizes(
-        *(texts, "limit", _LIKE_A_WATCHED, WATCHED),
-        lambda metric: UsageError(
-            f"{metric} is not watched",
-            f"Limits of a log that grows: {', '.join(WATCHED)}. memlens gate judges {metric}.",
-        ),
-    )
-
-
-def _sizes(
-    texts: str | Sequence[str],
-    what: str,
-    hint: str,
-    offered: Sequence[Metric],
-    refusal: Callable[[Metric], UsageError],
-) -> dict[Metric, int]:
-    """The size given for each metric, in the order of those that there are; the others are refused."""
-    given = _by_metric(texts, what, hint, offered)
+    given = _by_metric(texts, "budget", _LIKE_A_BUDGET, offered)
     for metric in given:
         if metric not in offered:
-            raise refusal(metric)
-    return {metric: _size(given[metric], given[metric], hint) for metric in offered if metric in given}
+            raise UsageError(
+                f"there is no budget for {metric}: a budget is how much may be held, in all",
+                f"Budgets: {', '.join(offered)}. memlens gate --limit {metric}=SIZE says how much {metric} may grow over a base.",
+            )
+    return {metric: _size(given[metric], given[metric], _LIKE_A_BUDGET) for metric in offered if metric in given}
 
 
-def _by_metric(
-    texts: str | Sequence[str], what: str, hint: str, offered: Sequence[Metric] = METRICS
-) -> dict[Metric, str]:
+def _by_metric(texts: str | Sequence[str], what: str, hint: str, offered: Sequence[Metric]) -> dict[Metric, str]:
     found: dict[Metric, str] = {}
     for text in [texts] if isinstance(texts, str) else texts:
         name, equals, value = text.partition("=")

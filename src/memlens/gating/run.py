@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from memlens.analyzers.series.growth import Growth, growth
+from memlens.analyzers.series.trend import MINIMUM
 from memlens.errors import InputError, MemlensError, OutputError, UsageError
-from memlens.gating import stored
-from memlens.gating.baseline import Baseline, anchor_options, read_baseline
-from memlens.gating.blame import explain
-from memlens.gating.figures import Summary, check_runs_alike, read_runs
-from memlens.gating.growth import growth_of
-from memlens.gating.judging import Judged, PairedRuns, Rules, Side, judge, pair_runs
-from memlens.gating.limits import parse_budgets, parse_limits
-from memlens.gating.verdict import Verdict
+from memlens.facts import Kind
+from memlens.gating.baseline import Anchors, Baseline, anchor_options, parse_baseline, read_baseline
+from memlens.gating.figures import Run, Summary, check_runs_alike, read_runs
+from memlens.gating.judging import Judged, PairedRuns, judge, pair_runs
+from memlens.gating.limits import METRICS, Rules
+from memlens.gating.verdict import Blame, Verdict, answer_of
 from memlens.inputs import input_key
-from memlens.keywords import with_keywords
 from memlens.options import Accept, Cut, Gate, as_list
-from memlens.options.parts import values_of
+from memlens.options.keywords import with_keywords
+from memlens.results import answered
 from memlens.scheduling.spreading import spread_out
-from memlens.text import name_list, plural
-from memlens.windows.windows import BEFORE, edges_of, names_of
+from memlens.text import name_list
+from memlens.windows.windows import BEFORE, WHOLE, edges_of, names_of, whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-    from memlens.gating.figures import Run
-    from memlens.inputs import Input
+    from memlens.gating.limits import Metric
+    from memlens.log import Input
 
-__all__ = ["accept", "accept_with", "gate", "gate_with"]
 
 _ACCEPT = "memlens gate LOG --baseline FILE --accept takes one"
+#: What is compared, the worst first: a gate is to say what broke, and not to compare it all.
+_BLAMED = 10
 
 
 def gate_with(log: Input, options: Gate) -> Verdict:
@@ -49,14 +51,10 @@ def gate_with(log: Input, options: Gate) -> Verdict:
         InputError: A log or the baseline cannot be read.
         AnchorError: An anchor marks no line.
     """
-    baseline, base_log = options.baseline, options.base_log
-    rules = _rules(options)
+    baseline = options.baseline
     kept = None if baseline is None else read_baseline(baseline)
-    cut = _anchors(Cut(**values_of(options, Cut)), kept, baseline)
-    events = None
-    if kept is not None and kept.events_sha256 is not None and (options.executor or options.scheduler):
-        events = stored.content(str(baseline))  # which lies beside the baseline, and perhaps not where workers are
-    order = _Order(log, base_log, options, rules, kept, cut, events)
+    cut = _anchors(Cut(**options.of(Cut)), kept, baseline)
+    order = _Order(log, cut, options, _rules(options, cut), options.base, kept)
     ((_, found),) = spread_out(_judged, [order], options, options.progress)
     if isinstance(found, MemlensError):
         raise found
@@ -66,90 +64,137 @@ def gate_with(log: Input, options: Gate) -> Verdict:
 gate = with_keywords("gate", gate_with, Gate)
 
 
-@dataclass(frozen=True)
-class _Order:
-    """A log to be judged.
+class _Order(Struct, frozen=True):
+    """A log to be judged, or to be accepted.
 
     Attributes:
         given: The log.
-        base: The log of an earlier run.
-        options: How to judge it.
+        cut: Where to cut it.
+        options: How to read and to judge it.
         rules: The limits and budgets that they name.
+        base: The log of an earlier run.
         kept: The baseline.
-        cut: Where to cut both logs.
-        events: The file beside the baseline, where it is not to be opened by its name.
     """
 
     given: Input
-    base: Input | None
-    options: Gate
-    rules: Rules
-    kept: Baseline | None
     cut: Cut
-    events: bytes | None
+    options: Gate | Accept
+    rules: Rules = field(default_factory=Rules)
+    base: Input | None = None
+    kept: Baseline | None = None
 
 
 def _judged(order: _Order) -> Verdict:
     """The verdict on a log.  Its blame needs the events of both runs, so one process reads both, and judges and blames."""
-    options, rules, kept, cut = order.options, order.rules, order.kept, order.cut
-    baseline, trust = options.baseline, options.trust
+    options, cut, rules, kept = cast("Gate", order.options), order.cut, order.rules, order.kept
     given = [order.given] if order.base is None else [order.given, order.base]
-    head, *others = read_runs(given, cut, options, trust=trust, most_events=options.most_events)
+    head, *others = runs = read_runs(given, cut, options, trust=options.trust, most_events=options.most_events)
     old = others[0] if others else None
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
     lines = dict(zip(names_of(head.windows), edges_of(head.windows, "start_line").tolist(), strict=True))
-    died_in = head.died_in() if trust else ()
-    late: Side | None = None
-    if trust and kept is None and old is not None:
-        limit = rules.limits.get("peak")
-        late = "head" if head.begins_later(old, limit) else "base" if old.begins_later(head, limit) else None
-    rows = judge(base, head.figures, paired, rules, start_lines=lines, died_in=died_in, later=late)
+    rows = judge(base, head.figures, paired, rules, start_lines=lines)
     failing = not all(row.ok for row in rows)
     doubts = [*head.doubts()]
     if old is not None and kept is None and old is not head:
         doubts += [*old.doubts(), *old.out_of_memory()]
-    reasons = list(doubts) if trust else []
-    notes = [*([] if trust else doubts), *head.notes(), *_windows_left_out(head.name, paired), *_not_counted(rows)]
+    doubtful = bool(doubts) and options.trust
+    reasons, notes = (doubts, [*head.notes()]) if doubtful else ([], [*doubts, *head.notes()])
     # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
-    (reasons if trust and not failing else notes).extend(head.out_of_memory())
-    doubtful = bool(reasons)
-    windows = [window for window, _ in paired.judged if window.name != BEFORE]
+    died = [*head.out_of_memory()]
+    if failing or not options.trust:
+        notes += died
+    else:
+        reasons += died
+        doubtful |= bool(died)
     if not failing:
-        reasons += _nothing_judged(rows, paired, bool(windows) or not base)
-    found = Verdict(
+        reasons += _not_judged(rows, paired, rules, needs_window=cut.given and bool(base))
+    if old is not None and kept is not None and failing:
+        notes += _other_run(old, kept, os.fspath(cast("str", options.baseline)))
+    verdict = Verdict(
         "unjudged" if reasons else "regression" if failing else "pass",
         head.name,
-        os.fspath(baseline) if baseline is not None else "" if old is None else old.name,
-        () if reasons else rows,
-        head.log.trust,
+        os.fspath(options.baseline) if options.baseline is not None else "" if old is None else old.name,
+        () if doubtful else rows,
+        head.trust,
         cut,
         rules,
         tuple(reasons),
         doubtful,
         tuple(notes),
-        tuple(window.name for window in paired.missing),
-        tuple(window.name for window in paired.not_reached),
-        tuple(window.name for window in paired.new) if base else (),
-        len(paired.pairs) + len(paired.missing) + len(paired.not_reached) + len(paired.optional),
+        tuple(figures[0].name for figures in paired.missing),
+        paired.not_reached,
+        paired.new,
+        len(paired.pairs) + len(paired.missing) + len(paired.not_reached),
         len(paired.judged),
         len(base),
-        growth_of(head.figures),
+        head.figures.steps_by,
+        _growth(head),
         head.failed(),
-        is_baseline=baseline is not None,
+        is_baseline=options.baseline is not None,
         top=options.top,
     )
-    if found.verdict == "unjudged":
+    found = answered(verdict, answer_of)
+    if old is None or old is head or found.verdict != "regression":
         return found
-    can_blame = old is not None or (kept is not None and kept.events_sha256 is not None)
-    if can_blame and failing:
-        runs = (head, *others)
-        try:  # what differs between two runs is told by their events
-            head, *others = _with_events(given, runs, cut, options)
-        except MemlensError as error:
-            return replace(found, notes=(*found.notes, f"no blame: {error.message}"))
-        old = others[0] if others else None
-    return explain(found, paired, head, old, kept, options.context, order.events)
+    try:  # a comparison needs the events of both runs
+        head, old = _with_events(given, runs, cut, options)
+    except MemlensError as error:
+        return replace(found, notes=(*found.notes, f"no blame: {error.message}"))
+    blame, unblamed = _blame(found.failing, paired, head, old, options.context)
+    return replace(found, blame=tuple(blame), unblamed=unblamed)
+
+
+def _rules(options: Gate, cut: Cut) -> Rules:
+    """Return the limits and budgets that options name.
+
+    Raises:
+        UsageError: A limit or a budget is none, or there is nothing to judge by.
+    """
+    rules = Rules.parse(options.limits, options.budgets, windows=cut.given, allow_missing=options.allow_missing)
+    if options.baseline is None and options.base is None:
+        hint = f"Name a baseline (--baseline FILE; {_ACCEPT}) or an earlier log (--base LOG)."
+        if not rules.budgets:
+            raise UsageError(
+                "there is nothing to judge this log by", f"{hint[:-1]}, or a budget (--budget peak=12GiB)."
+            )
+        if as_list(options.limits):
+            raise UsageError("a limit says how much a figure may grow over a base, and there is none", hint)
+        rules = replace(rules, limits={})
+    if not rules.limits and not rules.budgets:
+        raise UsageError("every limit is off and there is no budget, so nothing would be judged", "Leave one on.")
+    return rules
+
+
+def _not_judged(rows: Sequence[Judged], paired: PairedRuns, rules: Rules, *, needs_window: bool) -> Iterator[str]:
+    """Why a log in which nothing is over its limit does not pass all the same: its peak, or something that the user named, could not be judged."""
+    if paired.unlike:
+        lacking = [figures[0].name for figures in paired.missing if figures[0].name != BEFORE]
+        new = [name for name in paired.new if name != BEFORE]
+        yield f"no window of the log could be judged: the base has none of them, it has {name_list(lacking)} and the log {name_list(new)}"
+    elif needs_window and not any(window.name != BEFORE for _, window in paired.judged):
+        yield "no window of the log could be judged: the base has none of them, or none that a line ends"
+    for metric in METRICS:
+        if metric in rules.named or metric in rules.budgets or (metric == "peak" and rules.gated(metric)):
+            mine = [row for row in rows if row.metric == metric and (metric != "peak" or row.name == WHOLE)]
+            if not any(row.limit_bytes is not None for row in mine):
+                why = next((row.unjudged for row in mine if row.unjudged), "the base has no such window")
+                yield f"{metric} could not be judged: {why}"
+
+
+def _growth(head: Run) -> Growth | None:
+    """How memory develops over the steps of a log, with what piles up; ``None`` where it has too few."""
+    if len(head.figures.step_levels) < MINIMUM:
+        return None
+    found = growth(head.steps)
+    return replace(found, piling=found.piling)  # looked up now, for the events may be dropped later
+
+
+def _other_run(old: Run, kept: Baseline, path: str) -> Iterator[str]:
+    """Doubts of the log that blames: its own, and that it is none of the runs that the baseline was taken of."""
+    yield from old.doubts()
+    if old.figures not in kept.runs:
+        yield f"{old.name} has other figures than {path}: it was not this run that was accepted"
 
 
 def _with_events(given: Sequence[Input], runs: Sequence[Run], cut: Cut, options: Gate) -> Sequence[Run]:
@@ -163,7 +208,7 @@ def _with_events(given: Sequence[Input], runs: Sequence[Run], cut: Cut, options:
     for run in runs:
         if run.log.condensed is not None and not run.log.source.rereadable:
             raise InputError(
-                f"{run.name}: not all its events are kept, and it can be read only once (--memory 0 keeps all)"
+                f"{run.name}: not all its events are kept, and it can be read only once (--event-memory 0 keeps all)"
             )
     logs = [one if run.log.condensed is not None else run.log for one, run in zip(given, runs, strict=True)]
     again = read_runs(logs, cut, options, trust=options.trust, needed_by="saying what fails")
@@ -173,63 +218,32 @@ def _with_events(given: Sequence[Input], runs: Sequence[Run], cut: Cut, options:
     return again
 
 
-def _rules(options: Gate) -> Rules:
-    """What to judge by.
+def _blame(rows: Sequence[Judged], paired: PairedRuns, head: Run, old: Run, context: int) -> tuple[list[Blame], int]:
+    """Compare the two runs in the worst that fails; return this, and how much more fails and could be compared."""
+    from memlens.diffing.run import diff_windows
 
-    Raises:
-        UsageError: A limit or a budget is none, or there is nothing to judge by.
-    """
-    allowed, ceilings = parse_limits(options.limits), parse_budgets(options.budgets)
-    if options.baseline is None and options.base_log is None:
-        if not ceilings:
-            raise UsageError(
-                "there is nothing to judge this log by",
-                f"Name a baseline (--baseline FILE; {_ACCEPT}), a budget (--budget peak=12GiB), or an earlier log (--base-log LOG).",
-            )
-        if as_list(options.limits):
-            raise UsageError("a limit says how much a figure may grow over a base, and there is none",
-                             f"Name a baseline (--baseline FILE; {_ACCEPT}) or an earlier log (--base-log LOG).")  # fmt: skip
-        allowed = {}
-    if not allowed and not ceilings:
-        raise UsageError("every limit is off and there is no budget, so nothing would be judged", "Leave one on.")
-    return Rules(allowed, ceilings, options.allow_missing)
-
-
-def _windows_left_out(name: str, paired: PairedRuns) -> Iterator[str]:
-    """Which windows are not judged, and why."""
-    for base, head in paired.pairs:
-        if paired.is_open((base, head)):
-            where = "the log" if head.open_end else "its log in the base"
-            yield f"{name}: {base.name} is shown and not judged: no end anchor closes it, so it runs to the end of {where}"
-    if paired.not_reached:
-        total = len(paired.pairs) + len(paired.missing) + len(paired.not_reached)
-        yield (
-            f"{name}: the run ends before {paired.not_reached[0].name}, so {len(paired.judged):,} of the {total:,} windows of the base"
-            " were judged"
-        )
-    if paired.optional:
-        yield f"{name}: it lacks {len(paired.optional):,} windows that some of the accepted runs lack, too"
-
-
-def _not_counted(rows: Sequence[Judged]) -> Iterator[str]:
-    """Which figures are above their limits by bytes that are not counted, and why they are not."""
-    if found := [row for row in rows if row.slipped_bytes]:
-        yield (
-            f"not counted in {plural(len(found), 'figure')} above the limit ({found[0].metric} of {found[0].name} the first): events right at an"
-            " anchor that stand on its other side in the base, and what the base gives back there and the log never left behind"
-        )
-
-
-def _nothing_judged(rows: Sequence[Judged], paired: PairedRuns, some_window: bool) -> Iterator[str]:
-    """Why a log in which nothing is over its limit does not pass all the same: too little of it was judged."""
-    if not any(row.limit_bytes is not None for row in rows):
-        unknown = next((row.unjudged for row in rows if row.unjudged is not None and not row.open_end), None)
-        yield f"nothing could be judged{f': {unknown}' if unknown else ''}"
-    elif paired.unlike:
-        new, lacking = ([one.name for one in windows if one.name != BEFORE] for windows in (paired.new, paired.missing))
-        yield f"no window of the log could be judged: the base has none of them, it has {name_list(lacking)} and the log {name_list(new)}"
-    elif not some_window:
-        yield "no window of the log could be judged: the base has none of them, or none that a line ends"
+    theirs = {window.name: window for window in old.windows}
+    ours = {window.name: window for window in head.windows}
+    pairs = {WHOLE: (whole(old.log), whole(head.log))}
+    rises = {}
+    for figures, new in paired.pairs:
+        name = figures[0].name
+        base = theirs.get(name) if head.cut.series else old.windows[0]
+        if base is not None:
+            pairs[name] = base, ours[new.name]
+            rises[name] = new.rise_bytes - max(one.rise_bytes for one in figures)
+    failed: dict[str, list[Metric]] = {}
+    for row in rows:
+        # What chunks hold does not follow from blocks; and a peak that is higher by what was carried in comes from elsewhere.
+        carried_in = row.metric == "peak" and row.name != WHOLE and 2 * rises.get(row.name, 0) < (row.d_bytes or 0)
+        if row.name in pairs and not (row.missing or carried_in or row.metric == "reserved"):
+            failed.setdefault(row.name, []).append(row.metric)
+    chosen = list(failed)[:_BLAMED]
+    if any(not (window.log.kind <= Kind.FREE).any() for name in chosen for window in pairs[name]):
+        return [], 0
+    compared = diff_windows([pairs[name] for name in chosen], context=context)
+    blame = [Blame(name, tuple(failed[name]), diff) for name, diff in zip(chosen, compared, strict=True)]
+    return blame, len(failed) - len(chosen)
 
 
 def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Accept) -> Baseline:
@@ -256,23 +270,16 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
 
     if os.fspath(baseline) == "-":
         raise UsageError("a baseline is a file, to be read again", "Name a file: --baseline memory.json.")
-    events_file = stored.events_path(baseline)
     logs: list[Input] = list(log) if isinstance(log, (list, tuple)) else [cast("Input", log)]
-    refuse_inputs([baseline, events_file], [*logs, formats_file(options.formats)])
-    before = _written_before(baseline)
-    keep = options.with_events
-    if keep is None:
-        keep = before is not None and before.events_sha256 is not None
-    refuse_overwrite(baseline, force=True)
-    if keep and events_file.exists() and not stored.is_events(events_file):
-        raise OutputError(
-            f"{events_file} exists and holds no events of a baseline", "Move it away, or name another baseline."
-        )
-    cut = Cut(**values_of(options, Cut)) if options.given or before is None else before.anchors
     if not logs:
         raise UsageError("there is no log to accept", "Give one, or several of one program.")
-    runs, columns = _accepted(logs, cut, options, keep=keep)
+    refuse_inputs([baseline], [*logs, formats_file(options.formats)])
+    before = _written_before(baseline)
+    refuse_overwrite(baseline, force=True)
+    cut = Cut(**options.of(Cut)) if options.given or before is None else before.anchors.cut
+    runs = _accepted(logs, cut, options)
     for run in runs:
+        check_runs_alike(runs[0], run)
         if options.trust and run.doubts:
             raise InputError(f"not accepted: {run.doubts[0]}", "--no-trust accepts it all the same.")
         if cut.series and pair_runs([runs[0].figures], run.figures, series=True).unlike:
@@ -280,60 +287,36 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
                 f"not accepted: {run.name} has no window of {runs[0].name}",
                 "Accept several runs of one program together.",
             )
+    taken = Baseline(Anchors.of(cut), tuple(run.figures for run in runs))
+    text = taken.render().encode()
     try:
-        figures = tuple(run.figures for run in runs)
-        taken = Baseline(cut, figures, events_sha256=None if columns is None else stored.digest(columns))
+        parse_baseline(text)
     except InputError as error:
         names = ", ".join(run.name for run in runs)
-        raise InputError(f"{names}: no baseline can be taken of this: {error.message}", error.hint) from None
-    # The events first: they count for nothing until the baseline names them.
-    if columns is not None:
-        with open_output(events_file, force=True) as out:
-            stored.write_events(columns, out)
+        raise InputError(
+            f"{names}: no baseline can be taken of this: {error.message}", "Was logging on from the start?"
+        ) from None
     with open_output(baseline, force=True) as out:
-        out.write(taken.render().encode())
+        out.write(text)
     return taken
 
 
 accept = with_keywords("accept", accept_with, Accept)
 
 
-@dataclass(frozen=True)
-class _AcceptOrder:
-    """A log whose figures are to be accepted: the log, where to cut it, and how to read it."""
-
-    given: Input
-    cut: Cut
-    options: Accept
-
-
-def _accepted(
-    logs: Sequence[Input], cut: Cut, options: Accept, *, keep: bool
-) -> tuple[list[Summary], dict[str, NDArray[Any]] | None]:
-    """What is kept of each log, and, if asked for, the events of the first one, which is then read by this process."""
-    columns: dict[str, NDArray[Any]] | None = None
-    found: dict[object, Summary | MemlensError] = {}
+def _accepted(logs: Sequence[Input], cut: Cut, options: Accept) -> list[Summary]:
+    """Read each log down to its figures; one that is given twice is read once."""
     keys = list(map(input_key, logs))
-    orders = {key: _AcceptOrder(given, cut, options) for key, given in dict(zip(keys, logs, strict=True)).items()}
-    if keep:
-        (run,) = read_runs([logs[0]], cut, options, trust=options.trust, needed_by="keeping them beside the baseline")
-        columns = stored.to_columns([*run.windows, run.log.whole])
-        found[keys[0]] = run.summary()
-    left = [key for key in orders if key not in found]
-    for index, one in spread_out(_summary, [orders[key] for key in left], options, options.progress):
-        found[left[index]] = one
-    runs: list[Summary] = []
-    for key in keys:
-        one = found[key]
+    orders = {key: _Order(given, cut, options) for key, given in zip(keys, logs, strict=True)}
+    found = dict(spread_out(_summary, [*orders.values()], options, options.progress))
+    for one in found.values():
         if isinstance(one, MemlensError):
             raise one
-        if runs:
-            check_runs_alike(runs[0], one)
-        runs.append(one)
-    return runs, columns
+    by_key = dict(zip(orders, (found[index] for index in range(len(orders))), strict=True))
+    return [cast("Summary", by_key[key]) for key in keys]
 
 
-def _summary(order: _AcceptOrder) -> Summary:
+def _summary(order: _Order) -> Summary:
     options = order.options
     (run,) = read_runs([order.given], order.cut, options, trust=options.trust, most_events=options.most_events)
     return run.summary()
@@ -352,10 +335,10 @@ def _written_before(path: str | Path) -> Baseline | None:
 
 
 def _anchors(given: Cut, baseline: Baseline | None, path: str | Path | None) -> Cut:
-    """Where to cut: as asked for, which must be as the baseline was, or as the baseline was."""
+    """Where to cut: as the baseline was; anchors that are given must be the same."""
     if baseline is None:
         return given
-    taken = baseline.anchors
+    taken = baseline.anchors.cut
     if given.given and _plain(given) != _plain(taken):
         raise UsageError(
             f"these are not the anchors that {path} was taken with: {anchor_options(taken) or 'none, the whole log'}",
@@ -366,4 +349,4 @@ def _anchors(given: Cut, baseline: Baseline | None, path: str | Path | None) -> 
 
 def _plain(cut: Cut) -> Cut:
     """The same cut with its ends in one order: any of them ends a window."""
-    return replace(cut, end=tuple(sorted(set(cut.end))), end_regex=tuple(sorted(set(cut.end_regex))))
+    return cut.replace(end=tuple(sorted(set(cut.end))), end_regex=tuple(sorted(set(cut.end_regex))))

@@ -8,28 +8,31 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO
 
-from memlens import caching, native
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from memlens import native
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.folders import expanded, refuse_folder
 from memlens.inputs.input_format import Request
 from memlens.inputs.registry import PADDLE, TRIED, Recognised, check_alike, known_formats, recognise
 from memlens.inputs.remote import is_url
-from memlens.keywords import with_keywords
 from memlens.options import Read, ReadAs
+from memlens.options.keywords import with_keywords
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memlens.events import EventLog
+    from memlens.log import Input, Log
     from memlens.windows.patterns import Pattern
 
 __all__ = [
-    "Input",
     "Reading",
     "check_alike",
     "choose_device",
@@ -46,16 +49,13 @@ __all__ = [
 ]
 
 
-#: A path, ``-`` for standard input, a URL, an open binary file, or a log that was read.
-Input: TypeAlias = "str | Path | BinaryIO | EventLog"
-
 #: Names of files whose lines cannot be looked up at little cost; a guess, which the time of a peak depends on and no more.
 _COMPRESSED = frozenset({".gz", ".zst", ".xz", ".bz2"})
 #: What errors say for which no format is to blame: a file without any byte, a run without any block.
 _SAYS_ALL = (": the file is empty", ": ran out of memory on its first request")
 
 
-def read_with(where: str | Path | BinaryIO, options: Read) -> EventLog:
+def read_with(where: str | Path | BinaryIO, options: Read) -> Log:
     """Read a log: of Paddle, a PyTorch memory snapshot, a Kineto trace, a log of RMM, or of a format of your own.
 
     Args:
@@ -90,7 +90,7 @@ def several_devices(name: str, logs: Sequence[EventLog]) -> UsageError:
 
 def read_all(
     where: str | Path | BinaryIO, request: Request | None = None, how: ReadAs | None = None
-) -> tuple[EventLog, ...]:
+) -> tuple[Log, ...]:
     """Read an input, whatever it is.
 
     Args:
@@ -106,27 +106,16 @@ def read_all(
     """
     request, how = request or Request(), how or ReadAs()
     refuse_folder(where, how)
-    source = open_source(where)
-
-    def read(request: Request) -> tuple[Recognised, Sequence[EventLog]]:
-        began = time.perf_counter()
-        found, logs = _read(source, request, how)
-        _say(source.name, found, logs, time.perf_counter() - began)
-        return found, logs
-
+    began, source = time.perf_counter(), open_source(where)
     with closing(source):
-        if caching.is_on(how.cache):
-            from memlens.caching.keeping import read_through
-
-            logs = read_through(source, request, how, read)
-        else:
-            _, logs = read(request)
+        found, logs = _read(source, request, how)
+    _say(source.name, found, logs, time.perf_counter() - began)
     if any(log.condensed is not None for log in logs):
         native.give_back_memory()  # of its text there was far more than is left of it
     return choose_device(source.name, logs, how.device)
 
 
-def _read(source: FileSource, request: Request, how: ReadAs) -> tuple[Recognised, Sequence[EventLog]]:
+def _read(source: FileSource, request: Request, how: ReadAs) -> tuple[Recognised, Sequence[Log]]:
     """Which format an input has, and its logs; errors as of :func:`read`."""
     found = recognise(source, how)
     if found.unread is not None:
@@ -168,7 +157,7 @@ def _say(name: str, found: Recognised, logs: Sequence[EventLog], seconds: float)
 
 def _tried(
     source: FileSource, request: Request, how: ReadAs, found: Recognised, error: NoEventsError
-) -> tuple[Recognised, Sequence[EventLog]]:
+) -> tuple[Recognised, Sequence[Log]]:
     """The first of the other formats of text that finds events in an input without one of the format that it was read as, and its logs.
 
     Raises:
@@ -193,7 +182,7 @@ def _tried(
     raise NoEventsError(f"{error.message}\n{how_far}: {names}.", error.hint) from None
 
 
-def choose_device(name: str, logs: Sequence[EventLog], device: int | None) -> tuple[EventLog, ...]:
+def choose_device(name: str, logs: Sequence[Log], device: int | None) -> tuple[Log, ...]:
     """The logs of the device that was asked for; all where none was.
 
     Raises:
@@ -211,7 +200,7 @@ def choose_device(name: str, logs: Sequence[EventLog], device: int | None) -> tu
     )
 
 
-def without_cpu(logs: Sequence[EventLog]) -> tuple[tuple[EventLog, ...], tuple[str, ...]]:
+def without_cpu(logs: Sequence[Log]) -> tuple[tuple[Log, ...], tuple[str, ...]]:
     """The GPUs of an input that has the CPU too: where runs are compared, memory of the host beside them says little.
 
     Returns:
@@ -233,15 +222,14 @@ def device_named(device: int | None) -> str:
     return "CPU" if device == -1 else f"device {device}"
 
 
-def named_devices(name: str, logs: Sequence[EventLog]) -> list[tuple[EventLog, str, str]]:
+def named_devices(name: str, logs: Sequence[Log]) -> list[tuple[Log, str, str]]:
     """The logs of one input, each with what to call it and its device, ``device 1``; where there is one only, by the input's name and ``""``."""
     if len(logs) == 1:
         return [(logs[0], name, "")]
     return [(log, f"{name} {device_label(log)}", device_named(log.device)) for log in logs]
 
 
-@dataclass
-class Reading:
+class Reading(Struct):
     """Reads one log after another and adds their progress up.
 
     Attributes:
@@ -255,7 +243,6 @@ class Reading:
         landmarks: Keep lines that may mark the work of the run.
         most_events: As in :class:`~memlens.inputs.input_format.Request`.
         needed_by: As there.
-        near_cuts: As there.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -268,10 +255,9 @@ class Reading:
     landmarks: bool = False
     most_events: int | None = None
     needed_by: str = ""
-    near_cuts: bool = False
     _before: int = 0
 
-    def read(self, given: Input) -> EventLog:
+    def read(self, given: Input) -> Log:
         """Read one input that has one device, or the device that was named; a log that was read comes back as it is.
 
         Raises:
@@ -282,11 +268,11 @@ class Reading:
             raise several_devices(input_name(given), logs)
         return logs[0]
 
-    def read_all(self, given: Input) -> tuple[EventLog, ...]:
+    def read_all(self, given: Input) -> tuple[Log, ...]:
         """Read one input, a log for each of its devices; a log that was read comes back as it is."""
-        from memlens.events import EventLog
+        from memlens.log import Log
 
-        if isinstance(given, EventLog):
+        if isinstance(given, Log):
             return (given,)
         before = self._before
 
@@ -304,7 +290,6 @@ class Reading:
             progress=add_up,
             most_events=self.most_events,
             needed_by=self.needed_by,
-            near_cuts=self.near_cuts,
         )
         return read_all(given, request, self.how)
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from memlens.inputs.streams import ByteStream
 
-__all__ = ["BLOCK_BYTES", "LONGEST_LINE", "PAD", "Block", "BlockPool", "Blocks", "in_order", "processors", "shared_out"]
 
 #: Bytes of text that a block holds as a rule: with its rows it stays in the cache, and the cost of each array operation is small against what it does.
 BLOCK_BYTES = 1 << 21

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.errors import InputError, MemlensError
-from memlens.events import EventLog
 from memlens.facts import Facts, LineSample
 from memlens.inputs.growing import GrowingColumn
-from memlens.inputs.line_reader import Taken
+from memlens.inputs.input_format import NewEvents
+from memlens.log import Log
 from memlens.text import visible
 from memlens.units import format_bytes
 from memlens.windows.landmarks import Landmarks
 from memlens.windows.patterns import Matches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from numpy.typing import DTypeLike, NDArray
 
     from memlens.folding.condensed import Condensed
     from memlens.inputs.blocks import Block
     from memlens.inputs.condensing import Condensing
     from memlens.inputs.input_format import Request
-    from memlens.inputs.line_reader import TextSource
-    from memlens.source import Source
+    from memlens.source import Source, TextSource
     from memlens.windows.patterns import Match, Matcher
 
-__all__ = ["SAMPLES", "Builder", "Part", "Text", "lines_wanted", "most_events"]
 
 #: Malformed lines that are kept as examples.
 SAMPLES = 5
@@ -70,8 +69,7 @@ class Text(NamedTuple):
         return cls(start - block.begin + block.offset, line, text)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """What one block of text gave, or one stretch of entries.  Lines count from 0 at the block's first line.
 
     Attributes:
@@ -102,7 +100,7 @@ class Part:
     samples: Sequence[Text] = ()
     anchors: Sequence[Sequence[Match]] = ()
     landmarks: Landmarks | None = None
-    hints: Mapping[str, int] = field(default_factory=dict)
+    hints: Mapping[str, int] = {}
 
     @classmethod
     def of(cls, block: Block, columns: dict[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
@@ -230,7 +228,7 @@ class Builder:
         from memlens.inputs.condensing import Condensing
 
         if self._condensing is None:
-            self._condensing = Condensing(near_cuts=self._request.near_cuts)
+            self._condensing = Condensing()
         offsets = np.concatenate([np.zeros(0, np.int64), *(np.array(matches.starts) for matches in self._anchors)])
         self._landmarks = [self._condensing.landmarks(self._landmarks)]
         self._condensing.condense(
@@ -246,15 +244,15 @@ class Builder:
         """Byte offset in the input after the last part."""
         return self._bytes
 
-    def take(self) -> Taken:
-        """What was added since the last time, which is then forgotten, as far as all readers of lines have it: no groups, and nothing of what is believed."""
+    def take(self) -> NewEvents:
+        """What was added since the last time, which is then forgotten, as far as all readers of lines have it: no groups, and no selection."""
         columns = {name: column.entries() for name, column in self._columns.items()}
         for column in self._columns.values():
             column.clear()
         anchors, landmarks = tuple(matches.each() for matches in self._anchors), Landmarks().and_then(self._landmarks)
         self._anchors = [Matches() for _ in anchors]
         self._landmarks, self._index, self.events = [], [], 0
-        return Taken(columns, None, (), (), self._bytes, self.lines + self._mid_line, anchors, landmarks, 0)
+        return NewEvents(columns, None, (), (), self._bytes, self.lines + self._mid_line, anchors, landmarks, 0)
 
     def set_column(self, name: str, entries: NDArray[Any]) -> None:
         """Put a column in place of what the parts gave, one entry an event so far."""
@@ -281,7 +279,7 @@ class Builder:
         rows: NDArray[np.bool_] | None = None,
         keep: bool = False,
         nothing: Callable[[Facts], MemlensError] | None = None,
-    ) -> EventLog:
+    ) -> Log:
         """The log of all parts.
 
         Args:
@@ -334,7 +332,7 @@ class Builder:
             self._source.index(index[:, 0], index[:, 1])  # type: ignore[attr-defined]
             if self._last_line:
                 self._source.end_with(self._bytes, self._last_line)  # type: ignore[attr-defined]
-        return EventLog(
+        return Log(
             **whole,
             source=self._source,
             facts=seen,

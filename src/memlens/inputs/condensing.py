@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,8 @@ from memlens.windows.anchor_templates import skeleton
 from memlens.windows.landmarks import Landmarks
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.folding.condensed import Condensed
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Condensing"]
 
 #: Lines that may mark the work of the run: of more of them only those are kept that count its steps, and of more of these none.
 _MOST_LANDMARKS = 1 << 17
@@ -34,15 +34,12 @@ _MOST_KINDS = 1000
 class Condensing:
     """Condenses the columns of a builder.
 
-    Args:
-        near_cuts: The blocks' events next to cuts are wanted.
-
     Attributes:
         full: So many events may be held before it is worth while to look again which of them are needed.
     """
 
-    def __init__(self, *, near_cuts: bool = False) -> None:
-        self._condenser = Condenser(near_cuts=near_cuts)
+    def __init__(self) -> None:
+        self._condenser = Condenser()
         self._counted = 0  # events that were counted, of those that are kept
         self._last: dict[bytes, int] = {}  # where the last line of each kind of landmark stands
         self._seen = 0

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from io import RawIOBase
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
@@ -16,23 +14,26 @@ import numpy as np
 from memlens.columns import distinct
 from memlens.errors import InputError, masked
 from memlens.inputs.blocks import Block, Blocks, SupportsReadInto, in_order
-from memlens.inputs.line_reader import TextSource
-from memlens.inputs.lookup import AnyPlace, LocalText, lines_at
-from memlens.inputs.remote import PlainStream, is_url, local_path, open_remote
+from memlens.inputs.remote import RemoteObject, is_url, local_path
 from memlens.inputs.streams import ByteStream, NamedPath, open_bytes
+from memlens.source import TextSource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
     from numpy.typing import NDArray
 
-    from memlens.inputs.remote.ranges import RemoteObject
-
-__all__ = ["FileSource", "open_source"]
 
 Result = TypeVar("Result")
 #: Bytes between the places up to which line ends are counted, where single lines are numbered later.
 _PIECE = 1 << 14
 #: … and so many of them are read at once where all are.
 _MANY_PIECES = 128
+#: Bytes that are looked at first on both sides of an offset, and how many times as many where the line is longer.
+_LOOK = 1 << 12
+_FURTHER = 8
+#: Lines that are looked up together.
+_TOGETHER = 256
 
 
 class FileSource(TextSource):
@@ -47,7 +48,7 @@ class FileSource(TextSource):
         self._remote = is_url(self._where)
         self._peeked: ByteStream | None = None
         self._compression: str | None = None
-        self._object: RemoteObject | None = None  # where a store gives ranges of it
+        self._object: RemoteObject | None = None
         if self._remote:
             self._name, self._rereadable = masked(str(where)), True
         elif isinstance(where, (str, Path)):
@@ -68,11 +69,6 @@ class FileSource(TextSource):
         """The file on this machine, or ``None`` for a stream and for what comes over the network."""
         return str(self._where) if self._rereadable and not self._remote else None
 
-    @property
-    def url(self) -> str | None:
-        """Where it comes from over the network, with what is secret in that; ``None`` for anything else."""
-        return str(self._where) if self._remote else None
-
     def open(self) -> ByteStream:
         """The uncompressed bytes from the first one on.
 
@@ -86,17 +82,15 @@ class FileSource(TextSource):
             raise InputError(
                 f"{self._name}: can be read only once", "Save it to a file first, or name all anchors when reading it."
             )
-        self._opened = open_bytes(self._remote_stream() if self._remote else self._where)
+        self._opened = open_bytes(self._remote_object.stream() if self._remote else self._where)
         self._compression = self._opened.compression
         return self._opened
 
-    def _remote_stream(self) -> RawIOBase:
+    @property
+    def _remote_object(self) -> RemoteObject:
         if self._object is None:
-            opened = open_remote(str(self._where))
-            if isinstance(opened, PlainStream):
-                return opened
-            self._object = opened
-        return self._object.stream()
+            self._object = RemoteObject(str(self._where))
+        return self._object
 
     def head(self, size: int) -> bytes:
         """The first bytes, uncompressed, fewer only where the input is shorter; :meth:`open` gives them again.
@@ -157,11 +151,6 @@ class FileSource(TextSource):
                     if progress is not None:
                         progress(stream.consumed or done)
 
-    @property
-    def indexed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What :meth:`index` was given; the beginning of the text alone before."""
-        return self._offsets, self._lines
-
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""
         if len(offsets):
@@ -177,8 +166,8 @@ class FileSource(TextSource):
                 end = text.size if end is None else min(end, text.size)
                 if start >= end:
                     return
-                ((_, begin, _),) = lines_at(text, [max(start, 0)])
-                ((_, last, line),) = lines_at(text, [end - 1])
+                ((_, begin, _),) = _lines_at(text, [max(start, 0)])
+                ((_, last, line),) = _lines_at(text, [end - 1])
             opened: AbstractContextManager[SupportsReadInto] = self._stretch(begin, last + len(line))
         else:
             begin, opened = 0, self.open()
@@ -237,7 +226,7 @@ class FileSource(TextSource):
         if self._seekable:
             wanted = distinct(np.asarray(offsets, np.int64)).tolist()
             with self._any_place() as place:
-                texts = {offset: line.removesuffix(b"\n").rstrip(b"\r") for offset, _, line in lines_at(place, wanted)}
+                texts = {offset: line.removesuffix(b"\n").rstrip(b"\r") for offset, _, line in _lines_at(place, wanted)}
             return [texts.get(offset) for offset in offsets]
         for group in self._groups(offsets):
             for offset, text in self.blocks(group[0], group[-1] + 1):
@@ -271,21 +260,21 @@ class FileSource(TextSource):
             self.head(0)
             self.close()
         plain = self._opened is not None and not self._opened.compression
-        return plain and (self.path is not None or self._object is not None)
+        return plain and (self.path is not None or (self._object is not None and self._object.seekable))
 
     @contextmanager
-    def _any_place(self) -> Iterator[AnyPlace]:
+    def _any_place(self) -> Iterator[RemoteObject | _LocalText]:
         if self._object is not None:
             yield self._object
             return
         with self.open() as stream:
-            yield LocalText(stream.fileno())
+            yield _LocalText(stream.fileno())
 
     @contextmanager
     def _stretch(self, begin: int, end: int) -> Iterator[SupportsReadInto]:
         """The bytes from ``begin`` to before ``end`` of a text that can be read from any place on."""
         if self._object is not None:
-            with self._object.stream(begin, end) as remote:
+            with self._object.stream(begin) as remote:
                 yield remote
             return
         with self.open() as stream:
@@ -305,6 +294,41 @@ class FileSource(TextSource):
         stretch = self._offsets.searchsorted(ordered, "right")
         for part in np.split(ordered, np.flatnonzero(np.diff(stretch)) + 1):
             yield part.tolist()
+
+
+class _LocalText:
+    """The bytes of an open file."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self.size = os.fstat(file).st_size
+
+    def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self._part(begin, end) for begin, end in spans]
+
+    def _part(self, begin: int, end: int) -> bytes:
+        text = b""
+        while begin + len(text) < end and (piece := os.pread(self._file, end - begin - len(text), begin + len(text))):
+            text = text + piece if text else piece
+        return text
+
+
+def _lines_at(text: RemoteObject | _LocalText, offsets: Sequence[int]) -> Iterator[tuple[int, int, bytes]]:
+    """The line that holds each offset: the offset, where the line begins, and its bytes with its line end; nothing for what lies outside."""
+    inside = [offset for offset in offsets if 0 <= offset < text.size]
+    for first in range(0, len(inside), _TOGETHER):
+        look, left = _LOOK, inside[first : first + _TOGETHER]
+        while left:
+            spans = [(max(offset - look, 0), min(offset + look, text.size)) for offset in left]
+            longer = []
+            for offset, (begin, end), part in zip(left, spans, text.parts(spans), strict=True):
+                start = part.rfind(b"\n", 0, offset - begin) + 1
+                stop = part.find(b"\n", offset - begin) + 1
+                if (start or begin == 0) and (stop or end == text.size):
+                    yield offset, begin + start, part[start : stop or len(part)]
+                else:
+                    longer.append(offset)
+            look, left = look * _FURTHER, longer
 
 
 def _numbered(texts: Iterable[tuple[int, bytes]], number: int, offsets: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -14,14 +13,16 @@ from memlens.errors import InputError, MemlensError, UsageError
 from memlens.inputs.file_source import open_source
 from memlens.inputs.input_format import HEAD
 from memlens.inputs.registry import get_format, recognise
-from memlens.inputs.remote import is_url, local_path
-from memlens.text import name_list, plural
+from memlens.inputs.remote import first_bytes, is_remote_file, is_url, list_remote, local_path
+from memlens.text import name_list
+from memlens.units import plural
 
 if TYPE_CHECKING:
-    from memlens.inputs import Input
+    from collections.abc import Callable, Iterator, Sequence
+
+    from memlens.log import Input
     from memlens.options import ReadAs
 
-__all__ = ["Entry", "entries_of", "expanded", "is_file", "is_folder", "refuse_folder"]
 
 _DIGITS = re.compile(r"([0-9]+)")
 #: Slashes at the end of a URL, more of which than one mean the same folder.
@@ -129,8 +130,6 @@ def is_file(path: str) -> bool:
     """Whether a path or a URL names something that is no folder."""
     where = local_path(path)
     if is_url(where):
-        from memlens.inputs.remote.listing import is_remote_file
-
         return is_remote_file(path)
     return os.path.lexists(where) and not os.path.isdir(where)
 
@@ -144,10 +143,8 @@ def entries_of(folder: str) -> list[Entry]:
     """
     where = local_path(folder)
     if is_url(where):
-        from memlens.inputs.remote.listing import list_remote
-
         found = list_remote(folder)
-        return sorted(Entry(one.name, one.is_folder, not one.is_folder, is_empty=one.size == 0) for one in found)
+        return sorted(Entry(name, is_folder, not is_folder, is_empty=is_empty) for name, is_folder, is_empty in found)
     with os.scandir(where or ".") as listing:
         entries = sorted(map(_entry, listing))
     if where is folder:
@@ -193,9 +190,7 @@ def _are_logs(paths: Sequence[str], how: ReadAs) -> Iterator[bool]:
     """Whether each file is a log; all of them are of one folder."""
     if not (paths and is_url(local_path(paths[0]))):
         return (_is_log(path, how) for path in paths)
-    from memlens.inputs.remote.listing import heads_of
-
-    heads = heads_of(paths, _REMOTE_HEAD)
+    heads = first_bytes(paths, _REMOTE_HEAD)
     return (head is None or _is_log(io.BytesIO(head), how) for head in heads)
 
 
@@ -203,8 +198,8 @@ def _is_log(where: str | BinaryIO, how: ReadAs) -> bool:
     """Whether something at the beginning of a file tells that it is read; also where it cannot be opened, which is no reason to pass it over."""
     try:
         with closing(open_source(where)) as source:
-            if how.input_format is not None:
-                return bool(get_format(how.input_format, how.formats).recognise(source.head(HEAD)))
+            if how.read_as is not None:
+                return bool(get_format(how.read_as, how.formats).recognise(source.head(HEAD)))
             return recognise(source, how).certain
     except UsageError:
         raise

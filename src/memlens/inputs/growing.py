@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["GrowingColumn"]
-
 
 class GrowingColumn:
     """One column that parts are appended to.

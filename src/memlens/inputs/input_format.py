@@ -1,25 +1,36 @@
-"""What an input format is, and what is wanted of an input: the contract between the registry and the readers."""
+"""What an input format is, what is wanted of an input, and what a reader of lines gives: the contract between the registry and the readers.
+
+:func:`read_lines` reads a whole input that consists of lines and keeps its events.  Whoever reads one that has no end yet, or more
+events than memory holds, takes them after each block instead (:meth:`LineReader.take`), and the reader forgets them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from memlens.events import EventLog
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memlens.inputs.blocks import Block
     from memlens.inputs.file_source import FileSource
-    from memlens.inputs.line_reader import LineReader, TextSource
-    from memlens.windows.patterns import Pattern
+    from memlens.log import Log
+    from memlens.source import TextSource
+    from memlens.windows.landmarks import Landmarks
+    from memlens.windows.patterns import Match, Pattern
 
-__all__ = ["HEAD", "InputFormat", "Request"]
 
+Result = TypeVar("Result")
 #: Bytes of an input that are looked at to tell its format.
 HEAD = 1 << 16
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """What is wanted of one input; see :func:`memlens.read`.
 
     Attributes:
@@ -33,7 +44,6 @@ class Request:
         most_events: Events that are held at once, where those that no result needs may be dropped (:mod:`memlens.folding.condensed`);
             ``None`` keeps all, -1 those of a text that is known to be short.  Inputs that have no lines are read whole.
         needed_by: What needs all events, in words: where they are many it is said how much memory they will take.
-        near_cuts: Where events are dropped, note the blocks' events next to anchors.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -45,15 +55,13 @@ class Request:
     progress: Callable[[int], None] | None = None
     most_events: int | None = None
     needed_by: str = ""
-    near_cuts: bool = False
 
 
-@dataclass(frozen=True)
-class InputFormat:
+class InputFormat(Struct, frozen=True):
     """A format of inputs.
 
     Attributes:
-        name: What ``--input-format`` calls it; lower case, no spaces.
+        name: What ``--read-as`` calls it; lower case, no spaces.
         title: What messages call an input of it, with its article.
         summary: What it is and who writes it, in one line.
         sample: What an input of it looks like, in a line or two.
@@ -65,7 +73,7 @@ class InputFormat:
         is_text: It consists of lines of text, which may begin with others.
         origin: Where it comes from: ``memlens``, a file, a package.
         lines: Makes the reader of an input that consists of lines, so that it can be read while it is written
-            (:mod:`memlens.inputs.line_reader`); ``None`` where only a whole input makes sense.
+            (:class:`LineReader`); ``None`` where only a whole input makes sense.
     """
 
     name: str
@@ -73,10 +81,102 @@ class InputFormat:
     summary: str
     sample: str
     recognise: Callable[[bytes], str]
-    read: Callable[[FileSource, Request], Sequence[EventLog]]
+    read: Callable[[FileSource, Request], Sequence[Log]]
     sizes: str = "what its lines say"
     places: str = "lines"
     layers: tuple[str, ...] = ()
     is_text: bool = True
     origin: str = "memlens"
     lines: Callable[[TextSource, Request], LineReader[Any]] | None = None
+
+
+class Selection(NamedTuple):
+    """Which events of a log count for one device.  More of the log may change it: then it holds for all that was read.
+
+    Attributes:
+        device: The device's number; ``None`` where the log does not tell devices apart.
+        layer: What :attr:`memlens.facts.Facts.layer` would say; ``""`` before the first event.
+        blocks: The groups whose ALLOCs and FREEs count.
+        chunks: The groups whose RESERVEs and RELEASEs count.
+        malformed: Lines so far that look like an event and cannot be read.
+    """
+
+    device: int | None
+    layer: str
+    blocks: frozenset[int]
+    chunks: frozenset[int]
+    malformed: int
+
+
+class NewEvents(NamedTuple):
+    """What was read since the last time.  Arrays are valid until the next block is added.
+
+    Attributes:
+        columns: The new events in file order, one entry each: ``kind``, ``size``, ``addr``, ``offset``, ``line`` (1-based), and what else was asked for,
+            as in :class:`~memlens.events.EventLog`.  Sizes are final; what has none is no event.
+        group: The group of each; ``None`` where all are of group 0.
+        sets: Sets of groups whose levels count now or may count later.  A set that was not there the last time has events of this time alone,
+            or those of its groups that were a set before.
+        selected: What counts by all that was read so far, for each device by rising number; never empty.
+        end: Byte offset in the text up to which it was read.
+        lines: Line ends so far, and one for a last line without.
+        anchors: For each pattern asked for its new lines, by byte offset and 1-based number.
+        landmarks: New lines that may mark the work of the run.
+        ooms: Out-of-memory messages so far.
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    group: NDArray[np.integer[Any]] | None
+    sets: tuple[frozenset[int], ...]
+    selected: tuple[Selection, ...]
+    end: int
+    lines: int
+    anchors: tuple[Sequence[Match], ...]
+    landmarks: Landmarks
+    ooms: int
+
+
+class LineReader(ABC, Generic[Result]):
+    """Reads the blocks of one input."""
+
+    @abstractmethod
+    def read(self, block: Block) -> Result:
+        """What one block says, which must not be kept; several threads may call it at once, in any order."""
+
+    @abstractmethod
+    def add(self, result: Result) -> None:
+        """Take what the next block says, in the order of the input.
+
+        Raises:
+            InputError: The sizes add up to more than 64-bit sums can hold.
+        """
+
+    @abstractmethod
+    def take(self, *, ended: bool = False) -> NewEvents:
+        """What was added since the last time, which the reader then forgets: lines have to be numbered, and :meth:`finish` is of no use afterwards.
+
+        Args:
+            ended: Nothing more comes: the end of the text is to be looked at as such.
+        """
+
+    @abstractmethod
+    def finish(self, problem: str) -> Sequence[Log]:
+        """The logs of all blocks added, one a device.
+
+        Args:
+            problem: Why the input ended early, or ``""``.
+
+        Raises:
+            InputError: It ended early, and was to be read whole.
+            NoEventsError: There was no event.
+        """
+
+
+def read_lines(
+    lines: Callable[[FileSource, Request], LineReader[Any]], source: FileSource, request: Request
+) -> Sequence[Log]:
+    """Read a whole input with a reader of lines; see :attr:`memlens.inputs.input_format.InputFormat.lines`."""
+    reader = lines(source, request)
+    for result in source.read_blocks(reader.read, request.progress):
+        reader.add(result)
+    return reader.finish(source.problem)

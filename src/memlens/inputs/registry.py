@@ -7,45 +7,29 @@ recognised is read as a log of Paddle.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
 
-from memlens.errors import Failure, InputError, MemlensError, UsageError
+from msgspec.structs import replace
+
+from memlens.errors import InputError, MemlensError, UsageError
 from memlens.inputs import kineto, paddle, parquet, rmm, torch_snapshot
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.input_format import HEAD, InputFormat, Request
 from memlens.options import ReadAs
 from memlens.plugins import blaming, entry_points, load, package_of
+from memlens.results import Failure, Result
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from importlib import metadata
+    from pathlib import Path
 
     from memlens.events import EventLog
-    from memlens.inputs.line_reader import TextSource
     from memlens.inputs.unread import Unread
+    from memlens.log import Log
+    from memlens.source import TextSource
 
-__all__ = [
-    "BUILT_IN",
-    "GROUP",
-    "PADDLE",
-    "SCHEMA",
-    "TRIED",
-    "Formats",
-    "InputFormat",
-    "Recognised",
-    "RecognisedInput",
-    "Request",
-    "check_alike",
-    "check_layers_alike",
-    "formats",
-    "get_format",
-    "known_formats",
-    "not_text",
-    "recognise",
-]
 
 PADDLE = paddle.FORMAT
 #: The built-in formats, in the order in which they are looked for.  To add one, add it here.
@@ -78,11 +62,6 @@ class Recognised(NamedTuple):
     unread: Unread | None = None
 
     @property
-    def told(self) -> bool:
-        """Whether its format is what it is whichever packages are installed: it was asked for, or the beginning tells it."""
-        return self.asked or self.why not in (_OTHER, TRIED)
-
-    @property
     def certain(self) -> bool:
         """Whether something in the input tells its format, and memlens reads it."""
         return self.why != _OTHER and (self.unread is None or self.unread.text)
@@ -96,8 +75,8 @@ def recognise(source: TextSource, how: ReadAs | None = None) -> Recognised:
         InputError: The input cannot be read.
     """
     how = how or ReadAs()
-    if how.input_format is not None:
-        return Recognised(get_format(how.input_format, how.formats), "it was asked for", asked=True)
+    if how.read_as is not None:
+        return Recognised(get_format(how.read_as, how.formats), "it was asked for", asked=True)
     head = source.head(HEAD)
     from memlens.inputs.unread import BINARY, TRACES, unread_kind
 
@@ -206,7 +185,7 @@ def _load(point: metadata.EntryPoint) -> InputFormat:
             found = form.recognise(head)
         return found if isinstance(found, str) else f"the detector of {point.name} says so" if found else ""
 
-    def logs_of(source: FileSource, request: Request) -> Sequence[EventLog]:
+    def logs_of(source: FileSource, request: Request) -> Sequence[Log]:
         with blaming(f"{what} failed on {source.name}"):
             logs = list(form.read(source, request))
         if not logs:
@@ -219,7 +198,7 @@ def _load(point: metadata.EntryPoint) -> InputFormat:
 # The verb: memlens formats.
 
 
-class RecognisedInput(NamedTuple):
+class RecognisedInput(Result, frozen=True):
     """What one input was recognised as.
 
     Attributes:
@@ -243,13 +222,19 @@ class RecognisedInput(NamedTuple):
         """Whether something in it tells its format, and memlens reads it."""
         return self.format is not None and self.why != _OTHER
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name."""
-        return self._asdict()
+
+class ListedFormat(Result, frozen=True):
+    """What a format is, in words; see :class:`~memlens.inputs.input_format.InputFormat`."""
+
+    name: str
+    summary: str
+    sample: str
+    sizes: str
+    places: str
+    origin: str
 
 
-@dataclass(frozen=True)
-class Formats:
+class Formats(Result, frozen=True):
     """What :func:`formats` found.
 
     Attributes:
@@ -258,19 +243,19 @@ class Formats:
         failures: Those of several inputs that cannot be read; the error of a single one is raised instead.
     """
 
+    schema: ClassVar[str] = SCHEMA
+    in_json: ClassVar[tuple[str, ...]] = ("schema", "formats=listed", "inputs", "failures")
+
     known: tuple[InputFormat, ...]
     inputs: tuple[RecognisedInput, ...] = ()
     failures: tuple[Failure, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, in plain JSON types, by the contract ``memlens.formats/1``."""
-        names = ("name", "summary", "sample", "sizes", "places", "origin")
-        return {
-            "schema": SCHEMA,
-            "formats": [{name: getattr(form, name) for name in names} for form in self.known],
-            "inputs": [found.to_dict() for found in self.inputs],
-            **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
-        }
+    @property
+    def listed(self) -> tuple[ListedFormat, ...]:
+        """The formats as the machine output has them."""
+        return tuple(
+            ListedFormat(*(getattr(form, name) for name in ListedFormat.__struct_fields__)) for form in self.known
+        )
 
 
 def formats(

@@ -15,30 +15,32 @@ back and an ``allocate`` after it was taken.  Sizes are those asked for.  A log 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
-from memlens.errors import InputError, MemlensError, NoEventsError
+from memlens.errors import NoEventsError
 from memlens.facts import MAX_SIZE, Facts, Kind, OutOfMemory
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text, lines_wanted
-from memlens.inputs.input_format import InputFormat, Request
-from memlens.inputs.line_reader import Believed, LineReader, Taken, TextSource, read_lines
+from memlens.inputs.input_format import InputFormat, LineReader, NewEvents, Selection, read_lines
 from memlens.scanner.formats import LineFormat, Sample
-from memlens.scanner.scan import Scan, Scanner
+from memlens.scanner.plain import Scan
+from memlens.scanner.scan import Scanner
 from memlens.windows.landmarks import landmarks_in_block
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
     from memlens.inputs.blocks import Block
+    from memlens.inputs.input_format import Request
+    from memlens.log import Log
+    from memlens.source import TextSource
 
-__all__ = ["FORMAT", "ROWS", "microseconds"]
 
 #: The event that a row is; ``None``: an allocation that failed, which is no event.
 _ACTIONS = {"allocate": Kind.ALLOC, "free": Kind.FREE, "deallocate": Kind.FREE, "allocate failure": None}
@@ -96,10 +98,8 @@ _COLUMNS = {
     "addr": np.uint64,
     **dict.fromkeys(("offset", "time_us", "thread", "stream"), np.int64),
 }
-_OLD_HEADER = b"Event Type,Device ID,Address,Stream,Size (bytes)"
 #: Failures that are kept one by one; where memory is spilled and asked for again, they come by the thousand.
 _MOST_FAILURES = 10_000
-_SHOWN = 200
 _HALF_DAY_US, _DAY_US = 12 * 3600 * 10**6, 24 * 3600 * 10**6
 _HINT = (
     "To get a log, call rmm.reinitialize(logging=True, log_file_name='run.csv') before the first allocation,"
@@ -158,8 +158,7 @@ def _read_block(
         "thread": thread,
         "stream": np.maximum(np.maximum(values["stream"], values["queue"]), 0),
     }
-    wrong = np.flatnonzero(looks & ~good)
-    wrong = wrong[np.unique(rows.line[wrong], return_index=True)[1]]
+    wrong = rows.first_of_lines(np.flatnonzero(looks & ~good))
 
     def texts(some: NDArray[np.int64]) -> list[Text]:
         places = zip(rows.line_start[some].tolist(), rows.line[some].tolist(), strict=True)
@@ -188,7 +187,6 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
         self._wanted = {"numbered": lines_wanted(source, request), "landmarks": request.landmarks}
         device = _DEVICE.search(source.name)
         self._device = None if device is None else int(device[1])
-        self._is_old = _is_old(source.head(_SHOWN))
         self._failures: list[OutOfMemory] = []
         self._threads: set[int] = set()
 
@@ -206,36 +204,37 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
         self._threads.update(np.unique(part.columns["thread"]).tolist())
         self._builder.add(part)
 
-    def take(self, *, ended: bool = False) -> Taken:  # noqa: ARG002
+    def take(self, *, ended: bool = False) -> NewEvents:  # noqa: ARG002
         all_of_it = frozenset({0})
-        believed = Believed(self._device, "rmm", all_of_it, all_of_it, self._builder.malformed)
-        return self._builder.take()._replace(sets=(all_of_it,), believed=(believed,), ooms=len(self._failures))
+        selected = Selection(self._device, "rmm", all_of_it, all_of_it, self._builder.malformed)
+        return self._builder.take()._replace(sets=(all_of_it,), selected=(selected,), ooms=len(self._failures))
 
     def _condense(self) -> None:
         self._builder.condense(None, [failure.offset for failure in self._failures])
 
-    def finish(self, problem: str) -> list[EventLog]:
+    def finish(self, problem: str) -> list[Log]:
         if self._builder.is_condensed:
             self._condense()
         times = _over_midnight(self._builder.column("time_us"))
         return [
             self._builder.finish(
                 cut_short=problem,
-                facts={"threads": tuple(sorted(self._threads - {-1})), "layer": "rmm", "ooms": tuple(self._failures)},
+                facts={
+                    "threads": tuple(sorted(self._threads - {-1})),
+                    "layer": "rmm",
+                    "has_chunks": False,
+                    "ooms": tuple(self._failures),
+                },
                 columns={"device": self._device, "time_us": times},
                 nothing=self._nothing,
             )
         ]
 
-    def _nothing(self, facts: Facts) -> MemlensError:
-        name = self._source.name
-        if self._is_old:
-            return InputError(
-                f"{name}: a log of RMM's interface of 2019, which memlens does not read",
-                "Record it with RMM 0.13 or newer.",
-            )
+    def _nothing(self, facts: Facts) -> NoEventsError:
         early = f" ({facts.cut_short})" if facts.cut_short else ""
-        return NoEventsError(f"{name}: no allocate and no free in {facts.lines:,} lines of an RMM log{early}", _HINT)
+        return NoEventsError(
+            f"{self._source.name}: no allocate and no free in {facts.lines:,} lines of an RMM log{early}", _HINT
+        )
 
 
 def _over_midnight(time_us: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -253,16 +252,10 @@ def _over_midnight(time_us: NDArray[np.int64]) -> NDArray[np.int64]:
     return time_us + days * _DAY_US
 
 
-def _is_old(head: bytes) -> bool:
-    return head.lstrip().startswith(_OLD_HEADER)
-
-
 def _recognise(head: bytes) -> str:
     lines = head.split(b"\n")[:-1]
-    if (
-        _is_old(head)
-        or re.search(rb"(?m)^(?:Thread,)?Time,Action,Pointer,Size,Stream\s*$", head)
-        or any(row.search(line[-512:]) for row in ROWS if row.literal in head for line in lines)
+    if re.search(rb"(?m)^(?:Thread,)?Time,Action,Pointer,Size,Stream\s*$", head) or any(
+        row.search(line[-512:]) for row in ROWS if row.literal in head for line in lines
     ):
         return "it holds RMM's header or whole rows of its log"
     return ""

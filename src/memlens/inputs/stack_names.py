@@ -9,10 +9,12 @@ has one name, :data:`GENERATED`, and frames of the compiler that only pass a cal
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from itertools import islice
+from typing import TYPE_CHECKING
 
-__all__ = ["GENERATED", "is_compiler", "is_generated", "joined"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 #: Labels in a name, and its characters, at most.
 _MOST_LABELS, _LONGEST_NAME = 6, 240

@@ -8,16 +8,17 @@ import stat
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from memlens.errors import InputError
-from memlens.inputs.remote import PlainStream, is_url, open_remote
+from memlens.inputs.remote import RemoteObject, is_url
 
-__all__ = ["ByteStream", "Decompressor", "NamedPath", "compression_of", "open_bytes"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
 
 #: Compressed bytes handed to a decompressor at once.  Small, because a hostile file may expand a thousandfold.
 _CHUNK = 1 << 16
@@ -296,8 +297,7 @@ def open_bytes(where: str | Path | BinaryIO | io.RawIOBase) -> ByteStream:
     """
     file: BinaryIO | io.RawIOBase
     if is_url(where):
-        remote = open_remote(str(where))
-        file = remote if isinstance(remote, PlainStream) else remote.stream()
+        file = RemoteObject(str(where)).stream()
     elif isinstance(where, (str, Path)):
         named = where.name if isinstance(where, NamedPath) else where
         file = sys.stdin.buffer if str(where) == "-" else _open_file(where or ".", Path(named))

@@ -6,12 +6,12 @@ A row of :data:`UNREAD` is a signature, what has it, and what to do.  Rows are t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.errors import InputError
 
-__all__ = ["BINARY", "NSYS_QUERY", "TRACES", "UNREAD", "Unread", "refuse_unread", "unread_kind"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Unread(NamedTuple):
@@ -77,14 +77,8 @@ BINARY: tuple[Unread, ...] = (
         "memray parse FILE > run.txt writes its records as text; docs/formats.md describes their lines"
         f" as a format of your own. {_HOST}",
     ),
-    Unread("the events that memlens gate keeps beside a baseline", rb"PK\x03\x04.{26}kind\.npy",
-         "Name the baseline, --baseline memory.json: memlens finds this file beside it."),
     Unread("an archive of torch.save", _ZIP + rb"/(?:data\.pkl|constants\.pkl|\.data/|code/|version|byteorder)", _TENSORS),
     Unread("a file of torch.save, as before 1.6", rb"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\.", _TENSORS),
-    Unread("a file of safetensors", rb".{6}\0\0\{\s*\"", _TENSORS),
-    Unread("a file of GGUF", rb"GGUF", _TENSORS),
-    Unread("an archive of NumPy arrays (.npz)", _ZIP + rb"\.npy", _RECORD),
-    Unread("an array of NumPy (.npy)", rb"\x93NUMPY", _RECORD),
     Unread("a zip archive", rb"PK(?:\x03\x04|\x05\x06)", _UNPACK),
     Unread("an archive of 7-Zip or RAR", rb"7z\xbc\xaf\x27\x1c|Rar!\x1a\x07", _UNPACK),
     Unread("compressed with LZ4, Snappy or compress", rb"\x04\x22\x4d\x18|\xff\x06\0\0sNaPpY|\x1f[\x9d\xa0]",
@@ -101,13 +95,6 @@ BINARY: tuple[Unread, ...] = (
         f" allocation.\n{_RECORD}",
     ),
     Unread("a profile of XLA or TensorFlow (.xplane.pb)", rb"\x0a.{1,24}?\x12.(?:/host:|/device:|Task Environment)", _RECORD),
-    Unread("events of TensorBoard", rb".{21}\x1a.brain\.Event:", _RECORD),
-    Unread("data of HDF5", rb"\x89HDF\r\n\x1a\n", _RECORD),
-    Unread("data of Arrow", rb"ARROW1\0\0", _RECORD),
-    Unread("data of perf", rb"PERFILE2", _HOST),
-    Unread("a core dump", rb"\x7fELF.{12}(?:\x04\0|\0\x04)", _HOST),
-    Unread("a program or a library", rb"\x7fELF|MZ.{62,}PE\0\0|[\xcf\xce]\xfa\xed\xfe", f"Run it, and keep its log.\n{_RECORD}"),
-    Unread("a picture or a PDF", rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|%PDF-", _RECORD),
     Unread("text in UTF-16, as > of PowerShell writes it", rb"\xff\xfe|\xfe\xff|(?:[\t\n\r -~]\0){16}|(?:\0[\t\n\r -~]){16}",
          "Write it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE > run.log"),
 )  # fmt: skip
@@ -116,6 +103,11 @@ _PICKLE = Unread(
     "a pickle of something else than a memory snapshot",
     rb"\x80[\x00-\x05]|\((?:dp|lp)[0-9]*\n|c(?:copy_?reg|__builtin__|builtins|collections|numpy[\w.]*|torch[\w.]*)\n",
     _TORCH,
+)
+_RMM_2019 = Unread(
+    "a log of RMM's interface of 2019",
+    rb"\s*Event Type,Device ID,Address,Stream,Size \(bytes\)",
+    "Record it with RMM 0.13 or newer.",
 )
 #: Read as Kineto traces; where that finds no event it may be that another tool wrote them.
 TRACES: tuple[Unread, ...] = (
@@ -136,7 +128,6 @@ _TEXT: tuple[Unread, ...] = (
     Unread("output of nvidia-smi", rb"(?:<\?xml.{0,200}<nvidia_smi_log|# ?gpu\s"
          rb"|(?!.*paddle)(?:[^\n]{0,99}\n){0,3}\W*NVIDIA-SMI|[^\n]{0,300}\b(?:memory\.(?:used|total|free)|utilization\.gpu))",
          f"It has totals by process or device, and no single allocation.\n{_RECORD}", text=True),
-    Unread("XML", rb"<(?:\?xml|svg)\b", _RECORD, text=True),
     Unread("a baseline of memlens", rb'\{\s*"schema":\s*"memlens\.baseline', "Judge a log by it: memlens gate RUN.log --baseline FILE", text=True),
     Unread("a result of memlens", rb'\{\s*"schema":\s*"memlens\.', "Give memlens the log that it was made from.", text=True),
     Unread("a memory snapshot of PyTorch as JSON", rb'\{.{0,400}?"(?:device_traces|segments)"\s*:\s*\[',
@@ -144,8 +135,6 @@ _TEXT: tuple[Unread, ...] = (
     Unread("a memory timeline of torch.profiler", rb"\[\s*\[\s*-?[0-9.]+\s*,",
          f"It has sums by category. Write the trace itself: prof.export_chrome_trace('run.json').\n{_TORCH}", text=True),
     Unread("a memory profile of TensorFlow", rb'\{.*"memoryProfilePerAllocator"', _RECORD, text=True),
-    Unread("a profile of speedscope", rb"\{.{0,400}speedscope\.app/file-format", _RECORD, text=True),
-    Unread("a notebook of Jupyter", rb'\{.{0,200}?"(?:cells|nbformat)"\s*:', f"Run it, and keep its log.\n{_RECORD}", text=True),
     *TRACES,
     # Lines of JSON as containers write them are a log like any other.
     Unread("JSON", rb'(?!\{"(?:log|message|msg|time|level|ts)")(?:\{\s*(?:"|\})|\[\s*(?:\{|"|\]))', _RECORD, text=True),
@@ -153,8 +142,6 @@ _TEXT: tuple[Unread, ...] = (
          rb"heap profile:|heap_v2/|desc: -|v [0-9a-f]{4,6} [0-9a-f]+\n|CMDLINE [^\n]*\nMEM ", _HOST, text=True),
     Unread("a summary of PyTorch's memory", rb"[|=\s-]{0,200}PyTorch CUDA memory summary",
          f"It has sums, and no single allocation.\n{_TORCH}", text=True),
-    Unread("a program in Python", rb'(?:#![^\n]*python[^\n]*|"""|#[^\n]*\n|from __future__ import|(?:from [\w.]+ )?import [\w.]+)'
-         rb"(?=.{0,4000}\n(?:import \w|from [\w.]+ import|def \w|class \w))", f"Run it, and keep its log.\n{_RECORD}", text=True),
     Unread("a table of comma-separated values (CSV)", rb'(?:[a-z_][\w .%\[\]()/-]*|"[^"\n]*"|)(?:,[ \t]*(?:[a-z_][\w .%\[\]()/-]*|"[^"\n]*"|)){2,}\r?\n'
          rb"(?=[^\n]*[0-9])[^\n,]*(?:,[^\n,]*){2,}",
          f"Rows of RMM have a header like Thread,Time,Action,Pointer,Size,Stream.\n{_RECORD}", text=True),
@@ -171,7 +158,7 @@ _OTHER_BINARY = Unread(
     text=True,
 )
 #: All of them.
-UNREAD: tuple[Unread, ...] = (*BINARY, _PICKLE, *_TEXT, _OTHER_BINARY)
+UNREAD: tuple[Unread, ...] = (*BINARY, _PICKLE, _RMM_2019, *_TEXT, _OTHER_BINARY)
 
 
 def unread_kind(head: bytes, kinds: Sequence[Unread] = UNREAD) -> Unread | None:

@@ -1,38 +1,22 @@
 """The options of all verbs: what to read, where to cut, what to compare and to judge; declared and documented once.
 
 A class has the options of one verb, and inherits those that verbs share.  They are the keyword arguments of the verb's Python function
-and the options of its command (:mod:`memlens.keywords`), and an object of the class is what the verb is handed.
+and the options of its command (:mod:`memlens.options.keywords`), and an object of the class is what the verb is handed.
 """
 
 from memlens.options.drawings import Plot, Report
 from memlens.options.parts import Cut, OneWindow, Read, ReadAs, Spread, as_list
-from memlens.options.verbs import (
-    Accept,
-    Analyze,
-    Block,
-    Cache,
-    Compare,
-    Diff,
-    Export,
-    Gate,
-    OfRanks,
-    Record,
-    Slice,
-    TryOut,
-    Watch,
-)
+from memlens.options.verbs import Accept, Analyze, Block, Compare, Diff, Export, Gate, Record, Slice, TryOut, Watch
 
 __all__ = [
     "Accept",
     "Analyze",
     "Block",
-    "Cache",
     "Compare",
     "Cut",
     "Diff",
     "Export",
     "Gate",
-    "OfRanks",
     "OneWindow",
     "Plot",
     "Read",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memlens.errors import UsageError
-from memlens.keywords import option, python_only
+from memlens.options.keywords import Options, option, python_only
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
+    from pathlib import Path
 
     from memlens.events import EventLog
     from memlens.windows.patterns import Pattern
     from memlens.windows.windows import Window
-
-__all__ = ["Bounded", "Cut", "OneWindow", "Owners", "Read", "ReadAs", "Spread", "as_list", "values_of"]
 
 
 def as_list(patterns: str | Sequence[str]) -> list[str]:
@@ -25,36 +22,26 @@ def as_list(patterns: str | Sequence[str]) -> list[str]:
     return [patterns] if isinstance(patterns, str) else list(patterns)
 
 
-def values_of(options: Any, *parts: type) -> dict[str, Any]:
-    """What a verb's options hold of classes that they inherit from, as keyword arguments: for these, or for another verb that inherits from them too."""
-    return {spec.name: getattr(options, spec.name) for part in parts for spec in fields(part)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadAs:
+class ReadAs(Options):
     """How inputs are to be read, where they do not tell by themselves.
 
     Attributes:
-        input_format: Read the input as this format: paddle, torch-snapshot, kineto, rmm, parquet, or one of your own (memlens
+        read_as: Read the input as this format: paddle, torch-snapshot, kineto, rmm, parquet, or one of your own (memlens
             formats lists them). Default: what its content says.
         device: Read only device N, a number or cpu, of an input that has several. In Python: -1 is the CPU.
         layer: Take blocks from this layer of Paddle's allocator (auto_growth, stream_safe, naive_best_fit, stats, …). Default:
             the most exact one that the log has.
         formats: Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.
-        cache: Keep what is read of a file, and take it from there the next time: in your cache folder (user), beside the file (beside), in
-            another folder, or not at all (off). Default: what MEMLENS_CACHE says, else off. memlens cache shows what is kept.
         progress: Called now and then with the bytes read so far, over all inputs, as they lie on disk.
     """
 
-    input_format: str | None = option(None, "NAME", offers="formats")
-    device: int | None = option(None, "N", kind="device")
-    layer: str | None = option(None, "NAME", offers="layers")
-    formats: str | Path | None = option(None, "FILE")
-    cache: str | Path | None = option(None, "WHERE")
-    progress: Callable[[int], None] | None = python_only(None)
+    read_as: str | None = option("NAME", default=None, offers="formats", rare=True)
+    device: int | None = option("N", default=None, kind="device")
+    layer: str | None = option("NAME", default=None, offers="layers", rare=True)
+    formats: str | Path | None = option("FILE", default=None, rare=True)
+    progress: Callable[[int], None] | None = python_only(default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Read(ReadAs):
     """The options of :func:`memlens.read`.
 
@@ -67,14 +54,13 @@ class Read(ReadAs):
         strict: Raise when a compressed input is cut short, instead of reading what there is.
     """
 
-    patterns: Sequence[Pattern] = python_only(())
-    owners: Sequence[Pattern] = python_only(())
-    columns: Sequence[str] = python_only(())
-    strict: bool = python_only(False)
+    patterns: Sequence[Pattern] = python_only(default=())
+    owners: Sequence[Pattern] = python_only(default=())
+    columns: Sequence[str] = python_only(default=())
+    strict: bool = python_only(default=False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneWindow:
+class OneWindow(Options):
     """Where to cut one window out of a log.
 
     Attributes:
@@ -87,18 +73,17 @@ class OneWindow:
         nth: Take the K-th line that matches the start.
     """
 
-    start: str | None = option(None, "TEXT")
-    end: Sequence[str] = option((), "TEXT", several=True)
-    start_regex: str | None = option(None, "REGEX")
-    end_regex: Sequence[str] = option((), "REGEX", several=True)
-    nth: int = option(1, "K", kind=1, shown=True)
+    start: str | None = option("TEXT", default=None)
+    end: Sequence[str] = option("TEXT", default=(), several=True)
+    start_regex: str | None = option("REGEX", default=None, rare=True)
+    end_regex: Sequence[str] = option("REGEX", default=(), several=True, rare=True)
+    nth: int = option("K", default=1, kind=1, shown=True, rare=True)
 
     def __post_init__(self) -> None:
         for name in ("end", "end_regex"):
             object.__setattr__(self, name, tuple(as_list(getattr(self, name))))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cut(OneWindow):
     """One window or a series of windows, by the words of :func:`memlens.windows.windows.window` and :func:`memlens.windows.windows.windows`.
 
@@ -110,7 +95,7 @@ class Cut(OneWindow):
         UsageError: ``by`` and a start are both given.
     """
 
-    by: str | None = option(None, "REGEX")
+    by: str | None = option("REGEX", default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,7 +117,7 @@ class Cut(OneWindow):
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
-        """What to look for while reading, so that the text need not be read twice (a pipe cannot be)."""
+        """The anchors to look for while reading, so that the text need not be read twice (a pipe cannot be)."""
         from memlens.windows.windows import as_patterns
 
         regexes = [pattern for pattern in (self.start_regex, self.by) if pattern is not None]
@@ -148,38 +133,40 @@ class Cut(OneWindow):
         Raises:
             AnchorError: A start that marks no line, or fewer lines than asked for.
         """
+        from memlens.windows.windows import whole, window, windows
+
         if self.by is not None:
-            return log.windows(self.by, end=self.end, end_regex=self.end_regex)
+            return windows(log, self.by, end=self.end, end_regex=self.end_regex)
         if not self.given:
-            return (log.whole,)
-        return (log.window(self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),)
+            return (whole(log),)
+        return (
+            window(log, self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),
+        )
 
 
 #: Bytes that one event takes while a log is read whose events are not all kept, with what is worked out on the way.
 _OF_EVENT = 128
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bounded:
+class Bounded(Options):
     """How much memory a log may take.
 
     Attributes:
-        memory: Take about SIZE (256MiB) for the events of a log: of one with more, those that no result needs are dropped while it
+        event_memory: Take about SIZE (256MiB) for the events of a log: of one with more, those that no result needs are dropped while it
             is read. 0 keeps them all. Default: 64MiB; a plain file of less than 2 GiB keeps all.
     """
 
-    memory: int | None = option(None, "SIZE", kind="size")
+    event_memory: int | None = option("SIZE", default=None, kind="size", rare=True)
 
     @property
     def most_events(self) -> int | None:
         """Events that may be held at once; ``None`` for all, -1 where the size of the input is to decide."""
-        if self.memory is None:
+        if self.event_memory is None:
             return -1
-        return max(self.memory // _OF_EVENT, 1) if self.memory else None
+        return max(self.event_memory // _OF_EVENT, 1) if self.event_memory else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Owners:
+class Owners(Options):
     """Whom allocations belong to.
 
     Attributes:
@@ -188,22 +175,20 @@ class Owners:
             Python: A log already read keeps the owners that it has.
     """
 
-    owners: Sequence[str] = option((), "REGEX", "--owner", several=True)
+    owners: Sequence[str] = option("REGEX", "--owner", default=(), several=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spread:
+class Spread(Options):
     """Who reads several logs.
 
     Attributes:
         scheduler: Have logs read by the workers of a Dask cluster that exists, tcp://HOST:PORT, or by processes of this machine, one a
             processor (local).
-        jobs: Read N logs at a time, each in a process of its own on this machine. Default: one after another. A plain log of 48 MiB or
-            more is shared out among all processors in any case.
+        jobs: Read N logs at a time, each in a process of its own on this machine. Default: one after another.
         executor: Have logs read by this :class:`concurrent.futures.Executor`, which stays open: of a Dask client, of mpi4py, a pool of
             processes or of threads.
     """
 
-    scheduler: str | None = option(None, "tcp://HOST:PORT|local")
-    jobs: int | None = option(None, "N", "-j", "--jobs", kind=1)
-    executor: Executor | None = python_only(None)
+    scheduler: str | None = option("tcp://HOST:PORT|local", default=None, rare=True)
+    jobs: int | None = option("N", "-j", "--jobs", default=None, kind=1)
+    executor: Executor | None = python_only(default=None)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING
 
 from memlens.errors import UsageError
-from memlens.keywords import flag, option, python_only
+from memlens.options.keywords import Options, flag, option, python_only
 from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Spread, as_list
 
 if TYPE_CHECKING:
-    from memlens.inputs import Input
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-__all__ = ["Accept", "Analyze", "Block", "Cache", "Compare", "Diff", "Export", "Gate", "OfRanks", "Record", "Slice", "TryOut", "Watch"]  # fmt: skip
+    from memlens.log import Input
+
 
 #: What is recorded: the log of Paddle's allocators, or the memory history of PyTorch.
 _PRESETS = ("paddle", "torch")
@@ -23,7 +22,6 @@ _PRESETS = ("paddle", "torch")
 _PASSED = ("program", "all", "none")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Analyze(ReadAs, Owners, Cut, Bounded, Spread):
     """The options of :func:`memlens.analyze`.
 
@@ -39,15 +37,14 @@ class Analyze(ReadAs, Owners, Cut, Bounded, Spread):
             ``peak_time_us`` and ``duration_us`` are then looked up when they are asked for.
     """
 
-    analyzers: Sequence[str] | None = option(None, "NAME", "-A", "--analyzer", several=True, offers="analyzers")
-    top: int | None = python_only(10)
-    min_size: int = option(0, "SIZE", kind="size")
-    whole: bool = flag(False)
-    strict: bool = flag(False)
-    times: bool = python_only(True)
+    analyzers: Sequence[str] | None = option("NAME", "-A", "--analyzer", default=None, several=True, offers="analyzers")
+    top: int | None = python_only(default=10)
+    min_size: int = option("SIZE", default=0, kind="size")
+    whole: bool = flag(default=False)
+    strict: bool = flag(default=False, rare=True)
+    times: bool = python_only(default=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Diff(ReadAs, Owners, Cut):
     """The options of :func:`memlens.diff`.
 
@@ -69,20 +66,20 @@ class Diff(ReadAs, Owners, Cut):
         strict: Fail on a compressed log that is cut short, instead of comparing what there is.
     """
 
-    base_start: str | None = option(None, "TEXT")
-    head_start: str | None = option(None, "TEXT")
-    base_start_regex: str | None = option(None, "REGEX")
-    head_start_regex: str | None = option(None, "REGEX")
-    base_end: Sequence[str] = option((), "TEXT", several=True)
-    head_end: Sequence[str] = option((), "TEXT", several=True)
-    base_nth: int | None = option(None, "K", kind=1)
-    head_nth: int | None = option(None, "K", kind=1)
-    whole: bool = flag(False)
-    open_windows: bool = flag(False, "--open")
-    top: int | None = option(None, "N", kind=0)
-    min_size: int = option(0, "SIZE", kind="size")
-    context: int = option(3, "N", kind=0, shown=True)
-    strict: bool = flag(False)
+    base_start: str | None = option("TEXT", default=None)
+    head_start: str | None = option("TEXT", default=None)
+    base_start_regex: str | None = option("REGEX", default=None, rare=True)
+    head_start_regex: str | None = option("REGEX", default=None, rare=True)
+    base_end: Sequence[str] = option("TEXT", default=(), several=True, rare=True)
+    head_end: Sequence[str] = option("TEXT", default=(), several=True, rare=True)
+    base_nth: int | None = option("K", default=None, kind=1, rare=True)
+    head_nth: int | None = option("K", default=None, kind=1, rare=True)
+    whole: bool = flag(default=False)
+    open_windows: bool = flag("--open", default=False, rare=True)
+    top: int | None = option("N", default=None, kind=0)
+    min_size: int = option("SIZE", default=0, kind="size")
+    context: int = option("N", default=3, kind=0, shown=True)
+    strict: bool = flag(default=False, rare=True)
 
     @property
     def cuts(self) -> tuple[Cut, Cut]:
@@ -101,7 +98,6 @@ class Diff(ReadAs, Owners, Cut):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compare(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.compare`.
 
@@ -113,49 +109,31 @@ class Compare(ReadAs, Cut, Bounded, Spread):
             or the first value of the columns.
         metrics: Show this metric: peak, rise, reserved-peak, live, remaining, carried-in, allocated, allocs, freed, frees or
             duration. May be given several times. Default: peak, reserved-peak, duration, live and allocs (of a matrix the first
-            two); with anchors rise after peak, and remaining instead of live. JSON and CSV have all.
-        jobs: Read N logs at a time, each in a process of its own on this machine. Default: one a processor. A plain log of 48 MiB or
-            more is shared out among all processors instead.
+            two); with anchors rise after peak, and remaining instead of live; of the ranks of a job peak, reserved-peak and live. JSON and CSV have all.
+        jobs: Read N logs at a time, each in a process of its own on this machine. Default: one a processor.
         strict: Take a compressed log that is cut short for unreadable, instead of comparing what there is.
         buckets: Keep the levels of each run in so many buckets, from which its curve is drawn; 0 keeps none.
     """
 
-    rows: Sequence[str] = option((), "F,…", kind="names")
-    cols: str | None = option(None, "F")
-    base: str | None = option(None, "F=VALUE|LOG")
-    metrics: Sequence[str] = option((), "NAME", "-m", "--metric", several=True, offers="metrics")
-    strict: bool = flag(False)
-    buckets: int = python_only(0)
+    rows: Sequence[str] = option("F,…", default=(), kind="names")
+    cols: str | None = option("F", default=None)
+    base: str | None = option("F=VALUE|LOG", default=None)
+    metrics: Sequence[str] = option("NAME", "-m", "--metric", default=(), several=True, offers="metrics")
+    strict: bool = flag(default=False, rare=True)
+    buckets: int = python_only(default=0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OfRanks(ReadAs, Owners, Cut, Bounded, Spread):
-    """The options of :func:`memlens.ranks`.
-
-    Attributes:
-        jobs: Read N logs at a time, each in a process of its own. Default: one a processor. A plain log of 48 MiB or more is
-            shared out among all processors instead.
-        diffs: Compare the N ranks that stand out most, by their peak, with the median rank of their peers, as memlens diff does; 0
-            for none.
-        strict: Take a compressed log that is cut short for unreadable, instead of looking at what there is.
-    """
-
-    diffs: int = option(3, "N", kind=0, shown=True)
-    strict: bool = flag(False)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Gate(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.gate`.
 
     Attributes:
         baseline: Judge by the figures in FILE, which --accept wrote.
-        limits: Fail where METRIC grows by more than both parts; one may be left out: peak (of the whole run), rise and remaining
-            (of each window), growth (over the series of windows), reserved. METRIC=off gates it not at all. May be given for each
-            metric. Default: 2%,1MiB for all but reserved. A size has a unit (10MiB, 512B).
+        limits: Fail where METRIC grows by more than both parts; one may be left out: peak (of the whole run and of each window),
+            remaining (of each window), growth (over the steps), rise (of each window) or reserved (of the whole run). METRIC=off gates it not at
+            all. May be given for each metric. Default: 2%,1MiB for peak, remaining and growth. A size has a unit (10MiB, 512B).
         budgets: Fail where METRIC (peak or reserved) of the whole run is above SIZE, whatever it was before. May be given for
             each.
-        base_log: Say what failing windows do differently from this earlier run. Without --baseline its figures are the ones to
+        base: Say what failing windows do differently from this earlier run. Without --baseline its figures are the ones to
             judge by.
         allow_missing: Do not fail where LOG lacks windows that the baseline has.
         trust: Judge a log, or accept one, although its figures are in doubt. In Python: ``False`` does that.
@@ -163,31 +141,26 @@ class Gate(ReadAs, Cut, Bounded, Spread):
         top: Findings of each window that the machine output lists; ``None`` is all.
     """
 
-    baseline: str | Path | None = option(None, "FILE")
-    limits: Sequence[str] = option((), "METRIC=PERCENT,SIZE", "--limit", several=True)
-    budgets: Sequence[str] = option((), "METRIC=SIZE", "--budget", several=True)
-    base_log: Input | None = option(None, "LOG")
-    allow_missing: bool = flag(False)
-    trust: bool = flag(True, "--no-trust")
-    context: int = python_only(3)
-    top: int | None = python_only(10)
+    baseline: str | Path | None = option("FILE", default=None)
+    limits: Sequence[str] = option("METRIC=PERCENT,SIZE", "--limit", default=(), several=True)
+    budgets: Sequence[str] = option("METRIC=SIZE", "--budget", default=(), several=True)
+    base: Input | None = option("LOG", default=None)
+    allow_missing: bool = flag(default=False, rare=True)
+    trust: bool = flag("--no-trust", default=True)
+    context: int = python_only(default=3)
+    top: int | None = python_only(default=10)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Accept(ReadAs, Cut, Bounded, Spread):
     """The options of :func:`memlens.accept`.  Where no anchor is given, those of the baseline that is written over are kept.
 
     Attributes:
-        with_events: With --accept: keep the events (of the first LOG) too, beside the baseline, so that a later failure can be
-            blamed without the old log. In Python: ``None`` is as it was before.
         trust: A doubtful log is not accepted.
     """
 
-    with_events: bool | None = flag(None)
-    trust: bool = python_only(True)
+    trust: bool = python_only(default=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Block(ReadAs, Owners):
     """The options of :func:`memlens.block`.
 
@@ -195,15 +168,14 @@ class Block(ReadAs, Owners):
         context: Show N log lines on each side of its ALLOC and of its FREE.
     """
 
-    context: int = option(3, "N", kind=0, shown=True)
+    context: int = option("N", default=3, kind=0, shown=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class TryOut(ReadAs):
     """The options of :func:`memlens.whatif`.
 
     Attributes:
-        limit: Hold settings against SIZE of memory (7.5GiB): which of them let the run complete within it, and where the others fail. Default: of
+        memory: Hold settings against what the device has, SIZE (7.5GiB): which of them let the run complete within it, and where the others fail. Default: of
             a run that ran out of memory what it could have, as far as its log says.
         settings: Try the run with this setting, beside how it was set. May be given several times: all of them together; of one
             NAME with several values each. Default: a short list of settings that may help.
@@ -212,48 +184,32 @@ class TryOut(ReadAs):
         tried: Called now and then with how much is done, and of how much: settings that are replayed, then those that are replayed under many limits.
     """
 
-    limit: int | None = option(None, "SIZE", kind="size")
-    settings: Sequence[str] = option((), "NAME=VALUE", "--set", several=True)
-    all_settings: bool = flag(False, "--all")
-    own: Sequence[str] = option((), "NAME=VALUE", "--was", several=True)
-    tried: Callable[[int, int], None] | None = python_only(None)
+    memory: int | None = option("SIZE", default=None, kind="size")
+    settings: Sequence[str] = option("NAME=VALUE", "--set", default=(), several=True)
+    all_settings: bool = flag("--all", default=False, rare=True)
+    own: Sequence[str] = option("NAME=VALUE", "--was", default=(), several=True, rare=True)
+    tried: Callable[[int, int], None] | None = python_only(default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cache:
-    """The options of :func:`memlens.cache`.
-
-    Attributes:
-        cache: Look there: in your cache folder (user), beside the logs that are named alone (beside), or in another folder. Default: what MEMLENS_CACHE
-            says, else user.
-        clear: Remove what would be listed.
-    """
-
-    cache: str | Path | None = option(None, "WHERE")
-    clear: bool = flag(False)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Export(ReadAs, Owners, Cut):
     """The options of :func:`memlens.export`.
 
     Attributes:
-        to: Write this form: parquet, csv and jsonl (tables), perfetto (a trace), speedscope and pprof (profiles by call stack or
-            owner).
+        to: Write this form: parquet, csv and jsonl (tables), perfetto (a trace), speedscope (profiles by call stack or owner). Default:
+            what the name of the output says: .parquet, .csv, .jsonl, .pftrace, .speedscope.json.
         table: Which table: of events, or of lifetimes, a row a block.
         output: A file, which appears whole or not at all; ``None`` or ``-`` for stdout.
         force: Write over ``output`` if it exists.
         strict: Fail on a compressed log that is cut short, instead of writing what there is.
     """
 
-    to: str | None = option(None, "", choices=("parquet", "csv", "jsonl", "perfetto", "speedscope", "pprof"))
-    table: str = option("events", "", choices=("events", "lifetimes"), shown=True)
-    output: str | Path | None = python_only(None)
-    force: bool = python_only(False)
-    strict: bool = flag(False)
+    to: str | None = option("", default=None, choices=("parquet", "csv", "jsonl", "perfetto", "speedscope"))
+    table: str = option("", default="events", choices=("events", "lifetimes"), shown=True)
+    output: str | Path | None = python_only(default=None)
+    force: bool = python_only(default=False)
+    strict: bool = flag(default=False, rare=True)
 
 
-@dataclass(frozen=True)
 class Slice(OneWindow):
     """The options of :func:`memlens.slice`.
 
@@ -266,16 +222,14 @@ class Slice(OneWindow):
         progress: Called with the bytes read so far, as they lie on disk.
     """
 
-    output: str | Path | None = python_only(None)
-    _: KW_ONLY
-    events_only: bool = flag(False)
-    renumber: bool = flag(False)
-    force: bool = python_only(False)
-    progress: Callable[[int], None] | None = python_only(None)
+    output: str | Path | None = python_only(default=None)
+    events_only: bool = flag(default=False)
+    renumber: bool = flag(default=False)
+    force: bool = python_only(default=False)
+    progress: Callable[[int], None] | None = python_only(default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
+class Record(Options):
     """The options of :func:`memlens.record`.
 
     Attributes:
@@ -289,12 +243,12 @@ class Record:
         passed: What of the program's output to pass on to stdout: all but the framework's log lines (program), all, or none.
     """
 
-    preset: str = option("paddle", "", choices=_PRESETS, shown=True)
-    output: str | Path | None = option(None, "FILE", "-o", "--output")
-    force: bool = flag(False, "-f", "--force")
-    env: str | Sequence[str] = option((), "NAME=VALUE", several=True)
-    tell: Callable[[str], None] | None = python_only(None)
-    passed: str = option("program", "", "--pass", choices=_PASSED, shown=True)
+    preset: str = option("", default="paddle", choices=_PRESETS, shown=True)
+    output: str | Path | None = option("FILE", "-o", "--output", default=None)
+    force: bool = flag("-f", "--force", default=False)
+    env: str | Sequence[str] = option("NAME=VALUE", default=(), several=True)
+    tell: Callable[[str], None] | None = python_only(default=None)
+    passed: str = option("", "--pass", default="program", choices=_PASSED, shown=True)
 
     def __post_init__(self) -> None:
         for name, value, known in (("preset", self.preset, _PRESETS), ("pass", self.passed, _PASSED)):
@@ -303,34 +257,33 @@ class Record:
         object.__setattr__(self, "env", tuple(as_list(self.env)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Watch:
+class Watch(Options):
     """The options of :func:`memlens.watch`.
 
     Attributes:
         by: Cut into consecutive windows, one from each line where REGEX is found to the next, named by its first group or by what it matched. Default: the steps of
             the run, where its log counts them.
-        limits: Say when a figure of a log exceeds a limit: peak=10GiB, reserved=12GiB, or growth=64MiB, which is what the series of windows gains. May
+        budgets: Say when a figure of a log exceeds its budget: peak=10GiB, reserved=12GiB, or growth=64MiB, which is what the series of windows gains. May
             be given several times.
-        run: Run COMMAND by the shell when a limit is crossed, once for each log and limit; MEMLENS_LOG, MEMLENS_METRIC, MEMLENS_BYTES and MEMLENS_LIMIT tell it what.
+        run: Run COMMAND by the shell when a budget is exceeded, once for each log and budget; MEMLENS_LOG, MEMLENS_METRIC, MEMLENS_BYTES and MEMLENS_BUDGET say which.
         idle: End when nothing was written for so many seconds; 0 ends with what is there now. Default: when interrupted (Ctrl-C).
         pid: End when the process of this number has ended and all that it wrote is read.
         every: Seconds between two looks at the logs.
-        input_format: Read the logs as this format: paddle, rmm, or one of your own. Default: what their content says.
+        read_as: Read the logs as this format: paddle, rmm, or one of your own. Default: what their content says.
         formats: Know the formats in this TOML file too, instead of those in the nearest pyproject.toml.
 
     Raises:
         UsageError: ``every`` or ``idle`` is no time, or ``pid`` no number.
     """
 
-    by: str | None = option(None, "REGEX")
-    limits: Sequence[str] = option((), "METRIC=SIZE", "--limit", several=True)
-    run: str | None = option(None, "COMMAND")
-    idle: float | None = option(None, "SECONDS", kind="seconds")
-    pid: int | None = option(None, "PID", kind=1)
-    every: float = option(0.5, "SECONDS", kind="seconds", shown=True)
-    input_format: str | None = option(None, "NAME", offers="formats")
-    formats: str | Path | None = option(None, "FILE")
+    by: str | None = option("REGEX", default=None)
+    budgets: Sequence[str] = option("METRIC=SIZE", "--budget", default=(), several=True)
+    run: str | None = option("COMMAND", default=None)
+    idle: float | None = option("SECONDS", default=None, kind="seconds")
+    pid: int | None = option("PID", default=None, kind=1, rare=True)
+    every: float = option("SECONDS", default=0.5, kind="seconds", shown=True, rare=True)
+    read_as: str | None = option("NAME", default=None, offers="formats")
+    formats: str | Path | None = option("FILE", default=None)
 
     def __post_init__(self) -> None:
         if not isinstance(self.every, (int, float)) or not self.every > 0:

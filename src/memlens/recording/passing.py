@@ -7,11 +7,12 @@ import os
 import re
 import select
 import threading
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from memlens.glog import CLOCK, DAY, FILE, LINE, YEAR
+from memlens.windows.glog import CLOCK, DAY, FILE, LINE, YEAR
 
-__all__ = ["FILTERS", "Filter", "PassedOn"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _HEADER = f"I(?:{YEAR})?{DAY} {CLOCK} +[0-9]+ {FILE}:{LINE}"
 #: Where an INFO line of glog begins: anywhere, for it is one write, which may come after half a line of the program (a progress bar).

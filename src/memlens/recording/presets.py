@@ -7,29 +7,29 @@ takes the log away or changes what it measures, they are told.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memlens.errors import UsageError
 from memlens.recording.inside.torch_history import ENTRIES, STACKS
 
-__all__ = ["STARTUP", "Settings", "settings"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: The folder whose ``sitecustomize`` Python runs before the program.
 STARTUP = Path(__file__).parent / "startup"
 
 
-@dataclass(frozen=True)
-class _Variable:
+class _Variable(Struct, frozen=True):
     name: str
     value: str
     why: str
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The environment of a program that is recorded.
 
     Attributes:
@@ -51,18 +51,15 @@ _ALLOCATORS = {"": "auto_growth_best_fit_allocator", "naive_best_fit": "naive_be
 _LEVEL = 10
 
 _PADDLE = (
-    # Not the whole name of the file, nor two of them: see `_long_vmodule`.
+    # Not the whole name of the file, nor two of them: see `_spoilt`.
     _Variable("GLOG_vmodule", "{allocator:.6}*=10", "the allocator logs each Alloc and Free"),
     _Variable("FLAGS_new_executor_sequential_run", "true", "operators run in one order in every run"),
     _Variable("PYTHONUNBUFFERED", "1", "what is printed stands at its place in the log"),
 )
+_WHY_STACKS = "each has the call stack of Python; all has that of C++ too, none has no stacks"
 _TORCH = (
     _Variable("MEMLENS_TORCH_ENTRIES", str(ENTRIES), "so many of the latest entries of the history are kept"),
-    _Variable(
-        "MEMLENS_TORCH_STACKS",
-        STACKS[0],
-        "each has the call stack of Python; all has that of C++ too, none has no stacks",
-    ),
+    _Variable("MEMLENS_TORCH_STACKS", STACKS[0], _WHY_STACKS),
 )
 _PRESETS: dict[str, tuple[_Variable, ...]] = {"paddle": _PADDLE, "torch": _TORCH}
 
@@ -99,14 +96,14 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
             continue
         values[one.name] = value
         shown.append(f"set {one.name}={value}: {one.why}")
-    warnings = [text for check in _CHECKS[preset] if (text := check(values))]
+    warnings = tuple(_spoilt(values)) if preset == "paddle" else ()
     if "PYTHONPATH" not in asked or asked["PYTHONPATH"]:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), values.get("PYTHONPATH")]))
         shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}...: {_WHY_STARTUP[preset]}")
         if "MEMLENS_RECORD" not in asked:
             values["MEMLENS_RECORD"] = record
     changed = {name: value for name, value in values.items() if own.get(name) != value}
-    return Settings(values, {**changed, **dict.fromkeys(own.keys() - values.keys())}, tuple(shown), tuple(warnings))
+    return Settings(values, {**changed, **dict.fromkeys(own.keys() - values.keys())}, tuple(shown), warnings)
 
 
 _WHY_STARTUP = {"paddle": "each rank has a log of its own", "torch": "the memory history is kept"}
@@ -124,41 +121,23 @@ def _allocator(values: Mapping[str, str]) -> str:
     return _ALLOCATORS.get(values.get("FLAGS_allocator_strategy", ""), _ALLOCATORS[""])
 
 
-# What of the user's own variables spoils a log of Paddle, each in words; "" where nothing does.
-
-
-def _long_vmodule(values: Mapping[str, str]) -> str:
+def _spoilt(values: Mapping[str, str]) -> Iterator[str]:
+    """What of the user's own variables spoils a log of Paddle, in words."""
     vmodule = values.get("GLOG_vmodule", "")
-    if len(vmodule) <= 15:
-        return ""
-    return (
-        f"GLOG_vmodule is {len(vmodule)} characters long: with more than 15 Paddle 3.3.1 dies or hangs at exit"
-        " (double free or corruption)"
-    )
-
-
-def _quiet_allocator(values: Mapping[str, str]) -> str:
-    pairs = (pair.rpartition("=") for pair in values.get("GLOG_vmodule", "").split(","))
+    if len(vmodule) > 15:
+        yield (
+            f"GLOG_vmodule is {len(vmodule)} characters long: with more than 15 Paddle 3.3.1 dies or hangs at exit"
+            " (double free or corruption)"
+        )
+    pairs = (pair.rpartition("=") for pair in vmodule.split(","))
     # glog takes the first pattern that fits.
-    allocator = _allocator(values)
-    level = next((level for name, _, level in pairs if fnmatchcase(allocator, name)), values.get("GLOG_v", ""))
-    if _number(level) >= _LEVEL:
-        return ""
-    return f"neither GLOG_vmodule nor GLOG_v has {allocator} log at level {_LEVEL}: its Alloc and Free lines will be missing"
-
-
-def _high_level(values: Mapping[str, str]) -> str:
-    if _number(values.get("GLOG_v", "")) < 6:
-        return ""
-    return (
-        f"GLOG_v={values['GLOG_v']} changes what it measures: from 6 on, a training loop keeps memory for the log alone"
-    )
-
-
-def _no_info(values: Mapping[str, str]) -> str:
-    if _number(values.get("GLOG_minloglevel", "")) < 1:
-        return ""
-    return f"GLOG_minloglevel={values['GLOG_minloglevel']} leaves all lines of the allocator out of the log"
+    allocator, own = _allocator(values), values.get("GLOG_v", "")
+    if _number(next((level for name, _, level in pairs if fnmatchcase(allocator, name)), own)) < _LEVEL:
+        yield f"neither GLOG_vmodule nor GLOG_v has {allocator} log at level {_LEVEL}: its Alloc and Free lines will be missing"
+    if _number(own) >= 6:
+        yield f"GLOG_v={own} changes what it measures: from 6 on, a training loop keeps memory for the log alone"
+    if _number(least := values.get("GLOG_minloglevel", "")) >= 1:
+        yield f"GLOG_minloglevel={least} leaves all lines of the allocator out of the log"
 
 
 def _number(text: str) -> int:
@@ -166,9 +145,3 @@ def _number(text: str) -> int:
         return int(text)
     except ValueError:
         return 0
-
-
-_CHECKS: dict[str, tuple[Callable[[Mapping[str, str]], str], ...]] = {
-    "paddle": (_long_vmodule, _quiet_allocator, _high_level, _no_info),
-    "torch": (),
-}

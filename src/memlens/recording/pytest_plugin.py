@@ -17,15 +17,17 @@ device nor a log, the test runs and a :class:`NotJudgedWarning` says so.  Nothin
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Generator, Iterator
 
 __all__ = ["NotJudgedWarning"]
 
@@ -170,10 +172,8 @@ def _begin() -> dict[str, int]:
 def _of_call(before: dict[str, int]) -> list[_Figures]:
     """The figures of each device; one that was not there before the call had nothing allocated."""
     gc.collect()
-    return [
-        _Figures(device.name, device.peak(), device.level() - before.get(device.name, 0), before.get(device.name, 0))
-        for device in _devices()
-    ]
+    devices = ((one, before.get(one.name, 0)) for one in _devices())
+    return [_Figures(one.name, one.peak(), one.level() - earlier, earlier) for one, earlier in devices]
 
 
 def _devices() -> Iterator[_Device]:
@@ -210,8 +210,9 @@ class _UnjudgedError(Exception):
 
 
 def _of_log(limits: _Limits, item: pytest.Item) -> list[_Figures]:
-    import memlens
     from memlens.analyzers.series.trend import MINIMUM
+    from memlens.analyzing.analyze import analyze
+    from memlens.errors import MemlensError
     from memlens.trust.case import RESERVED_DOUBTS
 
     folder = getattr(item, "funcargs", {}).get("tmp_path", Path())
@@ -221,8 +222,8 @@ def _of_log(limits: _Limits, item: pytest.Item) -> list[_Figures]:
     if path.stat().st_mtime < _BEGAN - 2:  # clocks of file systems are coarse, or elsewhere
         raise _UnjudgedError(f"{path} is older than this run of pytest: the test did not write it")
     try:
-        logs = memlens.analyze(path, by=limits.by).logs
-    except memlens.MemlensError as error:
+        logs = analyze(path, by=limits.by).logs
+    except MemlensError as error:
         raise _UnjudgedError(str(error)) from None
     found = []
     for log in [one for one in logs if one.device != "CPU"] or logs:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
-    from memlens.errors import Failure
-    from memlens.text import Answer
+    from collections.abc import Mapping
+
+    from memlens.results import Answer, Failure
 
 __all__ = ["RecordedLog", "Recording", "by_rank"]
 
 
-@dataclass(frozen=True)
-class RecordedLog:
+class RecordedLog(Struct, frozen=True):
     """A log, or a snapshot, that was written.
 
     Attributes:
@@ -31,8 +31,7 @@ class RecordedLog:
     problem: str = ""
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """How a recorded program ended.
 
     Attributes:

@@ -9,14 +9,14 @@ import stat
 import threading
 import time
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.errors import OutputError, UsageError
 from memlens.recording.passing import FILTERS, PassedOn
 
-__all__ = ["Drain", "LogFile", "check_name", "rank_path"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Seconds after which what was written can be read in the file, and after which half a line is passed on.
 _FLUSH_SECONDS, _HELD_SECONDS = 0.5, 0.05

@@ -5,21 +5,23 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.output import refuse_overwrite
 from memlens.recording.inside.torch_history import ENTRIES, STACKS, History, missing, oom_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["TorchRecording", "record_torch"]
 
 _HINT = "Run it on a machine with an NVIDIA or AMD GPU; on a CPU, torch.profiler.profile(profile_memory=True) writes a trace that memlens reads."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # no struct: a training program need not have what memlens needs
 class TorchRecording:
     """A memory history while it is recorded, and what became of it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import combinations, islice, product
@@ -13,10 +12,11 @@ from memlens.errors import UsageError
 from memlens.text import short_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
 
-__all__ = ["MOST_COMBINED", "chosen_settings", "named_values", "own_settings"]
 
 #: Combinations that are tried at most.
 MOST_COMBINED = 256
@@ -60,7 +60,7 @@ def _plain(name: str) -> str:
 
 
 def _value(setting: AllocatorSetting, text: str) -> Value:
-    """What a text sets.
+    """Return the value that a text sets.
 
     Raises:
         UsageError: Nothing that the setting takes.
@@ -82,12 +82,12 @@ def _value(setting: AllocatorSetting, text: str) -> Value:
     raise UsageError(f"{setting.name} cannot be {short_name(text)!r}", f"It takes {kinds[setting.kind]}.")
 
 
-def own_settings(model: AllocatorModel, told: Values, given: Sequence[str]) -> dict[str, Value]:
+def own_settings(model: AllocatorModel, recorded: Values, given: Sequence[str]) -> dict[str, Value]:
     """How the run was set: as its user says, else as its input tells, else as it is by default.
 
     Args:
         model: The model of its allocator.
-        told: What its input tells.
+        recorded: The values that its input tells.
         given: What its user says, ``NAME=VALUE``.
 
     Raises:
@@ -97,13 +97,13 @@ def own_settings(model: AllocatorModel, told: Values, given: Sequence[str]) -> d
     for name, values in named.items():
         if len(values) > 1:
             raise UsageError(f"{name} cannot have been {' and '.join(map(str, values))}", "Give the value that it had.")
-    return {**model.defaults, **told, **model.apart({name: values[0] for name, values in named.items()})}
+    return {**model.defaults, **recorded, **model.apart({name: values[0] for name, values in named.items()})}
 
 
 def chosen_settings(
     model: AllocatorModel, history: RequestHistory, own: Values, named: Mapping[str, Sequence[Value]], *, every: bool
 ) -> tuple[list[dict[str, Value]], int]:
-    """What to set otherwise than the run was set, each alike once; and how many combinations are left out.
+    """Return the changes to try, each alike once; and how many combinations are left out.
 
     Raises:
         UsageError: A setting that holds others cannot be read.

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memlens import native
-from memlens.analyzers.result import Row
+from memlens.allocators.engine import compiled
 from memlens.errors import MemlensError
 from memlens.inputs import Reading
 from memlens.options import TryOut
-from memlens.options.parts import ReadAs, values_of
+from memlens.options.parts import ReadAs
 from memlens.replaying.run import Replayable, replayable, replayed
-from memlens.text import format_count, plural, terms_of
-from memlens.units import format_bytes
+from memlens.results import Result
+from memlens.text import format_count, terms_of
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.replaying.result import ReplayedLog
 
-__all__ = ["FailureRemedy", "remedy_of"]
 
 #: Layers of logs whose requests stand on lines that are read only where a replay asks for them.
 _WITH_REQUESTS = frozenset({"auto_growth", "stream_safe"})
 #: A larger file is not read a second time, and a longer history not replayed, for one line of a report.
-_MOST_BYTES, _MOST_EVENTS = 256 << 20, 500_000 if native.load("memlens._replay") else 20_000
+_MOST_BYTES, _MOST_EVENTS = 256 << 20, 500_000
 _NOT_TRIED = "memlens whatif tries other settings of the allocator on it"
 
 
-@dataclass(frozen=True)
-class FailureRemedy(Row):
-    """What other settings of the allocator would have done for a run that ran out of memory.
+class FailureRemedy(Result, frozen=True):
+    """The effect of other settings of the allocator on a run that ran out of memory.
 
     Attributes:
         message: What there is to say, in words.
@@ -51,7 +48,7 @@ class FailureRemedy(Row):
 
 
 def remedy_of(log: EventLog, how: ReadAs) -> FailureRemedy | None:
-    """What other settings would have done for the run of a log that ran out of memory.
+    """Return the effect of other settings on the run of a log that ran out of memory.
 
     A log of text is read once more, with its lines of requests.
 
@@ -60,32 +57,31 @@ def remedy_of(log: EventLog, how: ReadAs) -> FailureRemedy | None:
         how: How it was read.
 
     Returns:
-        ``None`` where the run cannot be replayed, or does not come out as recorded.
+        ``None`` where the run, or any run for want of a compiler, cannot be replayed, or does not come out as recorded.
     """
+    try:
+        compiled()
+        return _tried(log, how)
+    except MemlensError:  # it has changed meanwhile, or what it says of itself cannot be: whatif tells more
+        return None
+
+
+def _tried(log: EventLog, how: ReadAs) -> FailureRemedy | None:
+    name = log.source.name
+    if log.condensed is not None or log.events > _MOST_EVENTS:
+        return FailureRemedy(_NOT_TRIED)
     if log.facts.layer in _WITH_REQUESTS and log.facts.requests is None:
-        name = log.source.name
-        if log.condensed is not None or log.events > _MOST_EVENTS:
-            return FailureRemedy(_NOT_TRIED)
         if not log.source.rereadable or not os.path.isfile(name):
             return None
         if os.path.getsize(name) > _MOST_BYTES:
             return FailureRemedy(_NOT_TRIED)
-        try:
-            logs = Reading(
-                how=ReadAs(**{**values_of(how, ReadAs), "progress": None}), threads=True, requests=True
-            ).read_all(name)
-        except MemlensError:  # it has changed meanwhile
-            return None
+        again = ReadAs(**{**how.of(ReadAs), "progress": None})
+        logs = Reading(how=again, threads=True, requests=True).read_all(name)
         log = next((one for one in logs if one.device == log.device), log)
-    if log.condensed is not None or log.events > _MOST_EVENTS:
-        return FailureRemedy(_NOT_TRIED)
-    try:
-        known = replayable(log)
-        if not isinstance(known, Replayable) or not len(known.history.failed):
-            return None
-        found = replayed(log, log.source.name, known, TryOut(), packed=False)
-    except MemlensError:  # what it says of itself cannot be: whatif tells more
+    known = replayable(log)
+    if not isinstance(known, Replayable) or not len(known.history.failed):
         return None
+    found = replayed(log, name, known, TryOut(), scanned=False)
     return _in_words(found) if found.proof.holds and found.limit_bytes is not None else None
 
 
@@ -97,11 +93,11 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
     others = [one for one in found.trials if not one.own]
     within = format_bytes(limit)
     figures = (len(others), limit, live, found.beyond_bytes)
-    if found.carried:
-        best = found.carried[0]
+    if found.remedies:
+        best = found.remedies[0]
         words = f"{best.line} would have carried it on within {within}"
         if best.taken > own.taken:
-            words += f" ({plural(best.taken, terms_of(found.layer).chunk)}, not {format_count(own.taken)})"
+            words += f" ({plural(best.taken, terms_of(found.has_lines).chunk)}, not {format_count(own.taken)})"
         return FailureRemedy(words, best.line, *figures)
     most = found.limit_most_bytes or limit
     if found.beyond_bytes:
@@ -112,5 +108,5 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
         return FailureRemedy(words, "", *figures)
     words = f"of {plural(len(others), 'setting')} of the allocator none would surely have carried it on within {within}"
     if most > limit:
-        words += f"; the device had up to {format_bytes(most)}: memlens whatif --limit SIZE"
+        words += f"; the device had up to {format_bytes(most)}: memlens whatif --memory SIZE"
     return FailureRemedy(words, "", *figures)

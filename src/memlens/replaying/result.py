@@ -1,34 +1,27 @@
-"""What replays of a run under other settings give: the proof, each setting tried, what none can beat; and all of it in plain types."""
+"""Results of replays of a run under other settings: the proof, each setting tried, what none can beat; and all of it in plain types."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from memlens.analyzers.result import Row, Tabled
-from memlens.text import Answer, Answered
+from memlens.results import Answered, Result, Tabular
 
 if TYPE_CHECKING:
     from memlens.allocators.models import Values
-    from memlens.errors import Failure
-    from memlens.replaying.packing import PackedHeight
+    from memlens.results import Failure
 
-__all__ = ["SCHEMA", "MemoryRange", "RefusedRequest", "ReplayProof", "ReplayedLog", "SettingTrial", "WhatIf"]
 
 SCHEMA = "memlens.whatif/1"
 
 
-@dataclass(frozen=True)
-class MemoryRange(Row):
+class MemoryRange(Result, frozen=True):
     """Bytes from the lowest to the highest, over all ways in which new chunks may get their addresses."""
 
     low_bytes: int
     high_bytes: int
 
 
-@dataclass(frozen=True)
-class RefusedRequest(Row):
+class RefusedRequest(Result, frozen=True):
     """A request that a limit refuses.
 
     Attributes:
@@ -46,8 +39,7 @@ class RefusedRequest(Row):
     largest_free_bytes: int
 
 
-@dataclass(frozen=True)
-class ReplayProof(Row):
+class ReplayProof(Result, frozen=True):
     """How far the run, replayed as it was set, comes out as recorded.
 
     Attributes:
@@ -73,8 +65,7 @@ class ReplayProof(Row):
     difference: str = ""
 
 
-@dataclass(frozen=True)
-class SettingTrial:
+class SettingTrial(Result, frozen=True):
     """The run under one setting.
 
     Attributes:
@@ -94,6 +85,11 @@ class SettingTrial:
             it was set, and with this it completes, whatever the addresses.
         since: The first release that has all that it sets, ``PaddlePaddle 3.3``; ``""`` where all that are modelled have it.
     """
+
+    in_json: ClassVar[tuple[str, ...]] = (
+        *("line", "values", "as_run=own", "reserved_peak", "completes", "within_limit", "completing", "replays"),
+        *("refused", "taken", "given_back", "better", "since"),
+    )
 
     line: str
     values: Values
@@ -118,27 +114,8 @@ class SettingTrial:
         """With how much memory the run completes, as far as that was tried: its reserved peak is enough in any case."""
         return self.completes or self.reserved_peak
 
-    def to_dict(self) -> dict[str, Any]:
-        """The setting as it stands in the machine output."""
-        return {
-            "line": self.line,
-            "values": dict(self.values),
-            "as_run": self.own,
-            "reserved_peak": self.reserved_peak.to_dict(),
-            "completes": None if self.completes is None else self.completes.to_dict(),
-            "within_limit": self.within_limit,
-            "completing": self.completing,
-            "replays": self.replays,
-            "refused": None if self.refused is None else self.refused.to_dict(),
-            "taken": self.taken,
-            "given_back": self.given_back,
-            "better": self.better,
-            "since": self.since,
-        }
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ReplayedLog(Answered):
+class ReplayedLog(Answered, frozen=True, eq=False):
     """The run of one log, or of one device of it.
 
     Attributes:
@@ -156,10 +133,25 @@ class ReplayedLog(Answered):
         refused_line: The line on which it did, 1-based; ``None`` where it did not, and where lines are not known.
         opening_reserved_bytes: What is reserved before the log begins, under all settings: with less memory than that none is tried.
         live_peak_bytes: The most bytes live at once, rounded as the allocator rounds them: no setting needs less.
-        packing: A packing of all blocks; ``None`` where none was sought.
         trials: The settings tried, best first.
         left_out: Settings that there are and that were not tried, for they are too many.
+        has_lines: Its input consists of lines, and not of entries.
     """
+
+    in_json: ClassVar[tuple[str, ...]] = (
+        *(
+            "path",
+            "verdict",
+            "model",
+            "settings",
+            "proof",
+            "cut_short",
+            "limit_bytes",
+            "limit_from",
+            "limit_most_bytes",
+        ),
+        *("refused", "refused_line", "opening_reserved_bytes", "live_peak_bytes", "trials", "left_out"),
+    )
 
     path: str
     layer: str
@@ -174,9 +166,9 @@ class ReplayedLog(Answered):
     refused_line: int | None = None
     opening_reserved_bytes: int = 0
     live_peak_bytes: int | None = None
-    packing: PackedHeight | None = None
-    trials: tuple[SettingTrial, ...] = field(default=())
+    trials: tuple[SettingTrial, ...] = ()
     left_out: int = 0
+    has_lines: bool = True
 
     @property
     def own(self) -> SettingTrial | None:
@@ -185,7 +177,7 @@ class ReplayedLog(Answered):
 
     @property
     def beyond_bytes(self) -> int:
-        """What is live at once beyond all that the limit may have been: then no setting can help; 0 where it is not."""
+        """Bytes live at once beyond all that the limit may have been: then no setting can help; 0 where it is not."""
         return 0 if self.limit_most_bytes is None else max((self.live_peak_bytes or 0) - self.limit_most_bytes, 0)
 
     @property
@@ -194,7 +186,7 @@ class ReplayedLog(Answered):
         return next((one for one in self.trials if one.better and one.within_limit in (None, "completes")), None)
 
     @property
-    def carried(self) -> tuple[SettingTrial, ...]:
+    def remedies(self) -> tuple[SettingTrial, ...]:
         """The settings with which the run surely completes within the limit, and did not as it was set; best first."""
         sure = self.own is not None and self.own.within_limit == "depends"
         return tuple(
@@ -209,37 +201,8 @@ class ReplayedLog(Answered):
         good = (one for one in self.trials if one.better and one.within_limit == best.within_limit)
         return next((one for one in good if one.taken <= own.taken), None)
 
-    @cached_property
-    def answer(self) -> Answer:
-        """The verdict with its tone."""
-        from memlens.replaying.verdict import answer_of_log
 
-        return answer_of_log(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The log as it stands in the machine output."""
-        return {
-            "path": self.path,
-            "verdict": self.verdict,
-            "model": self.model,
-            "settings": dict(self.settings),
-            "proof": self.proof.to_dict(),
-            "cut_short": self.cut_short,
-            "limit_bytes": self.limit_bytes,
-            "limit_from": self.limit_from,
-            "limit_most_bytes": self.limit_most_bytes,
-            "refused": self.refused,
-            "refused_line": self.refused_line,
-            "opening_reserved_bytes": self.opening_reserved_bytes,
-            "live_peak_bytes": self.live_peak_bytes,
-            "packing": None if self.packing is None else self.packing.to_dict(),
-            "trials": [trial.to_dict() for trial in self.trials],
-            "left_out": self.left_out,
-        }
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(Answered, Tabled):
+class WhatIf(Answered, Tabular, frozen=True, eq=False):
     """A run under other settings of its allocator.
 
     Attributes:
@@ -247,29 +210,16 @@ class WhatIf(Answered, Tabled):
         failures: Devices whose run cannot be replayed, and why.
     """
 
+    schema: ClassVar[str] = SCHEMA
+    in_json: ClassVar[tuple[str, ...]] = ("schema", "verdict", "logs", "failures")
+
     logs: tuple[ReplayedLog, ...]
     failures: tuple[Failure, ...] = ()
-
-    @cached_property
-    def answer(self) -> Answer:
-        """The verdict with its tone."""
-        from memlens.replaying.verdict import answer_of
-
-        return answer_of(self)
 
     @property
     def proved(self) -> bool:
         """Whether each device could be replayed, and each replay is as recorded."""
         return not self.failures and all(log.proof.holds for log in self.logs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything in plain JSON types, by the contract ``memlens.whatif/1``: exact bytes, 1-based lines."""
-        return {
-            "schema": SCHEMA,
-            "verdict": self.verdict,
-            "logs": [log.to_dict() for log in self.logs],
-            **({"failures": [failure.to_dict() for failure in self.failures]} if self.failures else {}),
-        }
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat row a setting, best first: its log, the line to set, and its figures."""

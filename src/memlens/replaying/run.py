@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
+from msgspec import Struct, structs
 
 from memlens.allocators import registry
-from memlens.allocators.history import ChunkChange, NotReplayable
+from memlens.allocators.engine import compiled
+from memlens.allocators.history import NotReplayable
 from memlens.allocators.proof import prove
-from memlens.errors import Failure, InputError, UsageError
+from memlens.errors import InputError, UsageError
 from memlens.inputs import Reading, input_name, named_devices
-from memlens.keywords import with_keywords
 from memlens.options import TryOut, as_list
-from memlens.replaying.asked import as_asked, ending_failure
+from memlens.options.keywords import with_keywords
 from memlens.replaying.choosing import chosen_settings, named_values, own_settings
-from memlens.replaying.packing import best_packing
+from memlens.replaying.refusals import ending_failure, limit_of, most_of, with_refused_served
 from memlens.replaying.result import ReplayedLog, ReplayProof, WhatIf
 from memlens.replaying.trials import Trials
+from memlens.replaying.verdict import answer_of, answer_of_log
+from memlens.results import Failure, answered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.models import AllocatorModel
     from memlens.allocators.proof import Proof
-    from memlens.allocators.rules import AllocatorRules
     from memlens.events import EventLog
-    from memlens.inputs import Input
-
-__all__ = ["Replayable", "replayable", "replayed", "whatif", "whatif_with"]
+    from memlens.log import Input
 
 
 def whatif_with(log: Input, options: TryOut) -> WhatIf:
@@ -47,18 +42,20 @@ def whatif_with(log: Input, options: TryOut) -> WhatIf:
     Raises:
         UsageError: A setting that the allocator does not have.
         InputError: The run of the only device cannot be replayed; one of several becomes a :class:`memlens.errors.Failure` instead.
-        MemlensError: The log cannot be read.
+        MemlensError: The log cannot be read, or there is no compiled module to replay it.
     """
-    if options.limit is not None and not (isinstance(options.limit, int) and options.limit > 0):
-        raise UsageError(f"no limit: {options.limit!r}", "Give bytes, a whole number above 0 (--limit 7.5GiB).")
+    if options.memory is not None and not (isinstance(options.memory, int) and options.memory > 0):
+        raise UsageError(f"no limit: {options.memory!r}", "Give bytes, a whole number above 0 (--memory 7.5GiB).")
     if options.all_settings and options.settings:
         raise UsageError("all settings and some exclude each other", "Leave out --all, or --set.")
+    compiled()
     logs = Reading(how=options, threads=True, requests=True).read_all(log)
     found, failures = [], []
     for one, name, device in _of_each_process(named_devices(input_name(log), logs)):
         known = replayable(one)
         if isinstance(known, Replayable):
-            found.append(replayed(one, name, known, options, packed=True))
+            run = replayed(one, name, known, options, scanned=True)
+            found.append(answered(run, answer_of_log))
             continue
         message = f"{name}: cannot be replayed: {known.reason}"
         if not device:
@@ -66,7 +63,7 @@ def whatif_with(log: Input, options: TryOut) -> WhatIf:
         failures.append(Failure(name, message, known.hint))
     if not found:
         raise InputError(failures[0].message, failures[0].hint)
-    return WhatIf(tuple(found), tuple(failures))
+    return answered(WhatIf(tuple(found), tuple(failures)), answer_of)
 
 
 def _of_each_process(logs: Sequence[tuple[EventLog, str, str]]) -> Iterator[tuple[EventLog, str, str]]:
@@ -79,8 +76,7 @@ def _of_each_process(logs: Sequence[tuple[EventLog, str, str]]) -> Iterator[tupl
 whatif = with_keywords("whatif", whatif_with, TryOut)
 
 
-@dataclass(frozen=True)
-class Replayable:
+class Replayable(Struct, frozen=True):
     """A run that can be replayed: the model of its allocator, and what it asked for."""
 
     model: AllocatorModel
@@ -101,7 +97,7 @@ def replayable(log: EventLog) -> Replayable | NotReplayable:
     )
 
 
-def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, packed: bool) -> ReplayedLog:
+def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, scanned: bool) -> ReplayedLog:
     """The run of one device under other settings.
 
     Args:
@@ -109,7 +105,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         name: What it is called.
         known: What it asked for.
         options: What to try.
-        packed: Look for a packing of its blocks, and for the limits with which each setting completes.
+        scanned: Look for the limits with which each setting completes.
 
     Raises:
         UsageError: A setting that the allocator does not have.
@@ -118,8 +114,8 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
     model, history = known.model, known.history
     named = named_values(model, as_list(options.settings), tried=True)
     with _of_log(name, options):
-        told = model.recorded(history)
-    own = own_settings(model, told, as_list(options.own))
+        recorded = model.recorded(history)
+    own = own_settings(model, recorded, as_list(options.own))
     with _of_log(name, options):
         proof = prove(history, model.rules(history, own))
     by_default = model.defaults
@@ -134,25 +130,25 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
         cut_short=bool(log.facts.cut_short),
         refused_line=None if last is None else _line_at(log, int(history.line[last])),
         opening_reserved_bytes=int(history.opening_chunks.size.sum()),
+        has_lines=log.facts.has_lines,
     )
     if not head.proof.holds:
         return head
-    limit, limit_from, most = options.limit, "given", options.limit
+    limit, limit_from, most = options.memory, "given", options.memory
     if limit is None and last is not None:
         limit, limit_from = limit_of(history, last), "log"
         most = most_of(history, model.rules(history, own), last)
     changes, left_out = chosen_settings(model, history, own, named, every=options.all_settings)
-    asked = as_asked(history)
-    trials, live, stays = Trials(
-        asked, model, own, limit, lambda at: _line_at(log, int(asked.line[at])), options.tried
-    ).run(changes, scanned=packed, skip_refused=options.all_settings)
-    return dataclasses.replace(
+    served = with_refused_served(history)
+    trials, live = Trials(served, model, own, limit, lambda at: _line_at(log, int(served.line[at])), options.tried).run(
+        changes, scanned=scanned, skip_refused=options.all_settings
+    )
+    return structs.replace(
         head,
         limit_bytes=limit,
         limit_from="" if limit is None else limit_from,
         limit_most_bytes=most,
         live_peak_bytes=live,
-        packing=best_packing(stays) if packed else None,
         trials=trials,
         left_out=left_out,
     )
@@ -160,7 +156,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, pa
 
 @contextmanager
 def _of_log(name: str, options: TryOut) -> Iterator[None]:
-    """What is refused meanwhile is refused of a log, unless its user has said how it was set."""
+    """Raise what is refused meanwhile as an error of a log, unless its user has said how it was set."""
     try:
         yield
     except UsageError as error:
@@ -186,26 +182,3 @@ def _proof(log: EventLog, found: Proof) -> ReplayProof:
 def _line_at(log: EventLog, offset: int) -> int | None:
     """The 1-based line at a byte offset; ``None`` for -1."""
     return log.source.line_numbers([offset])[0] if offset >= 0 else None
-
-
-def limit_of(history: RequestHistory, failed: int) -> int:
-    """What the device surely had when it refused a request: what it is known to have, or else the most that was reserved until then."""
-    return int(_levels(history, failed).max()) if history.limit_bytes is None else history.limit_bytes
-
-
-def most_of(history: RequestHistory, rules: AllocatorRules, failed: int) -> int:
-    """The most that the device may have had when it refused a request: what it is known to have, or else less than the refused chunk would have made it."""
-    levels, least = _levels(history, failed), limit_of(history, failed)
-    if least > levels.max():
-        return least  # it said what it had left
-    page = int(rules.groups.page[rules.group[failed]])
-    growth = -(-int(rules.block[failed]) // page) * page if page else int(rules.growth[failed])
-    return max(int(levels[-1]) + growth - 1, least)
-
-
-def _levels(history: RequestHistory, operation: int) -> NDArray[np.int64]:
-    """What was reserved at the beginning, and after each change of chunks until an operation, int64."""
-    changes, opening = history.changes, int(history.opening_chunks.size.sum())
-    sign = np.where((changes.kind == ChunkChange.TAKEN) | (changes.kind == ChunkChange.MAPPED), 1, -1)
-    levels: NDArray[np.int64] = np.append(0, np.cumsum((sign * changes.size)[changes.at <= operation])) + opening
-    return levels

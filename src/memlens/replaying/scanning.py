@@ -9,19 +9,12 @@ than L: so it goes the same way under every limit from R to L, and the next one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["LimitScan", "Outcome", "TriedLimits", "scan_limits", "summed_up"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
-
-class Outcome(Protocol):
-    """What a replay tells here: the most bytes reserved, and the operation that was refused for good (-1: none)."""
-
-    @property
-    def reserved_peak(self) -> int: ...
-    @property
-    def failed(self) -> int: ...
+    from memlens.allocators.engine import Replay
 
 
 class TriedLimits(NamedTuple):
@@ -33,24 +26,22 @@ class TriedLimits(NamedTuple):
 
 
 class LimitScan(NamedTuple):
-    """What a scan found of one setting and one way in which new chunks get their addresses, in bytes.
+    """A scan of one setting and one way in which new chunks get their addresses, in bytes.
 
     Attributes:
         reserved_peak: The most that is reserved without a limit; with any limit from there on the run completes.
         completes_from: The lowest limit from which on it completes with all that were tried.
         completes_least: The lowest limit that was tried with which it completes; below ``completes_from`` it fails with some in between.
         every: Every limit from ``completes_from`` on is known, and not only some of them.
-        tried: Limits that were replayed.
     """
 
     reserved_peak: int
     completes_from: int
     completes_least: int
     every: bool
-    tried: int
 
 
-def scan_limits(replay: Callable[[int], Outcome], peak: int, lowest: int, most: int) -> list[TriedLimits]:
+def scan_limits(replay: Callable[[int], Replay], peak: int, lowest: int, most: int) -> list[TriedLimits]:
     """Replay under limits below a peak.
 
     Args:
@@ -91,8 +82,8 @@ def scan_limits(replay: Callable[[int], Outcome], peak: int, lowest: int, most: 
     return sorted(known, key=lambda one: -one.high)
 
 
-def summed_up(known: Sequence[TriedLimits], tried: int) -> LimitScan:
-    """What a scan comes to: the limits that are known, from the top down."""
+def summed_up(known: Sequence[TriedLimits]) -> LimitScan:
+    """Sum up a scan: the limits that are known, from the top down."""
     peak = known[0].low
     completes_from, every, gap = peak, True, False
     for one in known[1:]:
@@ -101,4 +92,4 @@ def summed_up(known: Sequence[TriedLimits], tried: int) -> LimitScan:
         gap = gap or one.high + 1 < completes_from
         completes_from, every = one.low, not gap
     least = min(one.low for one in known if one.completes)
-    return LimitScan(peak, completes_from, least, every, tried)
+    return LimitScan(peak, completes_from, least, every)

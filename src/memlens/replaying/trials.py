@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from msgspec import Struct, field, structs
 
-from memlens import native
 from memlens.allocators.engine import Replay, replay
+from memlens.allocators.history import Operation
 from memlens.allocators.placing import Addresses, Placement
 from memlens.errors import UsageError
-from memlens.replaying.packing import BlockStays, live_peak, stays_of
 from memlens.replaying.result import MemoryRange, RefusedRequest, SettingTrial
 from memlens.replaying.scanning import LimitScan, scan_limits, summed_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.models import AllocatorModel, Values
     from memlens.allocators.rules import AllocatorRules
 
-__all__ = ["PLACEMENTS", "Trials"]
 
 Item = TypeVar("Item")
 
@@ -41,9 +41,8 @@ PLACEMENTS = (
 )
 #: Those of a history of more operations than this.
 _FEWER, _LONG = (PLACEMENTS[0], *PLACEMENTS[2:5]), 200_000
-#: Operations that are replayed in all, about (where that is not compiled a tenth); and limits that are tried of one setting and one placement, at least and at
-#: most.
-_OPERATIONS = 60_000_000 if native.load("memlens._replay") else 6_000_000
+#: Operations that are replayed in all, about; and limits that are tried of one setting and one placement, at least and at most.
+_OPERATIONS = 60_000_000
 _LEAST, _MOST = 4, 48
 
 
@@ -51,8 +50,7 @@ class _StoppedError(Exception):
     """Another thread failed, or somebody interrupts."""
 
 
-@dataclass(eq=False)
-class _Replayed:
+class _Replayed(Struct, eq=False):
     """One setting while it is tried; its rules are made when they are needed, for they are columns as long as the history.
 
     Attributes:
@@ -69,15 +67,14 @@ class _Replayed:
     line: str
     relieved: bool
     begins: int
-    peaks: list[int] = field(default_factory=list)
-    limited: list[Replay] = field(default_factory=list)
-    scans: list[LimitScan | None] = field(default_factory=list)
+    peaks: list[int] = []
+    limited: list[Replay] = []
+    scans: list[LimitScan | None] = []
     stuck: bool = False
     chunks: tuple[int, int] = (0, 0)
 
 
-@dataclass(eq=False)
-class Trials:
+class Trials(Struct, eq=False):
     """Settings to try on one history.
 
     Attributes:
@@ -104,7 +101,7 @@ class Trials:
 
     def run(
         self, changes: Sequence[Values], *, scanned: bool = True, skip_refused: bool = False
-    ) -> tuple[tuple[SettingTrial, ...], int, BlockStays]:
+    ) -> tuple[tuple[SettingTrial, ...], int]:
         """Try the run as it was set, and with each of some changes.
 
         Args:
@@ -116,7 +113,7 @@ class Trials:
             UsageError: It refuses one of them.
 
         Returns:
-            The trials, best first; the most bytes live at once; and the blocks, as small as any setting makes them, the defaults among them.
+            The trials, best first; and the most bytes live at once, of blocks as small as any setting makes them, the defaults among them.
         """
         by_default = {setting.name: setting.default for setting in self.model.settings if setting.settable}
         each, block = [], self._rules(by_default).block.astype(np.int64)
@@ -125,8 +122,7 @@ class Trials:
                 rules = self._rules(change)
                 each.append(self._made(change, rules))
                 np.minimum(block, rules.block, out=block)
-        stays = stays_of(self.history.operation, self.history.of, block)
-        lowest = live_peak(stays)
+        lowest = live_peak(self.history, block)
         self._on_threads(self._peaks, each)
         if scanned:
             most = self._limits_of_each(sum(one.relieved for one in each), len(each))
@@ -139,7 +135,7 @@ class Trials:
         trials = [self._trial(one) for one in each]
         own = trials[0]
         judged = [own, *(_judged(one, own) for one in trials[1:])]
-        return tuple(sorted(judged, key=_rank)), lowest, stays
+        return tuple(sorted(judged, key=_rank)), lowest
 
     def _rules(self, change: Values) -> AllocatorRules:
         return self.model.rules(self.history, {**self.own, **change})
@@ -177,7 +173,7 @@ class Trials:
         return min(max(replays // max(relieved * len(self.placements), 1), 0), _MOST)
 
     def _promising(self, each: Sequence[_Replayed]) -> Sequence[_Replayed]:
-        """What needs few replays, the run as it was set, and the settings that reserve least: of a long history not all are tried under many limits."""
+        """The settings that need few replays, the run as it was set, and the settings that reserve least: of a long history not all are tried under many limits."""
         relieved = sorted((one for one in each[1:] if one.relieved), key=lambda one: (one.stuck, max(one.peaks)))
         return [each[0], *(one for one in each[1:] if not one.relieved), *relieved[:2]]
 
@@ -190,7 +186,7 @@ class Trials:
         tries = most if one.relieved else 0
         by = partial(self._replay, self._rules(one.values), self.placements[number])
         known = scan_limits(by, one.peaks[number], max(lowest, one.begins), tries)
-        one.scans[number] = summed_up(known, len(known) - 1)
+        one.scans[number] = summed_up(known)
 
     def _on_threads(self, work: Callable[[Item], None], items: Sequence[Item]) -> None:
         """Work on several threads; an interrupt, or an error in one of them, ends what is under way with its next replay."""
@@ -251,6 +247,14 @@ class Trials:
         )
 
 
+def live_peak(history: RequestHistory, block: NDArray[np.int64]) -> int:
+    """The most bytes live at once, where each REQUEST's block has so many."""
+    change = np.where(history.operation == Operation.REQUEST, block, 0)
+    freed = history.operation == Operation.FREE
+    change[freed] = -block[history.of[freed]]
+    return max(int(change.cumsum().max(initial=0)), 0)
+
+
 def _judged(trial: SettingTrial, own: SettingTrial) -> SettingTrial:
     """A trial with whether it is better than the run as it was set.
 
@@ -258,11 +262,11 @@ def _judged(trial: SettingTrial, own: SettingTrial) -> SettingTrial:
     addresses, and it completes.
     """
     if (trial.within_limit, own.within_limit) == ("completes", "fails"):
-        return dataclasses.replace(trial, better=True)
+        return structs.replace(trial, better=True)
     both = trial.completes is not None and own.completes is not None
     one, other = (trial.needs, own.needs) if both else (trial.reserved_peak, own.reserved_peak)
     apart = one.high_bytes * 1000 <= other.low_bytes * 999
-    return dataclasses.replace(trial, better=apart and trial.within_limit == own.within_limit)
+    return structs.replace(trial, better=apart and trial.within_limit == own.within_limit)
 
 
 def _rank(trial: SettingTrial) -> tuple[int, ...]:

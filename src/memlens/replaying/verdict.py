@@ -1,18 +1,18 @@
-"""What replays under other settings come to, in one to three sentences: what the run needs, what would need less, what none can beat."""
+"""The verdict on replays under other settings, in one to three sentences: what the run needs, what would need less, what none can beat."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from memlens.text import Answer, format_count, plural, terms_of
-from memlens.units import format_bytes
+from memlens.results import Answer
+from memlens.text import format_count, terms_of
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memlens.replaying.result import MemoryRange, RefusedRequest, ReplayedLog, SettingTrial, WhatIf
     from memlens.text import Terms
-
-__all__ = ["answer_of", "answer_of_log", "range_words", "refused_words"]
 
 
 def range_words(found: MemoryRange, size: Callable[[int], str] = format_bytes) -> str:
@@ -43,21 +43,21 @@ def answer_of(whatif: WhatIf) -> Answer:
     if not whatif.logs:
         return Answer(tuple(failure.message for failure in whatif.failures[:1]), "bad")
     first = min(whatif.logs, key=lambda log: (not log.refused, not log.proof.holds))
-    said = first.answer
+    answer = first.answer
     if len(whatif.logs) == 1:
-        return said
+        return answer
     others = [log for log in whatif.logs if log is not first]
     better = [log for log in others if log.best is not None]
     where = first.path[first.path.rfind("[") :].strip("[]")
     kind = "other process" if where.startswith("process") else "other device"
     counted = f"{len(better)} of {plural(len(others), kind, f'{kind}es' if kind.endswith('s') else '')} would need less with another setting too"
-    head = f"{where[0].upper()}{where[1:]}: {said.sentences[0]}" if where else said.sentences[0]
-    return Answer((head, *said.sentences[1:2], f"{counted}."), said.tone)
+    head = f"{where[0].upper()}{where[1:]}: {answer.sentences[0]}" if where else answer.sentences[0]
+    return Answer((head, *answer.sentences[1:2], f"{counted}."), answer.tone)
 
 
 def answer_of_log(log: ReplayedLog) -> Answer:
     """The verdict on one device."""
-    terms, proof = terms_of(log.layer), log.proof
+    terms, proof = terms_of(log.has_lines), log.proof
     if not proof.holds:
         where = "" if proof.line is None else f" at {terms.at(proof.line)}"
         words = f"Nothing can be said of other settings: replayed as it was set, this run differs from its log{where}"
@@ -71,7 +71,7 @@ def answer_of_log(log: ReplayedLog) -> Answer:
 
 
 def _needed(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
-    """What the run needs as it was set, and with the best setting."""
+    """Return the verdict on a run without a limit: as it was set, and with the best setting."""
     best, others = log.best, len(log.trials) - 1
     if best is None:
         none = f"; of {plural(others, 'other setting')} none surely needs less" if others else ""
@@ -105,7 +105,7 @@ def _sizes(limit: int, *others: int) -> Callable[[int], str]:
 
 
 def _enough(trial: SettingTrial, limit: int, who: str, size: Callable[[int], str]) -> str:
-    """What a setting needs that completes within a limit; which may lie below the upper end of that, for more need not be enough."""
+    """Return words for the bytes that a setting needs that completes within a limit; which may lie below the upper end of that, for more need not be enough."""
     if trial.needs.high_bytes <= limit:
         return f": {who} needs {range_words(trial.needs, size)}"
     if trial.completes is None:
@@ -115,8 +115,8 @@ def _enough(trial: SettingTrial, limit: int, who: str, size: Callable[[int], str
 
 def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     """Whether the run completes within the limit as it was set, and what would let it complete."""
-    limit, live, carried = log.limit_bytes or 0, log.live_peak_bytes or 0, log.carried
-    shown = [own.needs, *(one.needs for one in carried[:1])]
+    limit, live, remedies = log.limit_bytes or 0, log.live_peak_bytes or 0, log.remedies
+    shown = [own.needs, *(one.needs for one in remedies[:1])]
     size = _sizes(limit, live, *(one.low_bytes for one in shown), *(one.high_bytes for one in shown))
     within = f"within {size(limit)}"
     at = "" if log.refused_line is None else f" at {terms.at(log.refused_line)}"
@@ -138,12 +138,12 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
         close = limit < least and format_bytes(least) == format_bytes(limit)
         needs = f" ({who} needs {range_words(own.needs, size)})" if close else ""
         head = f"As it was set this run fails {within}{needs}{where}"
-    if carried:
-        best = carried[0]
+    if remedies:
+        best = remedies[0]
         calls = _calls_words(best, own, terms)
         words = f"With {best.line} it {on} {within}{_enough(best, limit, who, size)}{f', {calls}' if calls else ''}"
-        if len(carried) > 1:
-            words += f"; so it does with {plural(len(carried) - 1, 'other setting')}"
+        if len(remedies) > 1:
+            words += f"; so it does with {plural(len(remedies) - 1, 'other setting')}"
             if (fewer := log.without_more_chunks(best)) is not None:
                 words += f", and takes {format_count(fewer.taken)} with {fewer.line}"
         return Answer((f"{head}.", f"{words}.", *_bound(log, size)), "good")

@@ -1,21 +1,20 @@
 """Reports: results in, text out.  None of them computes a figure or opens a file.
 
 A *screen* (``analyze`` with ``lists`` and ``tables``, ``diff``, ``compare``, ``gate``) makes
-``blocks`` from a result; a *form* (``terminal``, ``markdown``) shows blocks, or writes the result itself for programs (``machine``, ``ci``).
+``blocks`` from a result; a *form* (``terminal``, ``markdown``) shows blocks, or writes the result itself for programs (``machine``, and ``gate`` for what runs jobs).
 A new form is a module here and a line in :data:`FORMS`.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlens.reports.blocks import Block
-    from memlens.reports.machine import Result
+    from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["FORMS", "in_parts"]
+    from memlens.reports.blocks import Block
+    from memlens.results import Result
 
 #: Every form of output: the function that makes the text, and what it makes it of; of a result it makes it in parts.
 FORMS = {

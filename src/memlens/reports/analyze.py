@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from memlens.analyzers.failures.words import failure_sentence
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled, take
+from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled
 from memlens.reports.failures import failure_blocks
 from memlens.reports.lists import lists_of, piling_table
 from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
@@ -22,17 +23,16 @@ from memlens.text import (
     format_duration,
     format_moment,
     format_share,
-    plural,
     terms_of,
 )
 from memlens.trust.case import UNPAIRED_DOUBTS
-from memlens.units import format_bytes
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from memlens.analyzing.result import Analysis, Failure, LogAnalysis, WindowAnalysis
-    from memlens.trust import Doubt, Note
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["analysis_blocks"]
+    from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
+    from memlens.trust import Doubt, Note
 
 #: Rows of a list, and of a table of windows or logs, from the most that is shown to the least.
 _LISTS, _TABLES = (5, 3, 2, 1), (20, 15, 10, 7, 5, 3, 1)
@@ -43,8 +43,7 @@ _SUMS = ("Allocated", "Freed")
 _OF_LISTS, _OF_TABLES, _OF_REMARKS, _OF_PICTURE = 10, 12, 14, 20
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """What is asked of a screen.
 
     Attributes:
@@ -63,7 +62,7 @@ class _Asked:
 
     def of(self, log: LogAnalysis) -> Iterator[Asked]:
         """What is asked of the lists of one log, from the most rows to the least."""
-        return (Asked(top, self.min_size, terms_of(log.trust.layer)) for top in self.lists)
+        return (Asked(top, self.min_size, terms_of(log.trust.has_lines)) for top in self.lists)
 
 
 def analysis_blocks(
@@ -107,22 +106,22 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
                 of_lists = next(asked.of(log))
                 yield Part((apart(*failure_blocks(log.ooms, of_lists, full=asked.detailed, remedy=log.remedy)),))
             if picture and log.curve:
-                drawn = Picture(log.curve, terms_of(log.trust.layer))
+                drawn = Picture(log.curve, terms_of(log.trust.has_lines))
                 yield Part(tuple(apart(replace(drawn, rows=rows)) for rows in (6, 4, 3)), _OF_PICTURE)
             yield from _series(log, asked, picture=picture) if log.series else _one_window(log, asked, picture=picture)
     elif logs:
         yield from _several_logs(logs, asked)
     if analysis.failures:
-        yield Part((apart(*_failures(analysis.failures)),))
+        said = ((one.message.partition("\n")[0].removeprefix(f"{one.path}: "), one.path) for one in analysis.failures)
+        yield Part((apart(*(Line(f"not analyzed: {what}", "doubt", path) for what, path in said)),))
 
 
 def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
-    window, terms = log.windows[0], terms_of(log.trust.layer)
+    window, terms = log.windows[0], terms_of(log.trust.has_lines)
     yield _head(log, _heading(log, window, terms), asked)
     codes = log.trust.doubt_codes | {note.code for note in log.trust.notes}
-    if figures := tuple(
-        _key_figures(window, terms, known_of_blocks_only=bool(codes & {"no_chunk_lines", "no_reserved"}))
-    ):
+    blocks_only = bool(codes & {"no_chunk_lines", "no_reserved"})
+    if figures := tuple(_key_figures(window, terms, known_of_blocks_only=blocks_only)):
         few = tuple(figure for figure in figures if figure.label not in _SUMS)
         yield Part((apart(Figures(figures)), apart(Figures(few))), _OF_TABLES)
     yield from _steps(log, asked)
@@ -247,16 +246,15 @@ def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:
     columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS
     measures = measures_of(columns_of, [log.windows[0] for log in ordered])
     columns = [Column("path", "Log", "name"), *(measure.column for measure in measures[1:])]
-    grows = any(log.growth is not None for log in logs)
-    columns += [Column("growth", "Growth", "word", drop=2)] if grows else []
+    if any(log.growth is not None for log in logs):
+        columns.append(Column("growth", "Growth", "word", drop=2))
     columns.append(Column("doubts", "Doubts", "count", drop=3))
-    values = []
-    for log in ordered:
-        figures = [measure.of(log.windows[0]) for measure in measures[1:]]
-        words = [growth_word(log.growth)] if grows else []
-        values.append([short[log.path], *figures, *words, len(log.trust.doubts)])
-    yield Part(tuple(apart(take("", columns, values, len(logs), rows, "log")) for rows in asked.tables), _OF_TABLES)
-    remarkable = [log for log in ordered if not log.trust.ok or log.trust.doubts or log.notes or log.remarks]
+    made: dict[str, Any] = {one.column.key: lambda log, of=one.of: of(log.windows[0]) for one in measures[1:]}
+    made |= {"path": lambda log: short[log.path], "growth": lambda log: growth_word(log.growth)}
+    made["doubts"] = lambda log: len(log.trust.doubts)
+    tables = (Asked(rows).table("", columns, ordered, "log", **made) for rows in asked.tables)
+    yield Part(tuple(map(apart, tables)), _OF_TABLES)
+    remarkable = [log for log in ordered if not log.trust.ok or log.trust.doubts or log.notes]
     if asked.detailed:
         for log in remarkable:
             yield Part((apart(Line("", name=log.path), *_trust(log, asked.lists[0])),))
@@ -269,13 +267,7 @@ def _in_short(log: LogAnalysis) -> str:
     """What is to be doubted or known of one of several logs, by the names of it."""
     if not log.trust.ok:
         return log.trust.summary().partition(";")[0]
-    return (*(doubt.message for doubt in log.trust.doubts), *log.notes, *log.remarks)[0]
-
-
-def _failures(failures: Sequence[Failure]) -> Iterator[Line]:
-    for failure in failures:
-        what = failure.message.partition("\n")[0].removeprefix(f"{failure.path}: ")
-        yield Line(f"not analyzed: {what}", "doubt", failure.path)
+    return (*(doubt.message for doubt in log.trust.doubts), *log.notes)[0]
 
 
 def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
@@ -294,7 +286,7 @@ def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
                 yield Line(remark.hint, "hint", label=" ")
         if (left := len(remarks) - most) > 0:
             yield Line(f"… and {plural(left, f'more {kind}')} (--full has all)", "hint", label=" ")
-    for note in log.notes:
+    for note in log.warnings:
         yield Line(note, "doubt", label="Windows")
     for number, text in enumerate(log.remarks):
         yield Line(text, label=" " if number or notes else "Note")

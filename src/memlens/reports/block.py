@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Excerpt, Figure, Figures, Line, Quoted, answered, apart
@@ -11,23 +10,19 @@ from memlens.text import format_count, format_exact, format_moment, innermost, t
 from memlens.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlens.analyzing.block import BlockLife
-    from memlens.diffing.finding import ContextLine
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["life_blocks"]
+    from memlens.analyzers.context import ContextLine
+    from memlens.analyzing.block import BlockLife
 
 
 def life_blocks(block: BlockLife, *, full: bool = False) -> list[Block]:
     """What is known of a block: one screen, with fewer log lines where they do not fit, or all of it."""
-    parts = [
-        Part((answered(block.answer),)),
-        Part((apart(Line("", "quiet", block.path), Figures(tuple(_figures(block)))),)),
-    ]
+    figures = Figures(tuple(_figures(block)))
+    parts = [Part((answered(block.answer),)), Part((apart(Line("", "quiet", block.path), figures),))]
     if block.owner is not None and " < " in block.owner:
-        frames = [Line("", name=frame) for frame in block.owner.split(" < ")]
-        parts.append(
-            Part((apart(Line("The call stack of its allocation, the innermost frame first", "heading"), *frames),))
-        )
+        heading = Line("The call stack of its allocation, the innermost frame first", "heading")
+        parts.append(Part((apart(heading, *(Line("", name=frame) for frame in block.owner.split(" < "))),)))
     around = (("Around its ALLOC:", block.alloc_context), ("Around its FREE:", block.free_context))
     parts += [Part(tuple(_excerpts(title, lines))) for title, lines in around if lines]
     return [one for part in parts for one in part.versions[0]] if full else fitted(parts)
@@ -42,7 +37,7 @@ def _excerpts(title: str, lines: Sequence[ContextLine]) -> Iterator[Sequence[Blo
 
 
 def _figures(block: BlockLife) -> Iterator[Figure]:
-    terms, life = terms_of(block.layer), block.life
+    terms, life = terms_of(block.has_lines), block.life
     asked = "" if block.requested_bytes is None else f"{format_bytes(block.requested_bytes)} asked for"
     yield Figure("Size", format_exact(life.size_bytes), asked)
     where = [f"in {block.pool}"] if block.pool else []
@@ -64,6 +59,9 @@ def _figures(block: BlockLife) -> Iterator[Figure]:
         words += "" if neighbour.alloc_line is None else f" of {terms.at(neighbour.alloc_line)}"
         words += "" if neighbour.owner is None else f", {innermost(neighbour.owner)}"
         yield Figure(neighbour.side.capitalize(), size, words)
+    if block.earlier_lines:
+        lines = ", ".join("?" if line is None else format_count(line) for line in block.earlier_lines)
+        yield Figure("Earlier", "", f"blocks that held the address were allocated at {terms.lines} {lines}")
     yield Figure("Level", format_bytes(block.allocated_bytes), "allocated right after its ALLOC")
     alike = "the only block" if block.alike == 1 else "blocks"
     yield Figure("Alike", format_count(block.alike), f"{alike} of its size and owner in the log")

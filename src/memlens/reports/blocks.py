@@ -7,19 +7,21 @@ new form shows every result there is, and a new result shows in every form.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from memlens.text import LINES, MOST_NAMES, NO_BREAK, Terms, plural
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memlens.text import LINES, MOST_NAMES, NO_BREAK, Terms
+from memlens.units import plural
 
 if TYPE_CHECKING:
-    from memlens.analyzers.curve import Curve
-    from memlens.text import Answer, Tone
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Asked", "Block", "Column", "Excerpt", "Figure", "Figures", "Fold", "Line", "Picture", "Quoted", "Table", "Toned", "Value", "answered", "apart", "brief", "cells", "labelled", "take", "unbroken", "unfolded"]  # fmt: skip
+    from memlens.analyzers.curve import Curve
+    from memlens.results import Answer, Tone
 
 Value: TypeAlias = "int | str | None"
 
@@ -44,8 +46,7 @@ class Toned(str):
         return cls(text, "bad" if change > 0 else "good" if change < 0 else "plain")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column of a table.
 
     Attributes:
@@ -71,8 +72,7 @@ class Column:
         return self.kind not in ("name", "word")
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """Rows of exact values, largest or first in front; ``more`` says what was left out, and a note which columns have no room, if ``says_hidden``."""
 
     title: str
@@ -82,8 +82,7 @@ class Table:
     says_hidden: bool = True
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A key figure with its label and a remark: ``Peak   10.12 MiB  allocated, at line 12``."""
 
     label: str
@@ -91,15 +90,13 @@ class Figure:
     remark: str = ""
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """Key figures, one a line."""
 
     rows: tuple[Figure, ...]
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line of text.
 
     Attributes:
@@ -115,8 +112,7 @@ class Line:
     label: str = ""
 
 
-@dataclass(frozen=True)
-class Quoted:
+class Quoted(Struct, frozen=True):
     """A line of a log as it stands there.
 
     Attributes:
@@ -130,16 +126,14 @@ class Quoted:
     marked: bool = False
 
 
-@dataclass(frozen=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """Some lines of a log, in their order."""
 
     title: str
     lines: tuple[Quoted, ...]
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """Blocks that a form which can fold shows folded; the others show them as they are.
 
     Attributes:
@@ -151,8 +145,7 @@ class Fold:
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """Levels over a run, drawn as wide as a form has room by :func:`memlens.reports.picture.draw`.
 
     Attributes:
@@ -165,6 +158,10 @@ class Picture:
     terms: Terms = LINES
     rows: int = 6
 
+
+#: Columns of groups of blocks alike.
+_TOTAL, OWNER = Column("total_bytes", "Total", "bytes", strong=True), Column("owner", "Owner", "name")
+ALIKE = (Column("size_bytes", "Size", "bytes"), Column("count", "Count", "count"), _TOTAL)
 
 #: ``None`` is an empty line between two parts.
 Block: TypeAlias = "Line | Figures | Table | Excerpt | Fold | Picture | None"
@@ -225,14 +222,6 @@ def take(
     return Table(title, named, shown, f"… and {plural(left, f'more {what}')}" if left > 0 else "")
 
 
-def cells(
-    columns: Sequence[Column], items: Iterable[Any], /, **made: Callable[[Any], Value]
-) -> Iterator[tuple[Value, ...]]:
-    """A row an item: in each column what is made of the item for it, else the item's attribute of its name."""
-    takers = [made.get(column.key) or attrgetter(column.key) for column in columns]
-    return (tuple(taker(item) for taker in takers) for item in items)
-
-
 def labelled(label: str, lines: Sequence[Line], what: str, many: str = "", note: str = "") -> Iterator[Line]:
     """The first few lines below one label, and how many more there are: ``… and 3 more runs``."""
     for index, line in enumerate(lines[:MOST_NAMES]):
@@ -241,8 +230,7 @@ def labelled(label: str, lines: Sequence[Line], what: str, many: str = "", note:
         yield Line(f"… and {plural(left, what, many)}{note}", "hint", label=" ")
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What is asked of the lists of a result: rows, and the smallest block; and what its input calls its lines."""
 
     top: int
@@ -251,9 +239,16 @@ class Asked:
 
     def large(self, groups: Sequence[Any]) -> list[Any]:
         """Those groups, or findings, whose blocks are not too small to be listed."""
-        return [group for group in groups if group.size_bytes >= self.min_size]
+        return [group for group in groups if not self.min_size or group.size_bytes >= self.min_size]
 
-    def table(self, title: str, columns: Sequence[Column], groups: Sequence[Any], what: str, /, **made: Any) -> Table:
-        """The largest of some groups, a row each as :func:`cells` makes it; those left out, the small ones too, are counted."""
-        rows = cells(columns, self.large(groups), **made)
-        return take(title, columns, rows, len(groups), self.top, what, self.terms)
+    def table(
+        self, title: str, columns: Sequence[Column], items: Sequence[Any], what: str, total: int = 0, /, **made: Any
+    ) -> Table:
+        """The first of some items, a row each: in each column what is made of the item for it, else the item's attribute of its name.
+
+        Those left out, the small ones too, are counted; there are ``total`` of them in all, if that is more than are given.
+        """
+        takers: list[Callable[[Any], Value]]
+        takers = [made.get(column.key) or attrgetter(column.key) for column in columns]
+        rows = (tuple(taker(item) for taker in takers) for item in self.large(items))
+        return take(title, columns, rows, max(total, len(items)), self.top, what, self.terms)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures.causes import UNKNOWN
 from memlens.analyzers.failures.words import asker, most_telling, on_device
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, cells, take
-from memlens.text import clipped, format_count, plural, shorten, visible
-from memlens.units import format_bytes
+from memlens.reports.blocks import ALIKE, OWNER, Asked, Block, Column, Figure, Figures, Line
+from memlens.text import clipped, format_count, shorten, visible
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from memlens.analyzers.failures import LiveBlock, MemoryFailure
     from memlens.replaying.remedy import FailureRemedy
 
-__all__ = ["failure_blocks"]
-
 #: Columns that an owner takes beside a figure.
 _OWNER = 48
-_LIVE = (
-    Column("size_bytes", "Size", "bytes"),
-    Column("count", "Count", "count"),
-    Column("total_bytes", "Total", "bytes", strong=True),
-    Column("owner", "Owner", "name"),
-)
 _ALL = (
     *(Column("line", "Line", "count"), Column("requested_bytes", "Asked for", "bytes", strong=True)),
     *(Column("allocated_bytes", "Allocated", "bytes"), Column("reserved_bytes", "Reserved", "bytes")),
@@ -58,8 +51,7 @@ def failure_blocks(
         yield from _blocks(failure, asked)
     if others and full:
         yield None
-        rows = cells(_ALL, ooms[: asked.top])
-        yield take("All out-of-memory failures", _ALL, rows, len(ooms), asked.top, "failure", asked.terms)
+        yield Asked(asked.top, terms=asked.terms).table("All out-of-memory failures", _ALL, ooms, "failure")
 
 
 def _figures(failure: MemoryFailure, asked: Asked) -> Iterator[Figure]:
@@ -118,11 +110,8 @@ def _missing(failure: MemoryFailure) -> str:
         return f"it can never fit: {'the device has' if failure.limit_bytes is None else 'the limit is'} {format_bytes(total)}"
     if failure.must_go_blocks is None:
         return "more than all live blocks hold"
-    blocks = (
-        "the largest block"
-        if failure.must_go_blocks == 1
-        else f"the {format_count(failure.must_go_blocks)} largest blocks"
-    )
+    most = failure.must_go_blocks
+    blocks = "the largest block" if most == 1 else f"the {format_count(most)} largest blocks"
     return f"so {blocks}, {format_bytes(failure.must_go_bytes or 0)}, would have had to go"
 
 
@@ -145,8 +134,8 @@ def _blocks(failure: MemoryFailure, asked: Asked) -> Iterator[Block]:
         yield Line(failure.explanation, label="Cause")
     if failure.live:
         yield None
-        columns = _LIVE if any(group.owner for group in failure.live) else _LIVE[:-1]
-        yield asked.table(f"{_all_live(failure)} then", columns, failure.live, "group")
+        owner = (OWNER,) if any(group.owner for group in failure.live) else ()
+        yield asked.table(f"{_all_live(failure)} then", (*ALIKE, *owner), failure.live, "group")
 
 
 def _born(block: LiveBlock, asked: Asked) -> str:

@@ -1,40 +1,38 @@
-"""What a verdict of the gate shows to people: sentences for all of it and for each figure, and blocks that any form can show.
+"""A verdict of the gate: for people, as blocks that any form can show, and for systems that run jobs, as GitHub's workflow commands and JUnit XML.
 
-As Markdown it is the comment of a pull request, which is never longer than GitHub takes, whatever the log holds.
+As Markdown it is the comment of a pull request, which is never longer than GitHub takes, whatever the log holds.  Workflow commands become annotations of
+the run; such a command is a line of output that begins with ``::``.  So what comes from a log is escaped by GitHub's rules here, and
+:func:`fenced` keeps other output from being taken for commands.  In XML, text from a log is made visible first, as on the terminal:
+what XML cannot hold (controls, lone surrogates) is not in it then.
 """
 
 from __future__ import annotations
 
+import secrets
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import xml.etree.ElementTree as ET  # only written here, never read
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from memlens.diffing import explaining
-from memlens.gating.explanation import of_the_run, row_words
-from memlens.reports.blocks import Block, Column, Fold, Line, Table, Toned, answered, apart, cells, labelled, take
+from memlens.gating.verdict import growth_words, of_the_run, row_words, verdict_words
+from memlens.reports import markdown
+from memlens.reports.blocks import ALIKE, Asked, Block, Column, Fold, Line, Table, Toned, answered, apart, labelled
 from memlens.reports.diff.findings import around, finding_blocks
-from memlens.reports.markdown import plain, render
-from memlens.reports.terminal import Part, fits, one_screen
-from memlens.text import clipped, format_change, format_count, name_list, plural, terms_of, visible
-from memlens.units import format_bytes
+from memlens.reports.terminal import Part, fits, one_screen, render
+from memlens.text import Terms, clipped, format_change, format_count, name_list, terms_of, visible
+from memlens.units import format_bytes, plural
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
-    from memlens.diffing.result import Finding
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from memlens.diffing.finding import Finding
     from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
     from memlens.gating.verdict import Blame, Verdict
 
-__all__ = [
-    "EVERYTHING",
-    "LARGEST",
-    "Room",
-    "accept_command",
-    "comment",
-    "gate_blocks",
-    "telling",
-]
 
 #: Bytes of the longest comment.  GitHub takes 65,536 characters.
 LARGEST = 60_000
@@ -47,16 +45,10 @@ _CHANGE = Column("d_bytes", "Δ", "signed", strong=True)
 _PERCENT = Column("change", "Change", "count", drop=3)
 _LIMIT = Column("limit_bytes", "Limit", "bytes", drop=1)
 _WHY = Column("unjudged", "Why", "word", drop=3)
-_PILES = (
-    Column("size_bytes", "Size", "bytes"),
-    Column("owner", "Owner", "name", drop=1),
-    Column("count", "Blocks", "count"),
-    Column("total_bytes", "Total", "bytes", strong=True),
-)
+_PILES = (ALIKE[0], Column("owner", "Owner", "name", drop=1), Column("count", "Blocks", "count"), ALIKE[2])
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(Struct, frozen=True):
     """How much is shown.
 
     Attributes:
@@ -108,10 +100,10 @@ EVERYTHING = Room(1000, 1000, 100, 100, unjudged=1000)
 def comment(verdict: Verdict) -> str:
     """The verdict as Markdown, below :data:`LARGEST` bytes of UTF-8; what was left out is counted in it."""
     for room in _ROOMS:
-        text = render(gate_blocks(verdict, room))
+        text = markdown.render(gate_blocks(verdict, room))
         if len(text.encode()) < LARGEST:
             return text
-    return f"### memlens gate: {verdict.verdict}\n\n{plain(verdict.explanation)}\n\nEverything else was too long for a comment.\n"
+    return f"### memlens gate: {verdict.verdict}\n\n{markdown.plain(verdict.explanation)}\n\nEverything else was too long for a comment.\n"
 
 
 def _limit_words(limits: Mapping[Metric, Limit]) -> str:
@@ -154,8 +146,8 @@ def _head(verdict: Verdict) -> Iterator[Line]:
         yield Line(text, "quiet", label="Base")
     if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.rules.budgets.items()):
         yield Line(budgets, "quiet", label="Budgets")
-    if verdict.anchors.by is not None:
-        yield Line(f"by {clipped(verdict.anchors.by)}", "quiet", label="Windows")
+    if verdict.steps_by:
+        yield Line(f"by {clipped(verdict.steps_by)}", "quiet", label="Windows" if verdict.anchors.series else "Steps")
     yield from _remarks("Note", verdict.notes)
     if verdict.missing:
         advice = "let go" if verdict.rules.allow_missing else "--allow-missing lets that go"
@@ -178,13 +170,12 @@ def _tables(verdict: Verdict, room: Room) -> Iterator[Block]:
             yield Line(f"To keep what was won: {command}", "good")
     yield from _blame(verdict, room)
     if verdict.piling and room.others and verdict.growth is not None:
-        title, rows = "What piles up in the log", cells(_PILES, verdict.piling)
-        yield from apart(take(title, _PILES, rows, len(verdict.piling), room.others, "kind of blocks"))
-    if unjudged := [row for row in verdict.windows if row.unjudged is not None]:
+        title = "What piles up in the log"
+        yield from apart(Asked(room.others).table(title, _PILES, verdict.piling, "kind of blocks"))
+    unjudged = [row for row in verdict.windows if row.unjudged is not None]
+    if unjudged and room.unjudged:
         columns = (_NAME, _METRIC, _BASE, _HEAD, _WHY)
-        rows = cells(columns, unjudged, name=lambda row: clipped(row.name))
-        if room.unjudged:
-            yield from apart(take("Not judged", columns, rows, len(unjudged), room.unjudged, "figure"))
+        yield from apart(Asked(room.unjudged).table("Not judged", columns, unjudged, "figure", name=_clipped_name))
     within = [row for row in verdict.windows if row.ok and not (row.missing or row.improved or row.unjudged)]
     if within and room.others:
         table = _table("Within limits, the largest growth first", within, room.others, "figure")
@@ -206,14 +197,11 @@ def _table(title: str, rows: Sequence[Judged], top: int, what: str) -> Table:
         change = row.base_bytes or 0, row.head_bytes or 0
         return Toned.change(format_change(*change), change[1] - change[0]) if known else ""
 
-    made = cells(
-        columns,
-        rows,
-        name=lambda row: clipped(row.name),
-        change=percent,
-        limit_bytes=lambda row: "not gated" if row.limit_bytes is None else row.limit_bytes,
-    )
-    return take(title, columns, made, len(rows), top, what)
+    return Asked(top).table(title, columns, rows, what, name=_clipped_name, change=percent)
+
+
+def _clipped_name(row: Judged) -> str:
+    return clipped(row.name)
 
 
 def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
@@ -225,13 +213,12 @@ def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
         blocks = tuple(block for blame in others for block in apart(*_window(verdict, blame, room)))
         yield Fold(f"{plural(len(others), 'more window')} over the limit", blocks)
     if left := len(verdict.blame) - 1 - len(others) + verdict.unblamed:
-        text = f"… and {plural(left, 'more failing window')} whose differences are not told here"
+        text = f"… and {plural(left, 'more failing window')} whose differences are not shown here"
         yield from apart(Line(text, "quiet"))
 
 
 def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
-    where = "" if blame.diff.name in (WHOLE, blame.name) else f" in window {visible(clipped(blame.diff.name))}"
-    what = f"over the limit; what the two runs do differently{where or ' in it'}:"
+    what = "over the limit; what the two runs do differently in it:"
     if blame.name == WHOLE:
         metrics = of_the_run(blame.metrics)
         yield Line(f"{metrics[0].upper()}{metrics[1:]} {'is' if len(blame.metrics) == 1 else 'are'} {what}", "heading")
@@ -242,7 +229,7 @@ def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
             yield Line(row_words(row), "quiet")
     findings = telling(blame)
     for finding in findings[: room.findings]:
-        yield from apart(*around(finding_blocks(finding, blame.diff, terms_of(verdict.trust.layer)), room.around))
+        yield from apart(*around(finding_blocks(finding, blame.diff, terms_of(verdict.trust.has_lines)), room.around))
     if not findings:
         yield Line("No allocation is kept longer, and none is new: what grew is what was there before the window.")
     elif (left := len(findings) - room.findings) > 0:
@@ -258,3 +245,105 @@ def telling(blame: Blame) -> list[Finding]:
     if {"peak", "rise"} & set(blame.metrics):
         measures.append(lambda finding: finding.d_peak_bytes)
     return explaining.telling(blame.diff.findings, *measures)
+
+
+#: GitHub shows so many annotations of a kind of one step.
+_MOST = 10
+_SUITE = "memlens gate"
+#: Findings described in the text of a failure.
+_FINDINGS = 3
+
+
+def workflow_commands(verdict: Verdict) -> str:
+    """Workflow commands, one a line: an error for each figure that fails, the worst first, a notice for what else is to know."""
+    return "".join(f"{line}\n" for line in _lines(verdict))
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    for reason in verdict.reasons[:_MOST]:
+        yield _command("error", "memlens gate: not judged", reason)
+    over = [row for row in verdict.failing if not row.missing]
+    missing = verdict.missing if not verdict.rules.allow_missing and verdict.verdict == "regression" else ()
+    most = _MOST - bool(missing)
+    shown = over if len(over) <= most else over[: most - 1]
+    for row in shown:
+        yield _command("error", f"memlens gate: {clipped(row.name)}", row_words(row))
+    if len(over) > len(shown):
+        left = plural(len(over) - len(shown), "more figure")
+        yield _command("error", "memlens gate", f"{left} over the limit: {verdict_words(verdict)}")
+    if missing:
+        text = f"the log lacks {name_list(missing)}, which the base has"
+        yield _command("error", "memlens gate: missing windows", text)
+    if verdict.not_reached or (verdict.ok and growth_words(verdict)):
+        yield _command("notice", f"memlens gate: {verdict.verdict}", verdict_words(verdict))
+    if verdict.windows and verdict.new:
+        yield _command("notice", "memlens gate: new windows", f"the base lacks {name_list(verdict.new)}")
+    if verdict.ok and verdict.improved and (command := accept_command(verdict)):
+        count = plural(len(verdict.improved), "figure is", "figures are")
+        text = f"{count} lower by more than the limit; to keep that: {command}"
+        yield _command("notice", "memlens gate: improved", text)
+
+
+def _command(kind: str, title: str, message: str) -> str:
+    return f"::{kind} title={escape_property(visible(title))}::{escape_message(visible(message))}"
+
+
+def escape_message(text: str) -> str:
+    """The data of a workflow command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def escape_property(text: str) -> str:
+    """A property of a workflow command."""
+    return escape_message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def fenced(text: str) -> str:
+    """The same output between two commands that make GitHub take nothing within for a command."""
+    token = secrets.token_hex(16)
+    return f"::stop-commands::{token}\n{text}::{token}::\n"
+
+
+def junit(verdict: Verdict) -> str:
+    """JUnit XML with a newline at its end: a test case for each gated metric of each window."""
+    terms = terms_of(verdict.trust.has_lines)
+    rows = verdict.windows
+    counts = {
+        "tests": len(rows) + bool(verdict.reasons),
+        "failures": sum(not row.ok for row in rows),
+        "errors": 1 if verdict.reasons else 0,
+        "skipped": sum(_skipped(row) for row in rows),
+    }
+    attributes = {name: str(count) for name, count in counts.items()} | {"time": "0"}
+    suites = ET.Element("testsuites", {"name": _SUITE, **attributes})
+    suite = ET.SubElement(suites, "testsuite", {"name": _SUITE, **attributes})
+    if verdict.reasons:
+        case = _case(suite, clipped(verdict.path), "verdict")
+        error = ET.SubElement(case, "error", {"type": verdict.verdict, "message": visible(clipped(verdict.reasons[0]))})
+        error.text = "\n".join(map(visible, verdict.reasons))
+    blamed = {(blame.name, metric): blame for blame in verdict.blame for metric in blame.metrics}
+    for row in rows:
+        case = _case(suite, clipped(row.name), row.metric)
+        if _skipped(row):
+            ET.SubElement(case, "skipped", {"message": row.unjudged or row_words(row)})
+        elif not row.ok:
+            why = {"type": "missing" if row.missing else "regression", "message": row_words(row)}
+            ET.SubElement(case, "failure", why).text = _failure(row, blamed.get((row.name, row.metric)), terms)
+    ET.indent(suites)
+    return f"<?xml version='1.0' encoding='utf-8'?>\n{ET.tostring(suites, encoding='unicode')}\n"
+
+
+def _skipped(row: Judged) -> bool:
+    return row.ok and (row.missing or row.unjudged is not None)
+
+
+def _case(suite: ET.Element, window: str, metric: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", {"classname": visible(window), "name": metric, "time": "0"})
+
+
+def _failure(row: Judged, blame: Blame | None, terms: Terms) -> str:
+    lines = [row_words(row)]
+    if blame is not None:
+        for finding in telling(blame)[:_FINDINGS]:
+            lines += ["", render(list(finding_blocks(finding, blame.diff, terms))).rstrip("\n")]
+    return "\n".join(lines)

@@ -6,7 +6,6 @@ HTML through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markdown_it import MarkdownIt
@@ -19,14 +18,13 @@ from memlens.reports.blocks import Block, Line, unfolded
 from memlens.reports.compare import compare_blocks
 from memlens.reports.diff import diff_blocks
 from memlens.reports.gate import gate_blocks
-from memlens.reports.ranks import ranks_blocks
 from memlens.reports.watch import watch_blocks
 from memlens.reports.whatif import whatif_blocks
 
 if TYPE_CHECKING:
-    from memlens.events import EventLog
+    from collections.abc import Callable, Sequence
 
-__all__ = ["of", "render"]
+    from memlens.log import Log
 
 
 def of(result: object) -> str:
@@ -40,7 +38,7 @@ def render(blocks: Sequence[Block]) -> str:
     return f"<div>{MarkdownIt('commonmark', {'html': False}).enable('table').render(text)}</div>"
 
 
-def _log_blocks(log: EventLog) -> list[Block]:
+def _log_blocks(log: Log) -> list[Block]:
     """What there is to know of a log before it is analyzed: how much it is, and whether to trust it."""
     trust = log.trust
     doubts = [Line(doubt.message, "doubt", label="Doubt") for doubt in trust.doubts]
@@ -53,9 +51,8 @@ _SCREENS: dict[str, Callable[[Any], list[Block]]] = {
     "BlockLife": life_blocks,
     "Comparison": compare_blocks,
     "Diff": diff_blocks,
-    "EventLog": _log_blocks,
-    "LogAnalysis": lambda log: analysis_blocks(Analysis((log,))),
-    "Ranking": ranks_blocks,
+    "Log": _log_blocks,
+    "LogAnalysis": lambda log: analysis_blocks(Analysis((log,), answer=log.answer)),
     "Verdict": gate_blocks,
     "Watched": watch_blocks,
     "WhatIf": whatif_blocks,

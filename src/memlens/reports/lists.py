@@ -9,25 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.analyzing.result import plain
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Table, Value, apart, cells, take
-from memlens.text import format_count, format_duration, format_share, plural, short_name
-from memlens.units import format_bytes, format_signed
+from memlens.reports.blocks import ALIKE, OWNER, Asked, Block, Column, Figure, Figures, Line, Table, Value, apart, take
+from memlens.results import plain
+from memlens.text import format_share, format_value, short_name
+from memlens.units import format_bytes, format_signed, plural
 
 if TYPE_CHECKING:
     from memlens.analyzing.result import WindowAnalysis
 
-__all__ = ["growth_blocks", "growth_line", "lists_of", "piling_table"]
-
-_SIZE = Column("size_bytes", "Size", "bytes")
-_COUNT = Column("count", "Count", "count")
-_TOTAL = Column("total_bytes", "Total", "bytes", strong=True)
 _SHARE = Column("share", "Share", "count", drop=3)
 _FREED = Column("freed", "Freed", "word", drop=1)
 _BORN = Column("first_line", "First line", "count", drop=2)
 _PER_WINDOW = Column("bytes_per_window", "Per window", "bytes")
 _IN_WINDOWS = Column("windows", "In windows", "count", drop=1)
-_OWNER = Column("owner", "Owner", "name")
 _FROM, _BELOW = Column("low_bytes", "From", "bytes"), Column("below_bytes", "Below", "bytes")
 _SIZES = (
     *(_FROM, _BELOW, Column("allocs", "Allocs", "count"), Column("alloc_bytes", "Allocated", "bytes", strong=True)),
@@ -45,6 +39,13 @@ _MOMENTS = (_WHEN, _LINE, _RESERVED, _ALLOCATED, _FREE, _GAPS, _LARGEST_GAP, _AS
 _POOLS = (_WHEN, _POOL, _STREAM, _RESERVED, _ALLOCATED, _GAPS, _IN_GAPS, _LARGEST_GAP)
 _GAP_SIZES = (_WHEN, _FROM, _BELOW, Column("gaps", "Gaps", "count"), _IN_GAPS)
 _AT = {"peak": "the peak", "end": "the end", "oom": "out of memory"}
+#: What else becomes of blocks: their bytes, how many they are, and what one of them is.
+_FATES = (
+    ("Released", "released_bytes", "released_frees", "free", "of blocks allocated before"),
+    ("Unknown", "unknown_free_bytes", "unknown_frees", "free", "of blocks the log never allocated"),
+    ("Mismatch", "mismatch_bytes", "size_mismatches", "pair", "whose alloc and free name two sizes"),
+    ("Doubled", "", "double_allocs", "alloc", "of an address that was still live"),
+)
 _CANNOT = "cannot be told, for no line says which block it is about."
 
 
@@ -72,9 +73,8 @@ def lists_of(
         if full and result.moments:
             yield from _chunks(result, asked)
     elif name == "stats" and full:
-        high = {"below_bytes": lambda row: row.high_bytes + 1}
-        sizes = len(result.histogram)
-        yield take("Sizes", _SIZES, cells(_SIZES, result.histogram, **high), sizes, sizes, "size")
+        every = Asked(len(result.histogram))
+        yield every.table("Sizes", _SIZES, result.histogram, "size", below_bytes=lambda row: row.high_bytes + 1)
     elif name not in ("remaining", "stats"):
         yield from _generic(name, result, asked)
 
@@ -86,9 +86,8 @@ def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
     asks = any(moment.requested_bytes is not None for moment in moments)
     columns = [column for column in _MOMENTS if asks or column is not _ASKED]
     shown = sorted(moments[:most], key=lambda moment: -1 if moment.event is None else moment.event)
-    rows = cells(columns, shown, at=lambda moment: _AT[moment.at])
-    title = f"Free inside {asked.terms.chunk}s"
-    yield take(title, columns, rows, len(moments), len(shown), "failure", asked.terms)
+    title, some = f"Free inside {asked.terms.chunk}s", Asked(most, terms=asked.terms)
+    yield some.table(title, columns, shown, "failure", len(moments), at=lambda one: _AT[one.at])
     private = any(pool.pool is not None for pool in segments.pools)
     pools = [column for column in _POOLS if private or column is not _POOL]
     for title, columns, found in (
@@ -98,7 +97,7 @@ def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
         if found:
             kept = [row for row in found if row.moment < most]
             made = {"at": lambda row: _AT[moments[row.moment].at], "below_bytes": lambda row: row.high_bytes + 1}
-            yield take(title, columns, cells(columns, kept, **made), len(found), len(kept), "row")
+            yield Asked(len(kept)).table(title, columns, kept, "row", len(found), **made)
 
 
 def _live(peak: Any, asked: Asked, paired: bool) -> Iterator[Table | Line]:
@@ -109,7 +108,7 @@ def _live(peak: Any, asked: Asked, paired: bool) -> Iterator[Table | Line]:
         return
     if groups:
         title = f"Live at the peak: {format_bytes(total)} in {plural(sum(group.count for group in groups), 'block')}"
-        columns, what = _owned((_SIZE, _COUNT, _TOTAL, _SHARE), groups)
+        columns, what = _owned((*ALIKE, _SHARE), groups)
         yield asked.table(title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total))
     else:
         yield Line("Live at the peak: nothing.", "quiet")
@@ -154,7 +153,7 @@ def _held_table(which: str, unmatched: Any, opening: Sequence[Any], size: int, a
         title += f", {part} from before the input"
     born = (_BORN,) if unmatched.held else ()  # opening blocks have no line
     freed = () if whole else (_FREED,)  # what the whole log holds at its end is never freed
-    columns, what = _owned((_SIZE, _COUNT, _TOTAL, _SHARE, *born, *freed), groups)
+    columns, what = _owned((*ALIKE, _SHARE, *born, *freed), groups)
 
     def when(group: Any) -> Value:
         later = group.freed == "later" and group.first_free_line is not None
@@ -165,20 +164,9 @@ def _held_table(which: str, unmatched: Any, opening: Sequence[Any], size: int, a
 
 
 def _other_fates(unmatched: Any) -> Iterator[Figure]:
-    for label, size, count, what, words in (
-        ("Released", unmatched.released_bytes, unmatched.released_frees, "free", "of blocks allocated before"),
-        ("Unknown", unmatched.unknown_free_bytes, unmatched.unknown_frees, "free", "of blocks the log never allocated"),
-        (
-            "Mismatch",
-            unmatched.mismatch_bytes,
-            unmatched.size_mismatches,
-            "pair",
-            "whose alloc and free name two sizes",
-        ),
-        ("Doubled", None, unmatched.double_allocs, "alloc", "of an address that was still live"),
-    ):
-        if count:
-            yield Figure(label, "" if size is None else format_bytes(size), f"{plural(count, what)} {words}")
+    for label, size, count, what, words in _FATES:
+        if many := getattr(unmatched, count):
+            yield Figure(label, format_bytes(getattr(unmatched, size)) if size else "", f"{plural(many, what)} {words}")
 
 
 def growth_blocks(growth: Any, asked: Asked) -> Iterator[Block]:
@@ -203,14 +191,14 @@ def growth_line(growth: Any) -> Line:
 
 def piling_table(growth: Any, asked: Asked) -> Table:
     """What piles up over a series."""
-    columns, what = _owned((_SIZE, _COUNT, _TOTAL, _PER_WINDOW, _IN_WINDOWS), growth.piling)
-    rows = cells(columns, growth.piling, bytes_per_window=lambda pile: round(pile.bytes_per_window))
-    return take("Piling up", columns, rows, len(growth.piling), asked.top, what)
+    columns, what = _owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS), growth.piling)
+    rounded = {"bytes_per_window": lambda pile: round(pile.bytes_per_window)}
+    return Asked(asked.top).table("Piling up", columns, growth.piling, what, **rounded)
 
 
 def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:
     """The columns of groups, with their owners where some has one; and what a row is then."""
-    return ((*columns, _OWNER), "group") if any(group.owner for group in groups) else (columns, "size")
+    return ((*columns, OWNER), "group") if any(group.owner for group in groups) else (columns, "size")
 
 
 def _growth_words(growth: Any) -> str:
@@ -247,11 +235,10 @@ def _generic(name: str, result: Any, asked: Asked) -> Iterator[Table | Line | Fi
 
 def _rows(title: str, rows: Sequence[Mapping[str, Any]], asked: Asked) -> Table:
     keys = [key for key, value in rows[0].items() if not isinstance(value, (list, dict))]
-    columns = [
-        # The numbers of events go first where there is no room: their lines say the same.
-        Column(key, _words(key).capitalize(), _kind(key, rows), drop=index + (100 if key.endswith("event") else 0))
-        for index, key in enumerate(keys)
-    ]
+    kinds = [_kind(key, [row.get(key) for row in rows]) for key in keys]
+    # The numbers of events go first where there is no room: their lines say the same.
+    drops = [index + (100 if key.endswith("event") else 0) for index, key in enumerate(keys)]
+    columns = [Column(key, _words(key).capitalize(), *how) for key, *how in zip(keys, kinds, drops, strict=True)]
     values = ([_scalar(row.get(key)) for key in keys] for row in rows)
     return take(title, columns, values, len(rows), asked.top, "row", asked.terms)
 
@@ -262,8 +249,7 @@ def _words(key: str) -> str:
     return key.replace("_", " ")
 
 
-def _kind(key: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-    values = [row.get(key) for row in rows]
+def _kind(key: str, values: Sequence[object]) -> Any:
     if any(isinstance(value, str) for value in values):
         return "name"
     if any(isinstance(value, (bool, float)) for value in values):
@@ -280,8 +266,4 @@ def _scalar(value: object) -> Value:
 def _figure_text(key: str, value: object) -> str:
     if isinstance(value, float):
         return format_bytes(round(value)) if "bytes" in key else f"{value:,.2f}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        if key.endswith("_bytes"):
-            return format_bytes(value)
-        return format_duration(value) if key.endswith("_us") else format_count(value)
-    return str(value)
+    return format_value(_kind(key, [value]), value)

@@ -11,49 +11,67 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+import re
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import numpy as np
+import msgspec
 
+from memlens.results import Listed, Result, Tabular, plain, to_builtins
 from memlens.text import visible
 
-__all__ = ["Long", "Result", "cell", "csv_parts", "json_parts"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: Characters that are handed on at once.
 _AT_ONCE = 1 << 16
+#: Levels of a document that have a line for each entry; what lies deeper stands in one line.
+_DEPTH = 5
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 #: What a spreadsheet takes for the beginning of a formula, in full width too.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
-class Result(Protocol):
-    """What a verb gives: an analysis, a comparison, a verdict."""
-
-    def to_dict(self) -> dict[str, Any]: ...
-
-    def rows(self) -> list[dict[str, Any]]: ...
-
-
 @runtime_checkable
-class Long(Result, Protocol):
-    """A result with so many windows, perhaps, that what is said of them is made window by window."""
-
-    def to_lazy_dict(self) -> dict[str, Any]:
-        """As :meth:`to_dict`, but its long lists make their entries while they are walked through (:class:`~memlens.analyzers.result.OneByOne`)."""
-        ...
+class ManyRows(Protocol):
+    """A result with so many windows, perhaps, that their rows are made one by one."""
 
     def lazy_rows(self) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
-        """The names of all columns in their order, and the rows of :meth:`rows` one by one."""
+        """The names of all columns in their order, and the rows one by one."""
         ...
 
 
 def json_parts(result: Result) -> Iterator[str]:
     """One JSON document with a newline at its end, in parts none of which holds many windows."""
-    values = result.to_lazy_dict() if isinstance(result, Long) else result.to_dict()
-    encoder = json.JSONEncoder(ensure_ascii=True, allow_nan=False, indent=1, default=_plain_value)
-    yield from _in_parts(encoder.iterencode(values))
+    yield from _in_parts(_json(plain(result), 0))
     yield "\n"
+
+
+def _json(value: Any, depth: int) -> Iterator[str]:
+    """The text of a value, a level of a document at a time as far down as lists may be long; below that all at once."""
+    if isinstance(value, Listed) or (value and depth < _DEPTH and isinstance(value, (dict, list))):
+        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        between = f"{opening}\n{' ' * (depth + 1)}"
+        for entry in value:
+            yield between + (f"{_text(entry)}: " if isinstance(value, dict) else "")
+            yield from _json(value[entry] if isinstance(value, dict) else entry, depth + 1)
+            between = f",\n{' ' * (depth + 1)}"
+        yield f"\n{' ' * depth}{closing}" if between[0] == "," else f"{opening}{closing}"
+    else:
+        yield _text(value)
+
+
+def _text(value: Any) -> str:
+    """A value in one line, ASCII alone."""
+    try:
+        text = msgspec.json.encode(to_builtins(value)).decode()
+    except UnicodeEncodeError:  # bytes of a file name that are no UTF-8
+        text = json.dumps(to_builtins(value), ensure_ascii=True, separators=(",", ":"))
+    return text if text.isascii() else _BEYOND_ASCII.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
 
 
 def _in_parts(texts: Iterable[str]) -> Iterator[str]:
@@ -69,17 +87,10 @@ def _in_parts(texts: Iterable[str]) -> Iterator[str]:
     yield "".join(held)
 
 
-def _plain_value(value: Any) -> Any:
-    """NumPy scalars, as analyzers of other packages may give, as what they are."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a result holds {type(value).__name__}, which is no JSON")
-
-
-def csv_parts(result: Result) -> Iterator[str]:
+def csv_parts(result: Tabular | ManyRows) -> Iterator[str]:
     """A heading and a row a window, in such parts."""
     rows: Iterable[dict[str, Any]]
-    if isinstance(result, Long):
+    if isinstance(result, ManyRows):
         names, rows = result.lazy_rows()
     else:
         rows = result.rows()

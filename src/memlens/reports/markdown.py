@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Picture, Table, Value
 from memlens.reports.picture import USUAL_WIDTH, draw
 from memlens.text import NO_BREAK, format_value, shorten, visible
 
-__all__ = ["render"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: Long enough for any name that means something; a line of a megabyte is no name.
 _WIDEST_NAME = 200
@@ -107,10 +108,8 @@ def _excerpt(excerpt: Excerpt) -> Iterator[str]:
         yield plain(excerpt.title)
         yield ""
     numbers = max((len(str(quoted.line)) for quoted in excerpt.lines), default=0)
-    yield from _fenced(
-        f"{'>' if quoted.marked else ' '} {str(quoted.line).rjust(numbers)}  {visible(quoted.text)}"
-        for quoted in excerpt.lines
-    )
+    lines = (("> " if one.marked else "  ", str(one.line).rjust(numbers), visible(one.text)) for one in excerpt.lines)
+    yield from _fenced(f"{mark}{number}  {text}" for mark, number, text in lines)
 
 
 def _fenced(texts: Iterable[str]) -> Iterator[str]:

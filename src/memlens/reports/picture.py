@@ -6,25 +6,24 @@ its marks, its labels and its fallback to ASCII in one width.  A column stands f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.text import Terms, plural, short_name, width_of
-from memlens.units import format_bytes
+from memlens.text import Terms, short_name, width_of
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.analyzers.curve import Curve
     from memlens.reports.blocks import Picture
 
     Ints = NDArray[np.int64]
-
-__all__ = ["USUAL_WIDTH", "draw", "sparkline"]
 
 #: Columns of a picture where the output has no width of its own.
 USUAL_WIDTH = 80
@@ -85,15 +84,13 @@ def draw(picture: Picture, width: int, *, ascii_only: bool = False) -> Iterator[
     label = max(map(width_of, (zero, at_peak, at_top)))
     columns = max(width - label - 2, _NARROWEST)
     begins = _first_of_each(len(curve), columns)
-    levels = [
-        join.reduceat(part, begins) for join, part in ((np.minimum, low), (np.maximum, high), (np.maximum, reserved))
-    ]
+    folds = (np.minimum, low), (np.maximum, high), (np.maximum, reserved)
+    levels = [fold.reduceat(part, begins) for fold, part in folds]
     full = len(signs.parts) - 1
     lows, highs = (_heights(part, floor, top, rows * full) for part in levels[:2])
     lines = _heights(levels[2], floor, top, rows * len(signs.reserved))
-    steps, failures = (
-        _columns(events, begins, curve) for events in ([event for event, _ in curve.steps], curve.failures)
-    )
+    steps = _columns([event for event, _ in curve.steps], begins, curve)
+    failures = _columns(curve.failures, begins, curve)
     first = int(curve.edges[0]) if curve.peak_event is None else curve.peak_event
     labels = {rows - 1: at_top} | ({(int(highs.max()) - 1) // full: at_peak} if peak > 0 else {})
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.reports.blocks import Asked, Block, Column, Line, Table, Value, apart, cells, take
+from memlens.reports.blocks import Asked, Block, Column, Line, Table, Value, apart, take
 from memlens.reports.lists import growth_blocks
 from memlens.reports.picture import sparkline
 from memlens.reports.tables import WINDOW_COLUMNS, Measure, measures_of, sorted_windows
-from memlens.text import LINES, Terms, format_value, plural
+from memlens.text import LINES, Terms, format_value
+from memlens.units import plural
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.analyzers.curve import Curve
     from memlens.analyzing.result import LogAnalysis, WindowAnalysis
-
-__all__ = ["growth_word", "phases_table", "series_blocks", "steps_blocks", "windows_table"]
 
 #: Columns in which windows may differ that do the same: where they are, and the level that they start from.
 _PLACES = frozenset({"name", "start_line", "duration_us", "events", "peak_bytes", "carried_in_bytes"})
@@ -82,9 +82,8 @@ def steps_blocks(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Itera
     growth = log.growth
     said = f", {word}" if (word := growth_word(growth)) else ""
     what = "steps" if steps.repeated else "parts"
-    yield Line(
-        f"{plural(steps.anchors, what[:-1])}, found by themselves: --by '{steps.by}'{said}", label=what.capitalize()
-    )
+    words = f"{plural(steps.anchors, what[:-1])}, found by themselves: --by '{steps.by}'{said}"
+    yield Line(words, label=what.capitalize())
     if full:
         yield windows_table(steps.windows, growth, len(steps.windows), None, asked.terms, figures=steps.figures)
         yield from _over_all(log, asked, full=True)
@@ -114,7 +113,7 @@ def phases_table(phases: Any, top: int, terms: Terms = LINES, *, full: bool = Fa
     shown = {"steps": any(row.steps != phases.steps for row in rows), "remaining_min_bytes": full}
     columns = [column for column in _PHASE if shown.get(column.key, True)]
     title = f"Phases of {plural(phases.steps, 'step')} (rise and remaining: the median)"
-    return take(title, columns, cells(columns, [rows[k] for k in chosen]), len(rows), top, "phase", terms)
+    return Asked(top, terms=terms).table(title, columns, [rows[k] for k in chosen], "phase", len(rows))
 
 
 def windows_table(

@@ -5,36 +5,25 @@ Terminal, Markdown, CSV and ``--sort`` all take their columns from here, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.errors import UsageError
 from memlens.reports.blocks import Column, Value
 
 if TYPE_CHECKING:
-    from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
+    from collections.abc import Callable, Sequence
 
-__all__ = [
-    "CUT_LOG_COLUMNS",
-    "LOG_COLUMNS",
-    "OPEN",
-    "WINDOW_COLUMNS",
-    "Measure",
-    "find_measure",
-    "measures_of",
-    "sort_names",
-    "sorted_analysis",
-    "sorted_logs",
-    "sorted_windows",
-]
+    from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
 #: Stands behind the name of an open window.
 OPEN = " (open)"
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(Struct, frozen=True):
     """A column of a table of windows or logs, and where its value stands.
 
     Attributes:
@@ -57,8 +46,11 @@ class Measure:
         return None if result is None else self.value(result)
 
 
-def _measure(sort: str, analyzer: str, field: str, title: str, kind: Any, drop: int, strong: bool = False) -> Measure:
-    return Measure(Column(field, title, kind, drop, strong), sort, analyzer, lambda holder: getattr(holder, field))
+def _measure(
+    sort: str, analyzer: str, field: str, title: str, kind: Any, drop: int = 0, strong: bool = False, value: Any = None
+) -> Measure:
+    """A column of a figure, which is that field of a result or of a window, unless ``value`` takes it."""
+    return Measure(Column(field, title, kind, drop, strong), sort, analyzer, value or attrgetter(field))
 
 
 #: An open window is marked: it is shown, but not judged.
@@ -85,19 +77,18 @@ def _at_peak(field: str) -> Callable[[Any], Value]:
     return lambda segments: getattr(segments.moments[0], field) if segments.moments else None
 
 
-_FREE_INSIDE = Measure(
-    Column("free_bytes", "Free inside", "bytes", 0), "free-inside", "segments", _at_peak("free_bytes")
-)
-_LARGEST_GAP = Measure(
-    Column("largest_gap_bytes", "Largest gap", "bytes", 0), "largest-gap", "segments", _at_peak("largest_gap_bytes")
-)
+_FREE_INSIDE = _measure("free-inside", "segments", "free_bytes", "Free inside", "bytes", value=_at_peak("free_bytes"))
+_GAP = _at_peak("largest_gap_bytes")
+_LARGEST_GAP = _measure("largest-gap", "segments", "largest_gap_bytes", "Largest gap", "bytes", value=_GAP)
 _TEMPORARY = _measure("temporary", "lifetimes", "temporary_bytes", "Temporary", "bytes", 0)
-_LONGEST = Measure(
-    Column("life_events", "Longest life", "count", 0),
-    "longest-life",
-    "lifetimes",
-    lambda lives: lives.longest[0].life_events if lives.longest else None,
-)
+
+
+def _longest(lives: Any) -> Value:
+    """The longest life of a block."""
+    return lives.longest[0].life_events if lives.longest else None
+
+
+_LONGEST = _measure("longest-life", "lifetimes", "life_events", "Longest life", "count", value=_longest)
 
 #: A row a window.  The order is the order shown; ``drop`` says what leaves first on a narrow terminal.
 WINDOW_COLUMNS = (
@@ -162,10 +153,8 @@ def sorted_windows(windows: Sequence[WindowAnalysis], sort: str | None) -> Seque
         return sorted(windows, key=lambda window: window.name)
     figures = [measure.of(window) for window in windows]
     if windows and all(figure is None for figure in figures):
-        raise UsageError(
-            f"nothing to sort by: no figures for {sort!r}",
-            f"Ask for its analyzer with -A {measure.analyzer}." if measure.analyzer else "",
-        )
+        hint = f"Ask for its analyzer with -A {measure.analyzer}." if measure.analyzer else ""
+        raise UsageError(f"nothing to sort by: no figures for {sort!r}", hint)
     sign = 1 if measure.column.key == "start_line" else -1
     # Unknown figures come last in either direction.
     keys = [(figure is None, sign * figure if isinstance(figure, int) else 0) for figure in figures]

@@ -6,20 +6,20 @@ cut, columns leave in the order that their ``drop`` says, and only names are sho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Line, Picture, Table, Toned, answered, unfolded
 from memlens.reports.picture import USUAL_WIDTH, draw
 from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
 if TYPE_CHECKING:
-    from memlens.text import Answer
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["SCREEN_ROWS", "Part", "fits", "fitted", "one_screen", "render"]
+    from memlens.results import Answer
 
 Span: TypeAlias = tuple[str, str]  # text that is safe to show, and how: words of _CODES
 Spans: TypeAlias = list[Span]
@@ -84,8 +84,7 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
     return "".join(_written(line, colour) + "\n" for line in lines)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """A part of a screen, in several versions.
 
     Attributes:
@@ -106,9 +105,8 @@ def one_screen(answer: Answer, parts: Iterable[Part]) -> list[Block]:
 def fitted(parts: Sequence[Part], rows: int = SCREEN_ROWS, columns: int = SCREEN_COLUMNS) -> list[Block]:
     """The parts in the longest versions that fit one screen together, of so many rows and columns."""
     shortest = [block for part in parts for block in part.versions[-1]]
-    if (
-        sum(isinstance(block, Line) for block in shortest) > rows
-    ):  # as of hundreds of logs: nothing fits, however often it is tried
+    # As of hundreds of logs: nothing fits, however often it is tried.
+    if sum(isinstance(block, Line) for block in shortest) > rows:
         return shortest
     chosen = [0] * len(parts)
     while True:
@@ -170,31 +168,24 @@ def _hanging(text: str, style: str, width: int | None, indent: int = 0, prefix: 
 def _figures(figures: Figures, label_width: int, value_width: int, width: int | None) -> Iterator[Spans]:
     indent = label_width + value_width + 2 * len(_GAP)
     for figure in figures.rows:
-        prefix: Spans = [
-            (figure.label.ljust(label_width) + _GAP, ""),
-            (figure.value.rjust(value_width) + _GAP, "bold"),
-        ]
+        prefix: Spans = [(figure.label.ljust(label_width) + _GAP, ""), (figure.value.rjust(value_width) + _GAP, "bold")]
         yield from _hanging(visible(figure.remark), "", width, indent, prefix)
 
 
 def _table(table: Table, width: int | None) -> Iterator[Spans]:
     cells = [[_cell(column, value) for column, value in zip(table.columns, row, strict=True)] for row in table.rows]
-    widths = [
-        max([width_of(column.title), *(width_of(row[index]) for row in cells)])
-        for index, column in enumerate(table.columns)
-    ]
-    shown, widths = _fit(table.columns, widths, width)
+    titles = [column.title for column in table.columns]
+    natural = [max(map(width_of, texts)) for texts in zip(titles, *cells, strict=True)]
+    shown, widths = _fit(table.columns, natural, width)
+    columns = [table.columns[index] for index in shown]
     if table.title:
         yield from _hanging(table.title, "bold", width)
-    titles = [column.title for column in table.columns]
     for row, values in zip([titles, *cells], [None, *table.rows], strict=True):
         tones = None if values is None else [_tone(table.columns[index], values[index]) for index in shown]
-        wrapped = [
-            wrap(row[index], room) if table.columns[index].wraps else [row[index]]
-            for index, room in zip(shown, widths, strict=True)
-        ]
+        parts = zip(columns, [row[index] for index in shown], widths, strict=True)
+        wrapped = [wrap(text, room) if column.wraps else [text] for column, text, room in parts]
         for texts in zip_longest(*wrapped, fillvalue=""):
-            yield _row(texts, table, shown, widths, tones)
+            yield _row(texts, columns, widths, tones)
     if table.more:
         yield [(table.more, "dim")]
     hidden = [column.title for index, column in enumerate(table.columns) if index not in shown]
@@ -266,17 +257,10 @@ def _tone(column: Column, value: object) -> str:
     return _TONES.get(value.tone, "") if isinstance(value, Toned) else ""
 
 
-def _row(
-    texts: Sequence[str],
-    table: Table,
-    shown: Sequence[int],
-    widths: Sequence[int],
-    tones: Sequence[str] | None = None,
-) -> Spans:
+def _row(texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int], tones: Sequence[str] | None) -> Spans:
     """A row with the colours of its cells, or the headings, which have none."""
     spans: Spans = []
-    for number, (whole, index, width) in enumerate(zip(texts, shown, widths, strict=True)):
-        column = table.columns[index]
+    for number, (whole, column, width) in enumerate(zip(texts, columns, widths, strict=True)):
         text = whole if column.numeric else shorten(whole, width)
         blanks = " " * (width - width_of(text))
         padded = blanks + text if column.numeric else text + blanks

@@ -1,30 +1,30 @@
-"""What is shown of logs that grow: of one log its levels and its last windows, of several a row each."""
+"""Logs that grow on a screen: of one log its levels and its last windows, of several a row each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from memlens.analyzers.curve import Curve
-from memlens.comparing.statistics import stand_out
-from memlens.reports.blocks import Block, Column, Line, Picture, Table, Toned, Value, answered, apart, cells, take
+from memlens.comparing.outliers import peers_of, standing_out
+from memlens.reports.blocks import Asked, Block, Column, Line, Picture, Table, Toned, Value, answered, apart, take
 from memlens.reports.lists import growth_line
 from memlens.reports.picture import sparkline
 from memlens.reports.series import growth_word
 from memlens.reports.tables import OPEN
 from memlens.reports.terminal import SCREEN_ROWS, Part, fitted
-from memlens.text import file_names, format_duration, format_share, plural, short_name, terms_of
-from memlens.units import format_bytes
+from memlens.text import LINES, file_names, format_duration, format_share, short_name
+from memlens.units import format_bytes, plural
+from memlens.watching.verdict import crossing_text
 
 if TYPE_CHECKING:
-    from memlens.analyzers import Growth
-    from memlens.watching.state import LiveWindow, LogState
-    from memlens.watching.watch import Watched
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["live_blocks", "state_line", "watch_blocks"]
+    from memlens.analyzers import Growth
+    from memlens.watching.result import Watched
+    from memlens.watching.state import LiveWindow, LogState
 
 _WINDOW = (
     Column("name", "Window", "name"),
@@ -60,8 +60,8 @@ _PICTURE, _WINDOWS, _NOTES, _LOGS = (
 _PICTURE_AT_END, _WINDOWS_AT_END = (6, 4, 3), (10, 7, 5, 3, 2, 1)
 #: What gives way first where all does not fit: the least.
 _OF_WINDOWS, _OF_PICTURE, _OF_NOTES = 0, 4, 12
-#: Limits of several logs: the rows of the logs say "over the limit", too.
-_OF_LIMITS = 5
+#: Budgets of several logs: the rows of the logs say "over the budget", too.
+_OF_BUDGETS = 5
 #: A log that was written so many seconds ago is being written.
 _FRESH = 10
 #: How far a peak is at least from the median that stands out.
@@ -69,7 +69,7 @@ _LEAST = 1 << 20
 
 
 def watch_blocks(seen: Watched, *, picture: bool = False, rows: int = SCREEN_ROWS) -> list[Block]:
-    """What is shown at the end: the verdict, the levels, the last windows.
+    """Show the verdict, the levels and the last windows, at the end.
 
     Args:
         seen: What is known of the logs.
@@ -81,7 +81,7 @@ def watch_blocks(seen: Watched, *, picture: bool = False, rows: int = SCREEN_ROW
 
 
 def live_blocks(seen: Watched, columns: int, rows: int) -> list[Block]:
-    """What is shown while logs grow, on a screen of so many columns and rows.
+    """Show logs that grow on a screen of so many columns and rows.
 
     Args:
         seen: What is known of them.
@@ -93,24 +93,27 @@ def live_blocks(seen: Watched, columns: int, rows: int) -> list[Block]:
 
 
 def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
-    """What is the case now, then the rest."""
-    limits = [Line(f"{_called(seen, crossing)}{crossing}", "bad", label="Limit") for crossing in seen.crossings]
-    if seen.ended and len(limits) == 1:  # the verdict says it
-        limits = []
+    """Show the state now, then the rest."""
+    over = [
+        Line(f"{_called(seen, crossing)}{crossing_text(crossing)}", "bad", label="Budget")
+        for crossing in seen.crossings
+    ]
+    if seen.ended and len(over) == 1:  # the verdict says it
+        over = []
     rows, windows = (_PICTURE_AT_END, _WINDOWS_AT_END) if seen.ended else (_PICTURE, _WINDOWS)
     if len(seen.states) == 1:
         state, growth = seen.states[0], seen.growths[0]
         yield Part((tuple(_head(state, growth)),))
-        yield from _limits(limits)
+        yield from _budgets(over)
         if picture and state.events and len(state.timeline.allocated_bytes):
-            drawn = Picture(_curve(state), terms_of(state.layer))
+            drawn = Picture(_curve(state), LINES)
             yield Part((*(apart(replace(drawn, rows=count)) for count in rows), ()), _OF_PICTURE)
         if state.windows:
             yield Part((*(apart(_windows(state, count)) for count in windows), ()), _OF_WINDOWS)
         notes = [*_notes(state)]
     else:
         yield Part((tuple(answered(seen.answer)),))
-        yield from _limits(limits, _OF_LIMITS)
+        yield from _budgets(over, _OF_BUDGETS)
         yield Part(tuple(apart(_logs(seen, count)) for count in _LOGS), _OF_WINDOWS)
         notes = [
             replace(note, text=f"{short_name(name)}: {note.text}")
@@ -121,9 +124,9 @@ def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
         yield Part((*(apart(*_few(notes, count)) for count in _NOTES), ()), _OF_NOTES)
 
 
-def _limits(limits: Sequence[Line], weight: int = _OF_NOTES) -> Iterator[Part]:
-    if limits:
-        yield Part(tuple(tuple(_few(limits, count, "more limit")) for count in _NOTES), weight)
+def _budgets(over: Sequence[Line], weight: int = _OF_NOTES) -> Iterator[Part]:
+    if over:
+        yield Part(tuple(tuple(_few(over, count, "more budget")) for count in _NOTES), weight)
 
 
 def _few(notes: Sequence[Line], count: int, what: str = "more note") -> Iterator[Line]:
@@ -142,7 +145,7 @@ def _head(state: LogState, growth: Growth | None) -> Iterator[Line]:
 
 
 def _allocated(state: LogState) -> str:
-    """What is allocated now, and at the peak; or why nobody knows."""
+    """Word what is allocated now, and at the peak; or why that is not known."""
     if state.waiting and not state.events:
         return state.waiting
     if state.problem and not state.lines:
@@ -162,42 +165,28 @@ def _reserved(state: LogState) -> str:
 def _curve(state: LogState) -> Curve:
     """The timeline as what pictures are drawn of; of each stretch the highest level is known."""
     levels = state.timeline.allocated_bytes
-    edges = np.minimum(
-        np.arange(len(levels) + 1, dtype=np.int64) * state.timeline.events, max(state.events, len(levels))
-    )
-    reserved = state.timeline.reserved_bytes
+    edges = np.arange(len(levels) + 1, dtype=np.int64) * state.timeline.events
+    edges = np.minimum(edges, max(state.events, len(levels)))
+    known = state.timeline.reserved_bytes
+    reserved = np.zeros_like(levels) if known is None else known
     peak = int(edges[int(levels.argmax())]) if int(levels.max()) > 0 else None
-    return Curve(
-        edges,
-        levels,
-        levels,
-        np.zeros_like(levels) if reserved is None else reserved,
-        peak,
-        end_line=max(state.lines, 1),
-    )
+    return Curve(edges, levels, levels, reserved, peak, end_line=max(state.lines, 1))
 
 
 def _windows(state: LogState, count: int) -> Table:
     """The last windows, the open one at the end."""
     shown = state.windows[-count:]
-    rows = tuple(cells(_WINDOW, shown, name=lambda window: f"{window.name}{OPEN if window.open else ''}"))
-    known = [index for index in range(len(_WINDOW)) if any(row[index] is not None for row in rows)]
+    known = [one for one in _WINDOW if any(getattr(window, one.key) is not None for window in shown)]
     by = f" by {short_name(state.by)}" if state.by else ""
-    which = (
-        f"The last {len(shown)} of {plural(state.window_count, 'window')}"
-        if len(shown) < state.window_count
-        else plural(state.window_count, "window")
-    )
-    return Table(
-        f"{which}{by}",
-        tuple(_WINDOW[index] for index in known),
-        tuple(tuple(row[index] for index in known) for row in rows),
-        says_hidden=False,
-    )
+    which = plural(state.window_count, "window")
+    if len(shown) < state.window_count:
+        which = f"The last {len(shown)} of {which}"
+    named = {"name": lambda window: f"{window.name}{OPEN if window.open else ''}"}
+    return replace(Asked(count).table(f"{which}{by}", known, shown, "window", **named), says_hidden=False)
 
 
 def _notes(state: LogState) -> Iterator[Line]:
-    """What to know of a log beside its figures."""
+    """Remarks on a log beside its figures."""
     if state.waiting and state.events:
         yield Line(state.waiting, "doubt", label="Waiting")
     if state.ooms:
@@ -208,15 +197,11 @@ def _notes(state: LogState) -> Iterator[Line]:
         looks = plural(state.malformed, "line looks", "lines look")
         yield Line(f"{looks} like an event and cannot be read", "doubt", label="Trust")
     if state.restarts:
-        yield Line(
-            f"the file was replaced by that of another run {plural(state.restarts, 'time')}; figures are of the last one",
-            label="Note",
-        )
+        often = plural(state.restarts, "time")
+        yield Line(f"the file was replaced by that of another run {often}; figures are of the last one", label="Note")
     if state.rotations:
-        yield Line(
-            f"the log went on in a new file {plural(state.rotations, 'time')}; figures are of all that was read",
-            label="Note",
-        )
+        often = plural(state.rotations, "time")
+        yield Line(f"the log went on in a new file {often}; figures are of all that was read", label="Note")
 
 
 def _logs(seen: Watched, count: int) -> Table:
@@ -224,8 +209,9 @@ def _logs(seen: Watched, count: int) -> Table:
     names, growths = _names(seen), seen.growths
     exceeded = {(crossing.path, crossing.device) for crossing in seen.crossings}
     known = [k for k, state in enumerate(seen.states) if state.allocated_bytes is not None]
-    peaks = [seen.states[k].peak_bytes for k in known]
-    apart_from_others = {known[at]: middle for at, middle, _ in stand_out(peaks, _LEAST)}
+    peaks = np.array([seen.states[k].peak_bytes for k in known], np.int64)
+    found = standing_out(peaks, peers_of(peaks, {}, _LEAST), _LEAST) if known else ()
+    apart_from_others = {known[one.rank]: one.median for one in found}
     top = max((int(state.timeline.allocated_bytes.max(initial=0)) for state in seen.states), default=0)
 
     def rank(k: int) -> tuple[bool, bool, int]:
@@ -258,19 +244,17 @@ def _growth_cell(growth: Growth | None) -> Value:
 
 
 def _state_cell(seen: Watched, state: LogState, exceeded: bool, median: float | None) -> Value:
-    """What to know of one of several logs, in few words."""
+    """The state of one of several logs, in few words."""
     if exceeded:
-        return Toned("over the limit", "bad")
+        return Toned("over the budget", "bad")
     if state.ooms:
         return Toned("out of memory", "bad")
     if state.waiting or state.problem:
         return state.waiting or state.problem
     if median:
         over = state.peak_bytes - round(median)
-        return Toned(
-            f"{format_share(abs(over), round(median))} {'above' if over > 0 else 'below'} the median",
-            "bad" if over > 0 else "plain",
-        )
+        where = "above" if over > 0 else "below"
+        return Toned(f"{format_share(abs(over), round(median))} {where} the median", "bad" if over > 0 else "plain")
     return _age(seen, state)
 
 
@@ -311,7 +295,7 @@ def state_line(seen: Watched, index: int) -> Line:
 
 
 def _names(seen: Watched) -> list[str]:
-    """What each log is called."""
+    """The name of each log."""
     short = file_names(list(dict.fromkeys(state.path for state in seen.states)))
     return [short[state.path] + (f" [{state.device}]" if state.device else "") for state in seen.states]
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ALL_BYTES = (1 << 256) - 1
 _MOST_PATHS = 64
@@ -68,7 +70,11 @@ class Conversion(IntEnum):
     DIGITS = 3
     """Digits with fixed punctuation between them, 18 at most (a clock): the digits read as one decimal number."""
     TEXT = 4
-    """Anything else: the position of its first byte in the block, plus its length << 40 (2**23-1 at most)."""
+    """Anything else: the position of its first byte in the block, plus its length << :data:`TEXT_LENGTH` (2**23-1 at most)."""
+
+
+#: Of the value of a text the bits of its position, and where its length begins.
+TEXT_PLACE, TEXT_LENGTH = (1 << 40) - 1, 40
 
 
 class Group(NamedTuple):

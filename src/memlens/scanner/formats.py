@@ -7,26 +7,25 @@ The regular expression is the definition, and what runs is made from it.  A new 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from memlens.facts import Kind
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["LineFormat", "Sample"]
+    from memlens.facts import Kind
 
 
 class Sample(NamedTuple):
-    """A line that a format must match, and the text of its groups; groups left out of ``values`` are not checked."""
+    """A line that a format must match, and the text of its groups, or what must be read from it; what is left out is not checked."""
 
     line: str
-    values: Mapping[str, str | None]
+    values: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class LineFormat:
+class LineFormat(Struct, frozen=True, dict=True):
     r"""What one kind of log line looks like.
 
     Attributes:
@@ -55,7 +54,7 @@ class LineFormat:
     literal: bytes
     regex: str
     means: Mapping[str, str]
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, Kind] = {}
     samples: tuple[Sample, ...] = ()
     traps: tuple[str, ...] = ()
 

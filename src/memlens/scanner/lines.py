@@ -1,19 +1,27 @@
-"""Lines in blocks of bytes: how many there are, and where to cut between them."""
+"""Lines and texts in blocks of bytes: how many lines there are, where to cut between them, and which of some texts are alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.columns import mix
+from memlens.scanner.expressions import TEXT_LENGTH, TEXT_PLACE
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-__all__ = ["PIECE", "count_lines", "line_end_after", "line_start_before", "pieces"]
 
 #: Bytes looked at at once: they stay in the second-level cache while several passes go over them.
 PIECE = 1 << 19
+
+_MASKS = np.array([(1 << 8 * count) - 1 for count in range(8)], np.uint64)
+#: Which texts share a word of 64 bits is chance, so that no log can be made up in which they do.
+_SEED = np.uint64(int.from_bytes(os.urandom(8), "little"))
 
 
 def pieces(block: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
@@ -57,3 +65,25 @@ def count_lines(block: NDArray[np.uint8]) -> int:
     return sum(
         int(np.count_nonzero(block[begin : begin + PIECE] == ord("\n"))) for begin in range(0, len(block), PIECE)
     )
+
+
+def distinct_texts(block: NDArray[np.uint8], texts: NDArray[np.int64]) -> tuple[list[bytes], NDArray[np.int64]]:
+    """The different ones of some texts, in no order, and which of them each is, int64.
+
+    Args:
+        block: uint8, at least seven bytes longer than the texts need.
+        texts: Where they stand, int64, as :attr:`~memlens.scanner.expressions.Conversion.TEXT` says.
+    """
+    start, length = texts & TEXT_PLACE, texts >> TEXT_LENGTH
+    windows = np.ndarray((len(block) - 7,), "<u8", block, 0, (1,))
+    keys = length.view(np.uint64) ^ _SEED
+    rows = np.arange(len(texts))
+    done = 0
+    while len(rows):
+        left = length[rows] - done
+        word = windows[start[rows] + done]
+        keys[rows] = mix(keys[rows] ^ np.where(left < 8, word & _MASKS[np.minimum(left, 7)], word))
+        rows, done = rows[left > 8], done + 8
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    places = zip(start[first].tolist(), length[first].tolist(), strict=True)
+    return [block[at : at + size].tobytes() for at, size in places], index.reshape(-1)

@@ -7,7 +7,6 @@ so that only the lines that hold it cost anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -16,11 +15,12 @@ import numpy as np
 from memlens.scanner.expressions import Conversion, Group, can_be_empty, groups_of, looks_within_lines, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.scanner.formats import LineFormat
 
-__all__ = ["ANSI", "ROW", "WINDOW", "Header", "PlainScanner", "Rows", "Scan"]
 
 #: Colours and other escape sequences of terminals: a header may hold them.
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -100,6 +100,11 @@ class Rows(NamedTuple):
     values: NDArray[np.int64]
     header: NDArray[np.int64]
     lines: int
+
+    def first_of_lines(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of some rows the first one of each line, by line."""
+        first: NDArray[np.int64] = rows[np.unique(self.line[rows], return_index=True)[1]]
+        return first
 
 
 def _named(groups: Sequence[Group], names: Sequence[str] | None, whose: str) -> tuple[Group, ...]:

@@ -9,15 +9,16 @@ length, ``^ $ \b``) becomes a program of a small machine that backtracks as ``re
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlens.scanner.expressions import ALL_BYTES, Item, Items, captures
 
-__all__ = ["NEWLINE", "Compiler", "Op", "Unsupported", "first_bytes"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 
 #: No match goes over a line end.
 NEWLINE = 1 << 10
@@ -58,12 +59,7 @@ class Op(IntEnum):
     SAME = 21  # if the rest of the text is one that matched the rest of the program before, it matches
 
 
-_AT = {
-    "AT_BEGINNING": Op.LINE_START,
-    "AT_END": Op.LINE_END,
-    "AT_BOUNDARY": Op.EDGE,
-    "AT_NON_BOUNDARY": Op.NO_EDGE,
-}
+_AT = {"AT_BEGINNING": Op.LINE_START, "AT_END": Op.LINE_END, "AT_BOUNDARY": Op.EDGE, "AT_NON_BOUNDARY": Op.NO_EDGE}
 _LOOKS = {"AHEAD": Op.AHEAD, "NOT_AHEAD": Op.NOT_AHEAD, "BEHIND": Op.BEHIND, "NOT_BEHIND": Op.NOT_BEHIND}
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memlens import native
-from memlens.scanner.expressions import Conversion, Group
 from memlens.scanner.plain import ROW, Header, PlainScanner, Rows, Scan
 from memlens.scanner.tables import Mode, make_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
     from numpy.typing import NDArray
 
+    from memlens.scanner.expressions import Group
     from memlens.scanner.formats import LineFormat
 
-__all__ = ["Conversion", "Group", "Rows", "Scan", "Scanner", "no_collection"]
 
 # As in _scan.c: what is kept between calls, and what is left to do after them.
 _POSITION, _NUMBER, _START, _ROWS, _ODD, _LOOKED, _STATE = 0, 1, 2, 3, 4, 6, 8
@@ -51,11 +51,7 @@ class Scanner:
     """
 
     def __init__(
-        self,
-        scans: Sequence[Scan | LineFormat],
-        *,
-        header: LineFormat | None = None,
-        header_values: Sequence[str] = (),
+        self, scans: Sequence[Scan | LineFormat], *, header: LineFormat | None = None, header_values: Sequence[str] = ()
     ) -> None:
         self._scans = tuple(scan if isinstance(scan, Scan) else Scan(scan) for scan in scans)
         self._header = None if header is None else Header(header, header_values)

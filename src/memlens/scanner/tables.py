@@ -8,7 +8,6 @@ stands (:attr:`Mode.PLACE`).  Otherwise its literal is searched for, and the pro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,11 +17,12 @@ from memlens.scanner.expressions import ALL_BYTES, Group, Item, Items, parse, ru
 from memlens.scanner.programs import NEWLINE, Compiler, Unsupported, first_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.scanner.plain import Header, Scan
 
-__all__ = ["Mode", "Tables", "make_tables"]
 
 #: Bytes of a prefix that are compared before a program runs, and those that are searched for.
 _PREFIX, _SEARCHED = 8, 3

@@ -3,6 +3,6 @@
 from memlens.trust.advice import SWITCH_ON, no_events_error
 from memlens.trust.agreement import Disagreement
 from memlens.trust.case import Doubt, Note
-from memlens.trust.report import Trust, judge
+from memlens.trust.report import Trust, trust_of
 
-__all__ = ["SWITCH_ON", "Disagreement", "Doubt", "Note", "Trust", "judge", "no_events_error"]
+__all__ = ["SWITCH_ON", "Disagreement", "Doubt", "Note", "Trust", "no_events_error", "trust_of"]

@@ -10,7 +10,6 @@ from memlens.units import format_bytes, plural
 if TYPE_CHECKING:
     from memlens.facts import Facts
 
-__all__ = ["SWITCH_ON", "no_events_error"]
 
 #: The environment that makes Paddle log its allocator, and the command that keeps the log.
 SWITCH_ON = """\

@@ -5,13 +5,14 @@ A figure is compared with the sum of all events of earlier lines.  Peaks are com
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, structs
 
 from memlens.columns import distinct
 from memlens.folding.levels import figures
+from memlens.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
 
-__all__ = ["METRICS", "Agreement", "Disagreement", "compare", "levels_before"]
 
 #: What a figure may be of, in the order of the rows of :func:`levels_before`.
 METRICS = ("allocated", "allocated_peak", "reserved", "reserved_peak")
@@ -29,8 +29,7 @@ METRICS = ("allocated", "allocated_peak", "reserved", "reserved_peak")
 OVERTAKEN = 16
 
 
-@dataclass(frozen=True)
-class Disagreement:
+class Disagreement(Result, frozen=True):
     """The first figure that is not ours.
 
     Attributes:
@@ -51,12 +50,8 @@ class Disagreement:
     high_bytes: int
     ours_bytes: int
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "offset"}
 
-
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(Struct, frozen=True):
     """How our sums and the framework's own figures compare.
 
     Attributes:
@@ -152,7 +147,7 @@ def compare(log: EventLog, counts: Mapping[str, int]) -> Agreement:
 
 def _both(one: Agreement, two: Agreement) -> Agreement:
     firsts = [part.first for part in (one, two) if part.first is not None]
-    return replace(
+    return structs.replace(
         one,
         checked=one.checked + two.checked,
         agreeing=one.agreeing + two.agreeing,
@@ -180,7 +175,7 @@ def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool
     origin = np.array([figure.origin for figure in figures])
     not_kept: set[str] = set()
     # A sum over the segments of a snapshot is a figure like any other where it is 0.
-    for name in () if log.facts.layer == "torch_snapshot" else distinct(origin):
+    for name in distinct(origin) if log.facts.has_lines else ():
         for number, text in enumerate(METRICS):
             series = (origin == name) & (metric == number) & kept
             if series.any() and not high[series].any() and ours[series].any():

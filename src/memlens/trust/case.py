@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.trust.agreement import Agreement
     from memlens.trust.processes import Writers
 
-__all__ = [
-    "OF_ENTRIES",
-    "RESERVED_DOUBTS",
-    "UNPAIRED_DOUBTS",
-    "Case",
-    "Doubt",
-    "Note",
-    "Rule",
-    "of_lines",
-    "place_word",
-    "seen",
-]
 
 T = TypeVar("T")
-
-#: How the layers begin (:attr:`~memlens.facts.Facts.layer`) whose inputs may tell of blocks only, without anything being amiss.
-WITHOUT_CHUNKS = ("rmm", "kineto", "parquet", "format:")
-
-#: Layers whose inputs consist of entries and not of lines.
-OF_ENTRIES = frozenset({"torch_snapshot", "kineto", "parquet"})
 
 #: Doubts that make nothing wrong but what is reserved.
 RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})
@@ -50,8 +33,7 @@ class Finding(NamedTuple):
     line: int | None = None
 
 
-@dataclass(frozen=True)
-class Doubt:
+class Doubt(Struct, frozen=True):
     """One thing that makes figures wrong or unsure.
 
     Attributes:
@@ -67,8 +49,7 @@ class Doubt:
     line: int | None = None
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True):
     """One thing to know that makes no figure wrong; ``code`` is one of :data:`memlens.trust.notes.NOTES`."""
 
     code: str
@@ -77,8 +58,7 @@ class Note:
     line: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
+class Case(Struct, frozen=True, eq=False):
     """All that is known of one log, for the findings to be drawn from.
 
     Attributes:
@@ -100,7 +80,7 @@ class Case:
     @property
     def of_entries(self) -> bool:
         """The input consists of entries and not of lines: a memory snapshot, or a trace."""
-        return self.log.marks is not None
+        return not self.log.facts.has_lines
 
     def either(self, of_lines: T, of_entries: T) -> T:
         """The words for a log of lines, or those for an input of entries."""
@@ -128,8 +108,3 @@ def seen(thing: str, message: str, hint: str = "") -> Rule:
             yield Finding(message.replace("{first}", case.first(line)), hint, line)
 
     return rule
-
-
-def place_word(layer: str) -> str:
-    """What a place is called in an input whose events come from a layer (:attr:`~memlens.facts.Facts.layer`)."""
-    return "entry" if layer in OF_ENTRIES else "line"

@@ -6,15 +6,16 @@ Each says what was seen, how often, where first, what it does to the figures, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
-from memlens import glog
 from memlens.facts import Kind
-from memlens.trust.case import RECORD_FROM_THE_START, WITHOUT_CHUNKS, Case, Finding, Rule, of_lines, seen
+from memlens.trust.case import RECORD_FROM_THE_START, Case, Finding, Rule, of_lines, seen
 from memlens.units import format_bytes, plural
+from memlens.windows import glog
 
-__all__ = ["DOUBTS"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def _several_processes(case: Case) -> Iterator[Finding]:
@@ -181,6 +182,13 @@ def _no_tensor_events(case: Case) -> Iterator[Finding]:
         )
 
 
+#: How to get addresses, of the layers whose lines have none.
+_WITHOUT_ADDRESSES = {
+    "stats": "Log the allocator itself: GLOG_vmodule='auto_g*=10' on a GPU, XPU or custom device.",
+    "host_stats": "The CPU has no allocator that logs its blocks: run on a GPU, XPU or custom device for lifetimes.",
+}
+
+
 def _no_lifetimes(case: Case) -> Iterator[Finding]:
     facts = case.log.facts
     if not facts.addresses and (case.counts["allocs"] or case.counts["frees"]):
@@ -188,11 +196,7 @@ def _no_lifetimes(case: Case) -> Iterator[Finding]:
             f"lines of the {facts.layer.replace('_', ' ')} layer say how many bytes came and went, but not of which block. Levels and"
             " peaks are right; no ALLOC can be paired with its FREE, so every block looks unfreed and every FREE unknown: what is"
             " held, released or temporary, and what is live at the peak, cannot be told.",
-            "Give the format's regex a group addr, if its lines have addresses."
-            if facts.layer.startswith("format:")
-            else "Log the allocator itself: GLOG_vmodule='auto_g*=10' on a GPU, XPU or custom device."
-            if facts.layer != "host_stats"
-            else "The CPU has no allocator that logs its blocks: run on a GPU, XPU or custom device for lifetimes.",
+            _WITHOUT_ADDRESSES.get(facts.layer, "Give the format's regex a group addr, if its lines have addresses."),
         )
 
 
@@ -212,7 +216,7 @@ _KEEP_CHUNK_LINES = (
 
 def _no_chunk_lines(case: Case) -> Iterator[Finding]:
     layer, chunks_known = case.log.facts.layer, case.counts["reserves"] or "prealloc" in case.log.facts.hints
-    if case.counts["allocs"] and not chunks_known and not layer.startswith(WITHOUT_CHUNKS):
+    if case.counts["allocs"] and not chunks_known and case.log.facts.has_chunks:
         yield Finding(
             "no line tells of a chunk taken from the device: reserved bytes are not known (shown as 0 or too low).",
             _KEEP_CHUNK_LINES

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memlens.facts import DEFAULT_POOL, Kind
-from memlens.trust.case import RECORD_FROM_THE_START, WITHOUT_CHUNKS, Case, Finding, Rule, seen
+from memlens.trust.case import RECORD_FROM_THE_START, Case, Finding, Rule, seen
 from memlens.units import format_bytes, plural
 
-__all__ = ["NOTES"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def _out_of_memory(case: Case) -> Iterator[Finding]:
@@ -28,7 +29,7 @@ def _missed_peaks(case: Case) -> Iterator[Finding]:
         yield Finding(
             f"{plural(missed, 'peak')} that the framework printed are lower than ours, by up to"
             f" {format_bytes(case.agreement.missed_bytes)}: with several threads Paddle's counter looks at the total only when"
-            " one thread's own net value reaches a new maximum, so it misses peaks. The peak here is the true one.",
+            " one thread's own net value reaches a new maximum, so it misses peaks. The peak here is the true one."
         )
 
 
@@ -65,12 +66,12 @@ def _several_devices(case: Case) -> Iterator[Finding]:
     if len(known) > 1:
         yield Finding(
             f"the log tells of {len(known)} devices ({', '.join(map(str, known[:16]))}), and events do not say"
-            " theirs: all figures are sums over the devices, and were not compared with the framework's.",
+            " theirs: all figures are sums over the devices, and were not compared with the framework's."
         )
 
 
 def _no_reserved(case: Case) -> Iterator[Finding]:
-    if case.log.facts.layer.startswith(WITHOUT_CHUNKS) and case.counts["allocs"] and not case.counts["reserves"]:
+    if not case.log.facts.has_chunks and case.counts["allocs"] and not case.counts["reserves"]:
         yield Finding("such an input tells of blocks only: reserved bytes are not known, and shown as 0.")
 
 
@@ -110,7 +111,7 @@ def _private_pools(case: Case) -> Iterator[Finding]:
     pools = plural(len(log.pool_names) - (DEFAULT_POOL in log.pool_names), "private pool")
     yield Finding(
         f"{format_bytes(taken - given_back)} of the {format_bytes(log.level_before(len(log))[1])} reserved at the end are of"
-        f" {pools} (CUDA graphs, torch.cuda.MemPool): what is free there serves nobody else.",
+        f" {pools} (CUDA graphs, torch.cuda.MemPool): what is free there serves nobody else."
     )
 
 
@@ -143,7 +144,7 @@ def _sizes_from_allocs(case: Case) -> Iterator[Finding]:
         asked = " Sizes are what tensors asked for, before any alignment." if "naive" in layer else ""
         yield Finding(
             f"free lines of the {layer.replace('_', ' ')} layer have no size: each FREE counts that of its ALLOC, and nothing where"
-            f" its ALLOC is not in the log.{asked}",
+            f" its ALLOC is not in the log.{asked}"
         )
 
 
@@ -164,7 +165,7 @@ _STAT_LINES = seen(
     "stat_lines",
     "the framework's running totals, a line of statistics for each event, were held against ours up to its first 65,536 events: of so large a"
     " log not all events are kept.",
-    "--memory 0 keeps them.",
+    "--event-memory 0 keeps them.",
 )
 
 

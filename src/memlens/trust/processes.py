@@ -7,13 +7,13 @@ What tells is that a group of threads whose blocks no other thread ever frees ha
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
-from memlens import glog
 from memlens.facts import Kind
+from memlens.windows import glog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.trust.agreement import Agreement
 
-__all__ = ["Writers", "writers"]
 
 #: Events whose lines are read again to learn their threads, where the log was read without them.
 MOST_LOOKED_UP = 1 << 16
@@ -33,8 +32,7 @@ MOST_FIGURES = 8
 _HEADER = re.compile(f"{glog.STAMP} +([0-9]{{1,15}}) ".encode())
 
 
-@dataclass(frozen=True)
-class Writers:
+class Writers(Struct, frozen=True):
     """Who wrote a log.
 
     Attributes:

@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from msgspec import structs
 
 from memlens.facts import Facts, Kind, LineSample, OutOfMemory
 from memlens.folding.levels import figures
-from memlens.lifetimes import odd_frees
+from memlens.results import Result
 from memlens.trust.agreement import Disagreement, compare
-from memlens.trust.case import OF_ENTRIES, Case, Doubt, Note
+from memlens.trust.case import Case, Doubt, Note
 from memlens.trust.doubts import DOUBTS
 from memlens.trust.notes import NOTES
 from memlens.trust.processes import writers
@@ -28,14 +29,12 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-__all__ = ["PEAK_MAY_BE_EARLIER", "Trust", "failures_in", "failures_of", "judge"]
 
 #: What to say beside a peak where :attr:`Trust.peak_may_be_earlier`.
 PEAK_MAY_BE_EARLIER = "The peak may lie before the first recorded event: what came before is not in the input."
 
 
-@dataclass(frozen=True)
-class Trust:
+class Trust(Result, frozen=True):
     """What to believe of one log.
 
     Attributes:
@@ -63,6 +62,7 @@ class Trust:
         processes: Thread ids by process where several wrote the file, else empty.
         unstamped: Events without a readable header.
         layer: The log layer that the events come from.
+        has_lines: The input consists of lines, and not of entries, as a snapshot or a trace does.
         other_layers: Lines of other layers that tell of the same memory and were passed over, by layer.
         ooms: Out-of-memory messages.
         distinct_ooms: How many different failures they tell of; one failure may be printed several times.
@@ -96,6 +96,7 @@ class Trust:
     processes: tuple[tuple[int, ...], ...]
     unstamped: int
     layer: str
+    has_lines: bool
     other_layers: dict[str, int]
     ooms: tuple[OutOfMemory, ...]
     distinct_ooms: int
@@ -114,23 +115,11 @@ class Trust:
         """The doubts by their codes."""
         return frozenset(doubt.code for doubt in self.doubts)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain values, ready for JSON."""
-        plain: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in ("doubts", "notes", "malformed_samples", "ooms"):
-            plain[name] = [asdict(item) for item in plain[name]]
-        for item in (*plain["malformed_samples"], *plain["ooms"]):
-            del item["offset"]
-        plain["processes"] = [list(group) for group in self.processes]
-        plain["other_layers"] = dict(self.other_layers)
-        plain["first_disagreement"] = self.first_disagreement.to_dict() if self.first_disagreement else None
-        return plain
-
     def summary(self) -> str:
         """One line: a clean log's whole report, or a doubtful one's doubts by name."""
-        unit = ("entry", "entries") if self.layer in OF_ENTRIES else ("line",)
+        unit = ("line",) if self.has_lines else ("entry", "entries")
         held = f"{plural(self.events, 'event')} in {plural(self.lines, *unit)}"
-        if self.layer != "torch_snapshot":  # whose bytes say nothing of it
+        if self.has_lines:  # else bytes of the file say nothing of it
             held += f" ({format_bytes(self.bytes)})"
         if not self.ok:
             names = ", ".join(doubt.code.replace("_", " ") for doubt in self.doubts)
@@ -144,9 +133,20 @@ class Trust:
         return "; ".join(parts)
 
 
-def judge(log: EventLog) -> Trust:
+#: The reports of logs, made once.
+_REPORTS: WeakKeyDictionary[EventLog, Trust] = WeakKeyDictionary()
+
+
+def trust_of(log: EventLog) -> Trust:
+    """The trust report of a log."""
+    if log not in _REPORTS:
+        _REPORTS[log] = _judge(log)
+    return _REPORTS[log]
+
+
+def _judge(log: EventLog) -> Trust:
     """Judge a log by its columns, its pairs and the facts that its reader saw."""
-    facts, odd, doubles = log.facts, odd_frees(log), log.lifetimes.double_allocs
+    facts, odd, doubles = log.facts, log.free_anomalies, log.lifetimes.double_allocs
     counts = {
         **_counts(log),
         "unknown_frees": len(odd.unknown),
@@ -191,7 +191,7 @@ def _counts(log: EventLog) -> dict[str, int]:
 
 _OF_KINDS = ("allocs", "frees", "reserves", "releases")
 #: What the report has of the facts as it stands there.
-_FROM_FACTS = ({spec.name for spec in fields(Facts)} & {spec.name for spec in fields(Trust)}) - {"threads"}
+_FROM_FACTS = (set(Facts.__struct_fields__) & set(Trust.__struct_fields__)) - {"threads"}
 
 
 def _left_behind(log: EventLog) -> int:
@@ -247,8 +247,8 @@ def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:
         # A size printed in GB with six decimals is known to about a KiB.
         same_size = asked is None or known is None or abs(asked - known) <= 1024
         if same_device and same_size and taken == since:
-            unsaid = [spec.name for spec in fields(oom) if getattr(previous, spec.name) in (None, "")]
-            found[-1] = replace(previous, **{name: getattr(oom, name) for name in unsaid})
+            unsaid = [name for name in oom.__struct_fields__ if getattr(previous, name) in (None, "")]
+            found[-1] = structs.replace(previous, **{name: getattr(oom, name) for name in unsaid})
         else:
             found.append(oom)
     return tuple(found)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, shared_out
 from memlens.inputs.remote import is_url, local_path
 from memlens.options import ReadAs
-from memlens.watching.growing_file import GrowingFile, Look
+from memlens.watching.growing_file import GrowingFile, Look, Piece
 from memlens.watching.runs import LiveRun
 from memlens.windows.patterns import Pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
     from memlens.watching.state import LogState
 
-__all__ = ["Followed"]
 
 #: Bytes of text that are read at once, before the figures are shown.
 _AT_ONCE = 64 << 20
@@ -113,7 +113,7 @@ class Followed:
         return self._file.over
 
     def states(self) -> tuple[LogState, ...]:
-        """What is known now, for each device of the log by rising number; at least one."""
+        """The state now, for each device of the log by rising number; at least one."""
         waiting = self._file.waiting
         if self._states is None or self._states[0].waiting != waiting:
             piece = self._file.piece
@@ -136,8 +136,7 @@ class Followed:
         return (self._run,) if self._other is None else (self._run, self._other)
 
     def _begin_piece(self) -> bool:
-        before = self._blocks is not None
-        piece = self._file.next()
+        before, piece = self._blocks is not None, self._file.next()
         if piece is None:
             return False
         self._blocks = Blocks(piece, growing=True)
@@ -164,7 +163,7 @@ class Followed:
         for results in shared_out(spans(), lambda block: [(run, run.read(block)) for run in self._runs], blocks.pool):
             for run, result in results:
                 run.add(result)
-        self._judge(ended=ended)
+        self._judge(piece, ended=ended)
         if piece.given == before:
             return False
         self._bytes += piece.given - before
@@ -187,20 +186,18 @@ class Followed:
             self._run.next_piece(piece.given)
             self._before = piece.head
 
-    def _judge(self, *, ended: bool) -> None:
-        """Decide what this piece is to the one before, where that is known by now."""
-        piece = self._file.piece
-        if self._other is None or piece is None:
+    def _judge(self, piece: Piece, *, ended: bool) -> None:
+        """Decide whether this piece goes on with the log, where that is known by now."""
+        if self._other is None:
             return
         before, now = self._before, piece.head
         again = bool(now and before) and (now.startswith(before) or before.startswith(now))
         if again and len(now) < len(before) and not ended:
             return
-        replaced = again or self._run.replaced_by(self._other, ended=ended)
-        same = None if replaced is None else not replaced and self._run.same_run(ended=ended)
-        if same is None:
+        other = again or self._run.is_other(self._other, ended=ended)
+        if other is None:
             return
-        if not same:
+        if other:
             self._run, self._rotations = self._other, self._rotations - 1
             self._restarts += not again
         self._other = None

@@ -15,14 +15,16 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Iterator
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 from memlens.inputs.input_format import HEAD
 from memlens.inputs.streams import Decompressor, compression_of
 
-__all__ = ["GrowingFile", "Look", "Piece"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 
 #: Bytes before the place that was read up to which must still be there when the file has grown.
 _TAIL = 256
@@ -31,7 +33,7 @@ _CHUNK = 1 << 16
 
 
 class Look(Enum):
-    """What there is to do with a file."""
+    """The next thing to do with a file."""
 
     NOTHING = 0
     MORE = 1
@@ -78,7 +80,7 @@ class Piece:
         return bool(self._rest) or (self.left <= 0 < self.given and self._members is not None)
 
     def problem(self, *, ended: bool) -> str:
-        """What is wrong with what was read, or would be if no more came; ``""`` where nothing is."""
+        """The damage to what was read, or that there would be if no more came; ``""`` where there is none."""
         members = self._members
         return "" if members is None else members.problem or (members.unfinished if ended else "")
 

@@ -3,116 +3,49 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.analyzers.running import Running
+from memlens.analyzing.steps import find_steps
 from memlens.errors import InputError, MemlensError
+from memlens.events import Outline
+from memlens.facts import Facts
 from memlens.inputs import device_named
 from memlens.inputs.blocks import Blocks
-from memlens.inputs.input_format import HEAD, InputFormat, Request
-from memlens.inputs.line_reader import LineReader, TextSource
+from memlens.inputs.input_format import HEAD, Request
 from memlens.inputs.registry import BUILT_IN, PADDLE, Recognised, known_formats, recognise
-from memlens.watching.series import LiveSeries
-from memlens.watching.state import LogState, Timeline
+from memlens.source import TextSource
+from memlens.watching.state import KEPT_WINDOWS, LiveWindow, LogState, Timeline
+from memlens.windows.landmarks import Landmarks
+from memlens.windows.numbering import Numbering
+from memlens.windows.patterns import Match
+from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.inputs.blocks import Block
-    from memlens.inputs.line_reader import Taken
+    from memlens.inputs.input_format import InputFormat, LineReader, NewEvents, Selection
     from memlens.options import ReadAs
     from memlens.windows.patterns import Pattern
 
-__all__ = ["LiveRun", "Results"]
+    Ints = NDArray[np.int64]
+
 
 #: Events of a piece of the log that tell whether it is of the same run.
 _FIRST_EVENTS = 256
-
-#: What each reader of a run makes of one block.
-Results = Sequence[tuple["_Reading", Any]]
-
-
-class _Reading:
-    """A run as one format has it.
-
-    Attributes:
-        last: What was read last, without its events.
-    """
-
-    def __init__(self, form: InputFormat, name: str, head: bytes, by: Pattern | None) -> None:
-        assert form.lines is not None
-        request = Request(patterns=() if by is None else (by,), columns=("thread",), landmarks=by is None)
-        self.reader: LineReader[Any] = form.lines(TextSource(name, head), request)
-        self.running, self.series = Running(), LiveSeries(by)
-        self.last: Taken | None = None
-        self._threads: set[int] = set()  # of all events
-        self._known: set[int] = set()  # of those before this piece of the log
-        self._new: set[int] = set()  # of the first ones of this piece
-        self._left = 0  # events of this piece that are still to be looked at
-        self._first: list[tuple[int, ...]] = []  # kind and size of the first events of the run
-        self._marks: list[bytes | str] = []  # lines before the last of them that may start windows
-        self._begun = False  # whether all of these stand before this piece
-
-    def add(self, result: Any, *, ended: bool = False) -> None:
-        """Take what the next block says; where there is no result, only that nothing more comes."""
-        if result is not None:
-            self.reader.add(result)
-        taken = self.reader.take(ended=ended)
-        self._note_beginning(taken)
-        self.running.add(taken, self.series.take(taken))
-        self.series.settle(self.running, taken.believed[0], taken.lines, ended=ended)
-        thread: NDArray[np.int64] | None = taken.columns.get("thread")
-        if thread is not None and len(thread):
-            self._new.update(thread[: self._left].tolist())
-            self._left -= min(self._left, len(thread))
-            self._threads.update(np.unique(thread).tolist())
-        self.last = taken._replace(columns={}, group=None)
-
-    def _note_beginning(self, taken: Taken) -> None:
-        if (left := _FIRST_EVENTS - len(self._first)) <= 0:
-            return
-        kind, size, offset = (taken.columns[name][:left].tolist() for name in ("kind", "size", "offset"))
-        end = offset[-1] if len(offset) == left else taken.end
-        marks = taken.landmarks
-        self._marks += [text for at, text in zip(marks.offsets, marks.texts, strict=True) if at < end]
-        self._marks += [match[2] for anchors in taken.anchors for match in anchors if match[0] < end]
-        self._first += zip(kind, size, strict=True)
-
-    def begins_like(self, other: _Reading) -> bool:
-        """Whether this piece begins as the run did before it: its first events of the same sizes, the lines among them that may start windows the same.
-
-        Args:
-            other: The piece, read by itself.
-        """
-        return self._begun and (self._first, self._marks) == (other._first, other._marks)
-
-    def begin_piece(self) -> None:
-        """The log goes on in another file."""
-        self._known, self._new, self._left = self._threads - {-1}, set(), _FIRST_EVENTS
-        self._begun = len(self._first) == _FIRST_EVENTS
-
-    def same_run(self, *, ended: bool) -> bool | None:
-        """Whether the piece is of the same run; ``None`` where it is not known yet.
-
-        Args:
-            ended: No more of it comes.
-        """
-        new = self._new - {-1}
-        if not self._known or not new.isdisjoint(self._known):
-            return True
-        return not new if ended or not self._left else None
-
-    @property
-    def silent(self) -> bool:
-        """Whether the piece has no event so far."""
-        return self._left == _FIRST_EVENTS
+#: Lines that may mark steps, up to which steps are looked for; what cuts the log then goes on to.
+_MOST_LANDMARKS = 1 << 13
+#: The text after which steps are looked for first; then each time that it, or the lines that may mark them, have doubled.
+_FIRST_LOOK = 1 << 12
 
 
 class LiveRun:
-    """What is known of one run.
+    """A run whose log is still written.
 
     Args:
         name: The log as it was named.
@@ -172,13 +105,13 @@ class LiveRun:
                 "Read it when it is complete: memlens analyze.",
             )
 
-    def read(self, block: Block) -> Results:
-        """What a block of this piece says, by each format that the log may have; several threads may call it."""
+    def read(self, block: Block) -> list[tuple[_Reading, Any]]:
+        """Read a block of this piece by each format that the log may have; several threads may call it."""
         block = block._replace(offset=self._base + block.offset)
         return [(reading, reading.reader.read(block)) for reading in self._readings]
 
-    def add(self, results: Results) -> None:
-        """Take what the next block says."""
+    def add(self, results: Sequence[tuple[_Reading, Any]]) -> None:
+        """Take the results of :meth:`read` for the next block."""
         for reading, result in results:
             reading.add(result)
         if len(self._readings) > 1 and self._readings[0].running.events:
@@ -195,36 +128,27 @@ class LiveRun:
         self._base += given
         self._certain = self._certain or bool(self._readings)
         for reading in self._readings:
-            reading.begin_piece()
+            reading.next_piece()
 
-    def same_run(self, *, ended: bool) -> bool | None:
-        """Whether this piece is of the same run as those before; ``None`` where it is not known yet.
+    def is_other(self, piece: LiveRun, *, ended: bool) -> bool | None:
+        """Whether this piece of the log is of another run than those before; ``None`` where that is not known yet.
 
-        It is where a thread of its first events was seen before, or where lines tell of no threads.
-
-        Args:
-            ended: No more of it comes.
-        """
-        reading = self._reading
-        return True if reading is None else reading.same_run(ended=ended)
-
-    def replaced_by(self, other: LiveRun, *, ended: bool) -> bool | None:
-        """Whether this piece is plainly another run; ``None`` where it is not known yet.
-
-        It is where it has no event in the format of those before, and events in the one that it is read as by itself; and where it begins as
-        the run did: of a program that was started again, with the threads of the same numbers (in a container, say).
+        It is where it has no event in their format and some in its own; where it begins as the run did, a program that was started again with
+        threads of the same numbers (in a container, say); and where none of its threads was seen before.
 
         Args:
-            other: The piece, read by itself.
+            piece: The same piece, read by itself.
             ended: No more of it comes.
         """
-        mine, theirs = self._reading, other._reading
+        mine, theirs = self._reading, piece._reading
         if mine is None:
             return False
         events = 0 if theirs is None else theirs.running.events
         if theirs is None or events < (1 if ended else _FIRST_EVENTS):
             return False if ended else None
-        return mine.silent or mine.begins_like(theirs)
+        if mine.running.events == mine.before or mine.beginning == (theirs.first, theirs.marks):
+            return True
+        return bool(mine.known and theirs.threads) and mine.known.isdisjoint(theirs.threads)
 
     @property
     def _reading(self) -> _Reading | None:
@@ -233,32 +157,92 @@ class LiveRun:
         return next(with_events, self._readings[0] if self._readings else None)
 
     def states(self, *, waiting: str, **more: Any) -> tuple[LogState, ...]:
-        """What is known of it, for each device.
+        """Its state, for each device.
 
         Args:
             waiting: Why there is nothing to read, or ``""``.
-            more: What else a state says.
+            more: Further fields of the states.
         """
         reading = self._reading
         if reading is None or reading.last is None:
             by = "" if self._by is None else self._by.text
             return (LogState(self._name, by=by, waiting=waiting or "nothing is written yet", **more),)
-        return tuple(self._states(reading, reading.last, waiting, more))
+        waiting = waiting or ("" if reading.running.events else "no event of an allocator yet")
+        return tuple(reading.states(self._name, reading.last, waiting=waiting, **more))
 
-    def _states(self, reading: _Reading, last: Taken, waiting: str, more: dict[str, Any]) -> Iterator[LogState]:
-        running = reading.running
-        for believed in last.believed:
-            named = len(last.believed) > 1 and believed.device is not None
-            figures, peak_line = running.whole(believed.blocks, believed.chunks)
+
+class _Reading:
+    """A run as one format has it.
+
+    Attributes:
+        last: What was read last, without its events.
+        first: Kind and size of the first events of the run.
+        marks: Lines before the last of them that may start windows.
+        beginning: Both, where all of these events stand before this piece of the log; ``None`` where they do not.
+        threads: The threads of the first events of this piece.
+        known: The threads of all events before it.
+        before: Events before it.
+    """
+
+    def __init__(self, form: InputFormat, name: str, head: bytes, by: Pattern | None) -> None:
+        assert form.lines is not None
+        request = Request(patterns=() if by is None else (by,), columns=("thread",), landmarks=by is None)
+        self.reader: LineReader[Any] = form.lines(TextSource(name, head), request)
+        self.running, self.series = Running(), _LiveSeries(by)
+        self.last: NewEvents | None = None
+        self.first: list[tuple[int, ...]] = []
+        self.marks: list[bytes | str] = []
+        self.beginning: tuple[list[tuple[int, ...]], list[bytes | str]] | None = None
+        self.threads: set[int] = set()
+        self.known: set[int] = set()
+        self.before = 0
+        self._seen: set[int] = set()  # threads of all events
+
+    def add(self, result: Any, *, ended: bool = False) -> None:
+        """Take the result of the next block; ``None`` where nothing more comes."""
+        if result is not None:
+            self.reader.add(result)
+        new = self.reader.take(ended=ended)
+        left = max(_FIRST_EVENTS - (self.running.events - self.before), 0)
+        thread: NDArray[np.int64] | None = new.columns.get("thread")
+        if thread is not None:
+            self.threads |= set(thread[:left].tolist()) - {-1}
+            self._seen |= set(np.unique(thread).tolist()) - {-1}
+        self._note_beginning(new)
+        self.running.add(new, self.series.take(new))
+        self.series.settle(self.running, new.selected[0], new.lines, ended=ended)
+        self.last = new._replace(columns={}, group=None)
+
+    def _note_beginning(self, new: NewEvents) -> None:
+        if (left := _FIRST_EVENTS - len(self.first)) <= 0:
+            return
+        kind, size, offset = (new.columns[name][:left].tolist() for name in ("kind", "size", "offset"))
+        end = offset[-1] if len(offset) == left else new.end
+        marks = new.landmarks
+        self.marks += [text for at, text in zip(marks.offsets, marks.texts, strict=True) if at < end]
+        self.marks += [match[2] for anchors in new.anchors for match in anchors if match[0] < end]
+        self.first += zip(kind, size, strict=True)
+
+    def next_piece(self) -> None:
+        """The log goes on in another file."""
+        self.before, self.known, self.threads = self.running.events, set(self._seen), set()
+        self.beginning = (self.first, self.marks) if len(self.first) == _FIRST_EVENTS else None
+
+    def states(self, name: str, last: NewEvents, **more: Any) -> Iterator[LogState]:
+        """Its state, for each device."""
+        running, series = self.running, self.series
+        for selected in last.selected:
+            named = len(last.selected) > 1 and selected.device is not None
+            figures, peak_line = running.whole(selected.blocks, selected.chunks)
             allocs, frees = figures["allocs"], figures["frees"]
             blocks, chunks = allocs + frees, figures["reserves"] + figures["releases"]
-            windows, count, ends = reading.series.windows(running, believed, chunks=bool(chunks))
+            windows, count, ends = series.windows(running, selected, chunks=bool(chunks))
             reserved = figures["reserve_bytes"] - figures["release_bytes"]
-            allocated, levels = running.timeline(believed.blocks, believed.chunks)
+            allocated, levels = running.timeline(selected.blocks, selected.chunks)
             yield LogState(
-                self._name,
-                device=device_named(believed.device) if named else "",
-                layer=believed.layer if blocks + chunks else "",
+                name,
+                device=device_named(selected.device) if named else "",
+                layer=selected.layer if blocks + chunks else "",
                 lines=last.lines,
                 events=blocks + chunks,
                 allocs=allocs,
@@ -272,10 +256,130 @@ class LiveRun:
                 windows=windows,
                 window_count=count,
                 end_live_bytes=ends,
-                by=reading.series.by,
-                repeated=reading.series.repeated,
+                by=series.by,
+                repeated=series.repeated,
                 ooms=last.ooms,
-                malformed=believed.malformed,
-                waiting=waiting or ("" if running.events else "no event of an allocator yet"),
+                malformed=selected.malformed,
                 **more,
             )
+
+
+class _LiveSeries:
+    """The windows of a log that is still written: cut by what the user names, or by the steps of the run as far as they show.
+
+    Where nothing is given to cut by, the steps are looked for among the lines that may mark them whenever the text has doubled, as
+    :func:`memlens.analyzing.steps.find_steps` does in a log that is complete, and levels are kept at each such line: so the windows
+    before are right too, and a better family of lines takes the place of the one that was found first.  After :data:`_MOST_LANDMARKS` such lines
+    what was found stays; where a block of the text is so full of them that not all are known, there are no windows.  Of several devices the
+    events of the first one tell.
+
+    Args:
+        by: What to cut by; ``None`` for the steps.
+
+    Attributes:
+        repeated: See :attr:`memlens.watching.state.LogState.repeated`.
+    """
+
+    def __init__(self, by: Pattern | None) -> None:
+        self._by, self._given = by, by is not None
+        self._settled, self.repeated = self._given, True
+        self._starts: list[Match] = []
+        self._numbering = Numbering()
+        self._forgotten = 0  # windows of which the levels at their ends are kept alone
+        self._landmarks = Landmarks()
+        self._looked = 1, _FIRST_LOOK // 2
+
+    @property
+    def by(self) -> str:
+        """The regular expression that cuts the log; ``""`` for none."""
+        return self._by.text if self._by is not None and (self._given or self._starts) else ""
+
+    def take(self, new: NewEvents) -> Ints:
+        """Take the new lines that start windows.
+
+        Returns:
+            Where to cut the text, rising byte offsets, int64.
+        """
+        if self._given:
+            found = list(new.anchors[0])
+            cuts = [match.start for match in found]
+        else:
+            marks = new.landmarks
+            found = marks.matches(self._by) if self._by else []
+            if not self._settled and marks.offsets:
+                self._landmarks = self._landmarks.and_then([marks])
+            cuts = [match.start for match in found] if self._settled else list(marks.offsets)
+        for match in found:
+            self._append(match)
+        return np.array(cuts, np.int64)
+
+    def _append(self, match: Match) -> None:
+        if not self._starts and not self._forgotten and match.start > 0:
+            self._starts.append(Match(0, 1, BEFORE))
+        self._starts.append(match._replace(name=self._numbering.next(match.name)))
+
+    def settle(self, running: Running, selected: Selection, lines: int, *, ended: bool = False) -> None:
+        """Look for the steps where it is time to, and forget what is not shown.
+
+        Args:
+            running: The levels, cut as :meth:`take` gave.
+            selected: What counts.
+            lines: Lines so far.
+            ended: Nothing more comes.
+        """
+        count = len(self._landmarks.offsets)
+        if not self._settled and count:
+            marks, end = self._looked
+            self._settled = count >= _MOST_LANDMARKS or not self._landmarks.complete
+            if ended or self._settled or count >= 2 * marks or running.end >= 2 * end:
+                self._looked = count, max(running.end, _FIRST_LOOK // 2)
+                self._look(running, selected, lines)
+            if self._settled:
+                self._landmarks = Landmarks()
+                running.forget(self._offsets(), np.zeros(0, np.int64))
+        if self._settled and len(self._starts) > 2 * KEPT_WINDOWS:
+            dropped = len(self._starts) - KEPT_WINDOWS
+            ends = self._offsets()[1 : dropped + 1]
+            self._starts = self._starts[dropped:]
+            self._forgotten += dropped
+            running.forget(self._offsets(), ends)
+
+    def _look(self, running: Running, selected: Selection, lines: int) -> None:
+        places = np.append(np.array(self._landmarks.offsets, np.int64), running.end)
+        figures = running.figures(selected.blocks, selected.chunks, np.zeros_like(places), places)
+        blocks = figures["allocs"] + figures["frees"]
+        facts = Facts(bytes=running.end, lines=lines)
+        events = blocks + figures["reserves"] + figures["releases"]
+        found = find_steps(Outline.of(places, events, facts, self._landmarks, blocks=bool(blocks[-1])))
+        self._starts, self._numbering, self._by = [], Numbering(), None
+        self.repeated = found is None or found.repeated
+        if found is not None:
+            anchor = found.family.anchors[0]
+            self._by = anchor.pattern
+            for row in zip(anchor.offsets, anchor.lines, anchor.names, strict=True):
+                self._append(Match(*row))
+
+    def _offsets(self) -> Ints:
+        return np.array([match.start for match in self._starts], np.int64)
+
+    def windows(
+        self, running: Running, selected: Selection, *, chunks: bool
+    ) -> tuple[tuple[LiveWindow, ...], int, Ints]:
+        """The last windows, how many there were in all, and the live level at the end of each closed one, int64."""
+        if not self._starts:
+            return (), 0, np.zeros(0, np.int64)
+        count = self._forgotten + len(self._starts)
+        shown = self._starts[-KEPT_WINDOWS:]
+        places, of = self._offsets(), (selected.blocks, selected.chunks)
+        ends = np.concatenate((running.noted(selected.blocks), running.figures(*of, places[1:], places[1:]).levels[0]))
+        lo = places[-len(shown) :]
+        figures = running.figures(*of, lo, np.append(lo[1:], running.end))
+        names = ("peak_bytes", "rise_bytes", "live_bytes", "reserved_peak_bytes", "allocs", "frees")
+        rows = []
+        for k, match in enumerate(shown):
+            row: dict[str, Any] = {name: int(figures[name][k]) for name in names}
+            row["reserved_peak_bytes"] = row["reserved_peak_bytes"] if chunks else None
+            rows.append(
+                LiveWindow(match.name, count - len(shown) + k, start_line=match.line, open=k == len(shown) - 1, **row)
+            )
+        return tuple(rows), count, ends

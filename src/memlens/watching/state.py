@@ -1,25 +1,25 @@
-"""What is known of a growing log at one moment: what the reader that follows it gives, and what the screen shows."""
+"""The state of a growing log at one moment, which the reader that follows it gives and the screen shows."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from msgspec import Struct, field
+
+from memlens.results import Result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
 
-__all__ = ["KEPT_WINDOWS", "LiveWindow", "LogState", "Timeline"]
 
 #: Windows of a series that are kept one by one; of those before them only the levels at their ends.
 KEPT_WINDOWS = 64
 
 
-@dataclass(frozen=True)
-class LiveWindow:
+class LiveWindow(Result, frozen=True):
     """One window of a series, as far as it is written; the figures mean what those of :func:`memlens.analyze` of the same names do.
 
     Attributes:
@@ -47,8 +47,7 @@ class LiveWindow:
     open: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Timeline:
+class Timeline(Struct, frozen=True, eq=False):
     """The highest levels of consecutive stretches of as many events, the last one still open; at most some hundred entries.
 
     Attributes:
@@ -62,9 +61,8 @@ class Timeline:
     reserved_bytes: Ints | None
 
 
-@dataclass(frozen=True, eq=False)
-class LogState:
-    """What was read of a growing log so far.
+class LogState(Result, frozen=True, eq=False):
+    """The state of a growing log: all that was read so far.
 
     Attributes:
         path: The log as it was named.
@@ -96,6 +94,23 @@ class LogState:
         written: When something was read last, in seconds of :func:`time.monotonic`.
     """
 
+    in_json: ClassVar[tuple[str, ...]] = (
+        *(
+            "path",
+            "device",
+            "layer",
+            "bytes",
+            "lines",
+            "events",
+            "allocs",
+            "frees",
+            "allocated_bytes",
+            "reserved_bytes",
+        ),
+        *("peak_bytes", "peak_line", "reserved_peak_bytes", "window_count", "by", "repeated", "ooms", "malformed"),
+        *("rotations", "restarts", "waiting", "problem", "windows"),
+    )
+
     path: str
     device: str = ""
     layer: str = ""
@@ -123,13 +138,7 @@ class LogState:
     problem: str = ""
     written: float = 0.0
 
-    def to_dict(self, windows: int | None = None) -> dict[str, Any]:
-        """The figures in plain JSON types, without the timeline and the levels at the ends of windows.
-
-        Args:
-            windows: So many of the last windows, at most; ``None`` for all that are kept.
-        """
-        left_out = ("timeline", "end_live_bytes", "windows", "written")
-        kept = self.windows if windows is None else self.windows[max(len(self.windows) - windows, 0) :]
-        figures = {name: value for name, value in vars(self).items() if name not in left_out}
-        return {**figures, "windows": [asdict(window) for window in kept]}
+    @property
+    def key(self) -> tuple[str, str]:
+        """The path and the device, which tell it from the others that are watched."""
+        return self.path, self.device

@@ -3,90 +3,36 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from memlens.errors import InputError, MemlensError, UsageError
-from memlens.gating.limits import parse_watched
+from memlens.gating.limits import WATCHED, parse_budgets
 from memlens.inputs import expanded
-from memlens.keywords import with_keywords
 from memlens.options import Analyze, ReadAs, Watch, as_list
-from memlens.text import Answer, Answered
-from memlens.watching.crossings import Crossing, Judge, crossings_of, key_of
-from memlens.watching.processes import Commands, Process
-from memlens.watching.verdict import answer_of, unjudged
+from memlens.options.keywords import with_keywords
+from memlens.results import answered
+from memlens.watching.result import Crossing, Ended, Watched
+from memlens.watching.verdict import Judge, answer_of, crossings_of, unjudged
 
 if TYPE_CHECKING:
-    from memlens.analyzers import Growth
+    from collections.abc import Callable, Iterator, Sequence
+
     from memlens.analyzing.result import Analysis
     from memlens.watching.followed import Followed
     from memlens.watching.state import LogState
 
-__all__ = ["SCHEMA", "Watched", "Watching", "watch", "watch_with"]
-
-SCHEMA = "memlens.watch/1"
-
-Ended = Literal["", "interrupted", "idle", "process", "input"]
 
 #: Bytes read of a log in one look from which on there may well be more: the next look follows at once.
 _MUCH = 8 << 20
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Watched(Answered):
-    """What is known of logs that grow, at one moment.
-
-    Attributes:
-        states: A state a log, or a device of a log that has several, in the order given.
-        growths: How memory develops over the closed windows of each; ``None`` where none is closed.
-        crossings: The limits that were exceeded so far, in the order of time, each log and limit once.
-        time: When that was, in seconds of :func:`time.monotonic`.
-        ended: Why watching ended: ``"idle"``, ``"process"`` (it has ended), ``"input"`` (standard input has) or ``"interrupted"``; ``""`` while it goes on.
-        unjudged: At the end, which limits nothing could be held against, and why, in sentences.
-        analysis: At the end, what :func:`memlens.analyze` says of the logs; ``None`` where a log is not whole any more in the file of its name
-            (the log was rotated, its file replaced, or it came from a pipe), or could not be analyzed.
-    """
-
-    states: tuple[LogState, ...]
-    growths: tuple[Growth | None, ...] = ()
-    crossings: tuple[Crossing, ...] = ()
-    time: float = 0.0
-    ended: Ended = ""
-    unjudged: tuple[str, ...] = ()
-    analysis: Analysis | None = field(default=None, repr=False)
-
-    @cached_property
-    def answer(self) -> Answer:
-        """What is to be said of the logs so far, in sentences; at the end, where they are whole, those of the analysis."""
-        return answer_of(self)
-
-    def to_dict(self, windows: int | None = None) -> dict[str, Any]:
-        """Everything, in plain JSON types, by the contract ``memlens.watch/1``: exact bytes, 1-based lines.
-
-        Args:
-            windows: So many of the last windows of each log, at most; ``None`` for all that are kept.
-        """
-        return {
-            "schema": SCHEMA,
-            "ended": self.ended,
-            "verdict": self.verdict,
-            "logs": [
-                {**state.to_dict(windows), "growth": None if growth is None else _growth(growth)}
-                for state, growth in zip(self.states, self.growths, strict=True)
-            ],
-            "crossings": [crossing.to_dict() for crossing in self.crossings],
-            "unjudged": list(self.unjudged),
-        }
-
-
-def _growth(growth: Growth) -> dict[str, Any]:
-    names = ("judged", "verdict", "since", "gained_bytes", "gained_bytes_per_window", "swing_bytes")
-    return {name: getattr(growth, name) for name in names}
+#: Seconds between two looks at commands that are waited for.
+_LOOK = 0.05
 
 
 class Watching:
@@ -116,18 +62,18 @@ class Watching:
         from memlens.watching.followed import Followed
 
         self.options = options
-        self.limits = parse_watched(as_list(options.limits))
-        if options.run is not None and not self.limits:
-            raise UsageError("--run needs a limit", "It runs where one is exceeded: --limit peak=10GiB.")
-        how = ReadAs(input_format=options.input_format, formats=options.formats)
+        self.budgets = parse_budgets(as_list(options.budgets), WATCHED)
+        if options.run is not None and not self.budgets:
+            raise UsageError("--run needs a budget", "It runs where one is exceeded: --budget peak=10GiB.")
+        how = ReadAs(read_as=options.read_as, formats=options.formats)
         given = [logs] if isinstance(logs, (str, Path)) else list(logs)
         paths = list(dict.fromkeys(map(str, expanded(list(given), how))))
         if not paths:
             raise UsageError("no log to watch", "Name one, or several.")
         if [str(path) for path in given].count("-") > 1:
             raise UsageError("stdin (-) can be read only once", "Give - once.")
-        self._process = None if options.pid is None else Process(options.pid)
-        self._commands = Commands(options.run, output, failed)
+        self._process = None if options.pid is None else _Process(options.pid)
+        self._commands = _Commands(options.run, output, failed)
         self.ended: Ended = ""
         self.busy = True
         self._judge = Judge()
@@ -145,7 +91,9 @@ class Watching:
         Raises:
             InputError: The only log cannot be followed.  One of several is shown with what is wrong, and left alone from then on.
         """
-        gone = self._process is not None and self._process.ended()  # asked before, so that all it wrote is read after
+        gone = (
+            self._process is not None and self._process.ended()
+        )  # looked at before, so that all it wrote is read after
         changed = [self._poll(log) for log in self._logs]  # all of them, not up to the first that changed
         first = not self._states
         self.busy = False
@@ -177,7 +125,7 @@ class Watching:
             return True
 
     def _take(self, *, final: bool) -> None:
-        """Take what the logs are now, and note which limits they exceed."""
+        """Take what the logs are now, and note which budgets they exceed."""
         self._states = tuple(
             state
             for log in self._logs
@@ -185,20 +133,21 @@ class Watching:
         )
         self._judge.judge(self._states, final=final)
         for state in self._states:
-            read = state.bytes - self._bytes.get(key_of(state), 0)
+            read = state.bytes - self._bytes.get(state.key, 0)
             self.busy |= read >= _MUCH
-            self._bytes[key_of(state)] = state.bytes
-            for crossing in crossings_of(state, self.limits, self._judge):
-                key = (*key_of(state), crossing.metric)
+            self._bytes[state.key] = state.bytes
+            for crossing in crossings_of(state, self.budgets, self._judge):
+                key = (*state.key, crossing.metric)
                 if key not in self._crossings:
                     self._crossings[key] = crossing
                     self._commands.start(crossing)
 
     @property
     def seen(self) -> Watched:
-        """What is known now."""
+        """The state now."""
         growths = tuple(map(self._judge.growth, self._states))
-        return Watched(self._states, growths, tuple(self._crossings.values()), time.monotonic())
+        seen = Watched(self._states, growths, tuple(self._crossings.values()), time.monotonic())
+        return answered(seen, answer_of)
 
     def finish(self, ended: Ended = "", progress: Callable[[int], None] | None = None, analyze: bool = True) -> Watched:
         """Judge all that was read, and analyze the logs where they are whole.
@@ -215,20 +164,21 @@ class Watching:
         whole = analyze and with_events and all(map(_whole, with_events))
         analysis = self._analysis(with_events, progress) if whole else None
         seen = self.seen
-        return replace(
+        last = replace(
             seen,
             ended=ended or self.ended or "interrupted",
-            unjudged=tuple(unjudged(seen.states, seen.growths, self.limits)),
+            unjudged=tuple(unjudged(seen.states, seen.growths, self.budgets)),
             analysis=analysis,
         )
+        return answered(last, answer_of)
 
     def _analysis(self, states: Sequence[LogState], progress: Callable[[int], None] | None) -> Analysis | None:
-        """What the analysis of the files of logs says; ``None`` where it is not about what was read."""
+        """Analyze the files of logs; ``None`` where these are not what was read."""
         from memlens.analyzing.analyze import analyze_with
 
         options = Analyze(
             by=self.options.by,
-            input_format=self.options.input_format,
+            read_as=self.options.read_as,
             formats=self.options.formats,
             analyzers=("remaining", "peak", "unmatched", "growth"),
             progress=progress,
@@ -289,3 +239,103 @@ def watch_with(logs: str | Path | Sequence[str | Path], options: Watch) -> Itera
 
 
 watch = with_keywords("watch", watch_with, Watch)
+
+
+class _Process:
+    """A process that another program started.
+
+    Args:
+        number: Its number.
+
+    Raises:
+        UsageError: This system does not say whether a process has ended.
+    """
+
+    def __init__(self, number: int) -> None:
+        if sys.platform == "win32":  # where os.kill(number, 0) sends Ctrl-C
+            raise UsageError("--pid cannot be used on Windows", "--idle SECONDS ends when nothing more is written.")
+        self._number = number
+        self._started = self._status()[1]
+
+    def ended(self) -> bool:
+        """Whether it has ended: it is gone, waits for its parent to take note, or its number is that of another one now."""
+        try:
+            os.kill(self._number, 0)
+        except (ProcessLookupError, OverflowError):
+            return True
+        except PermissionError:
+            pass
+        state, started = self._status()
+        return state in ("Z", "X") or started != self._started
+
+    def _status(self) -> tuple[str, str]:
+        """Its state and when it started, as Linux tells (``/proc/PID/stat``, proc(5)); elsewhere nothing is known of them."""
+        with suppress(OSError, IndexError), open(f"/proc/{self._number}/stat", "rb") as status:
+            # Its second field, the name of the program, may hold anything, blanks and brackets too.
+            fields = status.read().rpartition(b")")[2].split()
+            return fields[0].decode(), fields[19].decode()
+        return "", ""
+
+
+class _Commands:
+    """The commands that exceeded budgets run, beside the watching.
+
+    Args:
+        command: The command line for the shell; ``None`` runs nothing.
+        output: The file that what they write goes to; ``None`` is stderr.
+        failed: Told in words of a command that cannot be started.
+    """
+
+    def __init__(self, command: str | None, output: IO[bytes] | None, failed: Callable[[str], None]) -> None:
+        self._command = command
+        self._output = output
+        self._failed = failed
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def start(self, crossing: Crossing) -> None:
+        """Run the command for a crossing.
+
+        What it is about stands in variables of its environment and never in the text that the shell reads: a log's name may hold anything.
+        """
+        if self._command is None:
+            return
+        about = {
+            "MEMLENS_LOG": crossing.path,
+            "MEMLENS_METRIC": crossing.metric,
+            "MEMLENS_BYTES": str(crossing.reached_bytes),
+            "MEMLENS_BUDGET": str(crossing.budget_bytes),
+        }
+        try:
+            self._running.append(
+                subprocess.Popen(  # noqa: S602  a command line is what the user gave
+                    self._command,
+                    shell=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=_stderr() if self._output is None else self._output,
+                    stderr=None if self._output is None else self._output,
+                    env=os.environ | about,
+                    start_new_session=True,  # the Ctrl-C that ends the watching is not meant for it
+                )
+            )
+        except (OSError, ValueError) as error:
+            self._failed(f"the command was not run: {error}")
+
+    def reap(self) -> bool:
+        """Take note of those that have ended; whether any still runs."""
+        self._running = [one for one in self._running if one.poll() is None]
+        return bool(self._running)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all have ended, so many seconds at most; whether any still runs."""
+        until = time.monotonic() + seconds
+        while self.reap() and time.monotonic() < until:
+            time.sleep(_LOOK)
+        return bool(self._running)
+
+
+def _stderr() -> int:
+    """The number of the file that stderr is; of a notebook, say, it is none."""
+    try:
+        return sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):
+        return subprocess.DEVNULL

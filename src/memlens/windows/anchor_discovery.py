@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,15 +17,17 @@ import numpy as np
 
 from memlens.scanner.lines import pieces
 from memlens.windows.anchor_templates import Place, Template, Work, may_mark, skeleton, templates
-from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, landmarks_of, word_scanner
-from memlens.windows.patterns import Anchor, Pattern, clean_line, find_anchors, text_blocks
+from memlens.windows.anchors import find_anchors, landmarks_of, text_blocks
+from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, word_scanner
+from memlens.windows.patterns import Anchor, Pattern, clean_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
 
-__all__ = ["Family", "common_family", "family"]
 
 #: Lines of one log that are looked at one by one, from its beginning: done in about a second.
 _MOST_LINES = 400_000

@@ -9,11 +9,11 @@ warnings, progress bars) by the look of one line; whether the numbers really cou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["Place", "Template", "Work", "may_mark", "named_as_it_is", "phase_template", "skeleton", "templates"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 
 class Place(IntEnum):

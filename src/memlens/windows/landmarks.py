@@ -7,37 +7,25 @@ through again (a pipe cannot be).  Which of these lines count the steps of a run
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from memlens import native
 from memlens.scanner.formats import LineFormat
-from memlens.scanner.lines import count_lines
-from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.patterns import Match, clean_line, text_blocks
+from memlens.scanner.plain import Scan
+from memlens.scanner.scan import Scanner
+from memlens.windows.patterns import Match, clean_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
     from memlens.windows.patterns import Pattern
 
-__all__ = [
-    "LONGEST_LINE",
-    "WORD_SCANS",
-    "Landmarks",
-    "at_margin",
-    "landmarks_at",
-    "landmarks_in_block",
-    "landmarks_of",
-    "word_scanner",
-    "words_are_scanned",
-]
 
 #: Anchors are no longer than this; of a longer line one byte more is kept, so that it is known for one.
 LONGEST_LINE = 400
@@ -55,9 +43,6 @@ _ANY_WORD = re.compile(b"|".join(_WORDS))
 WORD_SCANS = tuple(
     Scan(LineFormat(word.decode(), "", word, word.decode(), {}), once=True, values=()) for word in _WORDS
 )
-
-#: Those of logs that were read without looking for them.
-_FOUND: WeakKeyDictionary[EventLog, Landmarks] = WeakKeyDictionary()
 
 
 class Landmarks(NamedTuple):
@@ -136,36 +121,6 @@ def landmarks_at(
 def _text(block: NDArray[np.uint8], start: int) -> bytes:
     line = block[start : start + _LONGEST_RAW].tobytes().partition(b"\n")[0]
     return clean_line(line)[: LONGEST_LINE + 1]
-
-
-def landmarks_of(log: EventLog) -> Landmarks | None:
-    """The landmarks of a log: as found when it was read, its marks where it has no lines, or else from its text.
-
-    Returns:
-        ``None`` where they were not looked for and the text cannot be read again.
-
-    Raises:
-        InputError: The text is no longer there.
-    """
-    if log.marks is not None:
-        texts = (clean_line(mark.text.encode("utf-8", "surrogatepass")) for mark in log.marks)
-        return Landmarks(
-            tuple(mark.offset for mark in log.marks),
-            tuple(mark.line for mark in log.marks),
-            tuple(text[: LONGEST_LINE + 1] for text in texts),
-        )
-    if log.landmarks is not None:
-        return log.landmarks
-    if log in _FOUND:
-        return _FOUND[log]
-    if not log.source.rereadable:
-        return None
-    found, line = [], 1
-    for offset, block in text_blocks(log):
-        found.append(landmarks_in_block(block, offset, line))
-        line += count_lines(block)
-    _FOUND[log] = Landmarks().and_then(found)
-    return _FOUND[log]
 
 
 def words_are_scanned() -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-__all__ = ["Numbering", "numbered"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 
 def numbered(names: Sequence[str]) -> list[str]:

@@ -10,27 +10,23 @@ from __future__ import annotations
 import re
 import warnings
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
-from memlens.errors import InputError, UsageError
+from memlens.errors import UsageError
 from memlens.scanner.expressions import longest_text
 from memlens.scanner.formats import LineFormat
-from memlens.scanner.lines import count_lines
-from memlens.scanner.scan import Scan, Scanner
+from memlens.scanner.plain import Scan
+from memlens.scanner.scan import Scanner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from numpy.typing import NDArray
-
-    from memlens.events import EventLog
-    from memlens.facts import Mark
-
-__all__ = ["Anchor", "Match", "Matcher", "Matches", "Pattern", "clean_line", "find_anchors", "text_blocks"]
 
 
 #: A name taken from a line that matched without any text (``--by '^'``) is at most this long.
@@ -41,8 +37,7 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x
 _LINE_ENDS = re.compile(rb"(?m)\r+$")
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(Struct, frozen=True, dict=True):
     r"""What marks a line: a literal that stands in it as whole words, or a regular expression (``re`` syntax).
 
     A literal is not followed or preceded by a further word character (``A-Za-z0-9_``) where its own edge is one, so
@@ -103,8 +98,7 @@ class Match(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True)
-class Anchor:
+class Anchor(Struct, frozen=True):
     """All lines of a log that match one pattern: line starts (byte offsets), line numbers and names, in file order."""
 
     pattern: Pattern
@@ -226,54 +220,6 @@ class Matcher:
             if (name := self.pattern.match_line(line)) is not None:
                 yield start, number, name
             start += len(line) + 1
-
-
-def find_anchors(log: EventLog, patterns: Sequence[Pattern]) -> tuple[Anchor, ...]:
-    """All lines of a log that match some patterns: as found when the log was read, or by going once through its text again.
-
-    Raises:
-        InputError: A pattern was not asked for when the log was read, and its text cannot be read again.
-        UsageError: A pattern is empty or is not a regular expression.
-    """
-    known = {anchor.pattern: anchor for anchor in log.anchors}
-    missing = [pattern for pattern in dict.fromkeys(patterns) if pattern not in known]
-    if missing:
-        known.update(_scan(log, [Matcher(pattern) for pattern in missing]))
-    return tuple(known[pattern] for pattern in patterns)
-
-
-def _scan(log: EventLog, matchers: Sequence[Matcher]) -> dict[Pattern, Anchor]:
-    if log.marks is not None:
-        return {matcher.pattern: _among(log.marks, matcher.pattern) for matcher in matchers}
-    if not log.source.rereadable:
-        raise InputError(
-            f"the text of {log.source.name} cannot be searched again",
-            "Name the anchors when reading: memlens.read(…, patterns=[Pattern(…)]).",
-        )
-    found = {matcher.pattern: Matches() for matcher in matchers}
-    line = 1
-    for offset, block in text_blocks(log):
-        for matcher in matchers:
-            found[matcher.pattern].add(matcher.find(block, offset, line))
-        line += count_lines(block)
-    return {pattern: matches.anchor(pattern) for pattern, matches in found.items()}
-
-
-def text_blocks(log: EventLog) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """The text of a log again, in whole lines, each block with its byte offset; what was written to it after it was read is no part of it.
-
-    Raises:
-        InputError: The text is no longer there.
-    """
-    end = log.facts.bytes or None
-    for offset, text in log.source.blocks(0, end):
-        yield offset, np.frombuffer(text, np.uint8)[: None if end is None else end - offset]
-
-
-def _among(marks: Sequence[Mark], pattern: Pattern) -> Anchor:
-    """The marks that match, for inputs without lines of text."""
-    named = ((mark, pattern.match_line(mark.text.encode("utf-8", "surrogatepass"))) for mark in marks)
-    return Anchor.of(pattern, [Match(mark.offset, mark.line, name) for mark, name in named if name is not None])
 
 
 def _is_word(byte: bytes) -> bool:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens import glog
 from memlens.errors import AnchorError, UsageError
 from memlens.scanner.lines import count_lines
+from memlens.windows import glog
 from memlens.windows.patterns import Matcher, Pattern, clean_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from memlens.facts import Mark
 
-__all__ = ["missing_anchor", "missing_mark"]
 
 #: Text searched for lines that a looser pattern marks: read in a few seconds.
 _MOST_BYTES = 4 << 30

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.errors import AnchorError, UsageError
 from memlens.units import plural
+from memlens.windows.anchors import find_anchors
 from memlens.windows.numbering import numbered
-from memlens.windows.patterns import Anchor, Pattern, find_anchors
+from memlens.windows.patterns import Anchor, Pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +39,7 @@ _LATE = (
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Window:
+class Window(Struct, frozen=True, eq=False):
     """The events of the lines between two anchors.
 
     Attributes:
@@ -78,7 +78,6 @@ class Window:
         return f"<Window {self.name!r}: lines {self.start_line:,}-{self.end_line:,}, {self.events:,} events>"
 
 
-@dataclass(frozen=True, eq=False)
 class Windows(Sequence[Window]):
     """Windows of one log in file order, each made anew when it is asked for; one entry a window, arrays int64.
 
@@ -86,22 +85,14 @@ class Windows(Sequence[Window]):
         log: As of :class:`Window`, and so are the others.
     """
 
-    log: EventLog
-    names: Sequence[str]
-    lo: NDArray[np.int64]
-    hi: NDArray[np.int64]
-    start_offset: NDArray[np.int64]
-    end_offset: NDArray[np.int64]
-    start_line: NDArray[np.int64]
-    end_line: NDArray[np.int64]
-    open_end: NDArray[np.bool_] = field(repr=False)
-    _last: dict[int, Window] = field(default_factory=dict, init=False, repr=False)
+    def __init__(self, log: EventLog, names: Sequence[str], *columns: NDArray[Any]) -> None:
+        self.log, self.names = log, names
+        self.lo, self.hi, self.start_offset, self.end_offset, self.start_line, self.end_line, self.open_end = columns
+        self._columns = columns
+        self._last: dict[int, Window] = {}
 
     def __len__(self) -> int:
         return len(self.names)
-
-    def _columns(self) -> tuple[NDArray[Any], ...]:
-        return self.lo, self.hi, self.start_offset, self.end_offset, self.start_line, self.end_line, self.open_end
 
     @overload
     def __getitem__(self, index: int) -> Window: ...
@@ -109,10 +100,10 @@ class Windows(Sequence[Window]):
     def __getitem__(self, index: slice) -> Windows: ...
     def __getitem__(self, index: int | slice) -> Window | Windows:
         if isinstance(index, slice):
-            return Windows(self.log, self.names[index], *(column[index] for column in self._columns()))
+            return Windows(self.log, self.names[index], *(column[index] for column in self._columns))
         made = self._last.get(index)  # several results of a window are made one after the other
         if made is None:
-            row: list[Any] = [column.item(index) for column in self._columns()]
+            row: list[Any] = [column.item(index) for column in self._columns]
             made = Window(self.log, self.names[index], *row)
             self._last.clear()
             self._last[index] = made
@@ -120,7 +111,7 @@ class Windows(Sequence[Window]):
 
     def __iter__(self) -> Iterator[Window]:
         for start in range(0, len(self), _AT_ONCE):
-            columns = (column[start : start + _AT_ONCE].tolist() for column in self._columns())
+            columns = (column[start : start + _AT_ONCE].tolist() for column in self._columns)
             for row in zip(self.names[start : start + _AT_ONCE], *columns, strict=True):
                 yield Window(self.log, *row)
 
@@ -303,17 +294,7 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     )
 
 
-class _OfSeries(Protocol):
-    """A window of a series, or figures of one."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def open_end(self) -> bool: ...
-
-
-def judged(windows: Sequence[_OfSeries], events: Sequence[int] | None = None) -> list[bool]:
+def judged(windows: Sequence[Any], events: Sequence[int] | None = None) -> list[bool]:
     """Which windows of a series are judged: the closed ones, or all of them where no closed one but what precedes the series counts.
 
     Args:
@@ -326,7 +307,7 @@ def judged(windows: Sequence[_OfSeries], events: Sequence[int] | None = None) ->
     return closed if some else [True] * len(closed)
 
 
-def names_of(windows: Sequence[_OfSeries]) -> Sequence[str]:
+def names_of(windows: Sequence[Any]) -> Sequence[str]:
     """The names of windows, or of figures of windows."""
     return windows.names if isinstance(windows, Windows) else [window.name for window in windows]
 

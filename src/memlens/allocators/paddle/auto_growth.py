@@ -21,7 +21,6 @@ Not modelled: naive best fit, ``FLAGS_use_auto_growth_v2``, virtual memory (``FL
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -30,19 +29,19 @@ import numpy as np
 from memlens.allocators.history import ChunkChange, NotReplayable, RequestHistory
 from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
 from memlens.allocators.paddle import history as logged
-from memlens.allocators.paddle.processes import processes
 from memlens.allocators.proof import prove
 from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
 from memlens.text import name_list
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
 
     Ints = NDArray[np.int64]
 
-__all__ = ["AUTO_GROWTH"]
 
 _CHUNK, _IDLE, _MISS = "FLAGS_auto_growth_chunk_size_in_mb", "FLAGS_free_idle_chunk", "FLAGS_free_when_no_cache_hit"
 _SMALL = "FLAGS_small_pool_size_in_mb"
@@ -79,7 +78,7 @@ def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
 
 def _runs(log: EventLog) -> Sequence[tuple[EventLog, str]]:
     """The processes that wrote a log, told apart by their threads."""
-    runs = processes(log) if log.facts.layer in logged.LAYERS else ()
+    runs = logged.processes(log) if log.facts.layer in logged.LAYERS else ()
     return [(run, f"process of {_named(run.facts.threads)}") for run in runs]
 
 
@@ -133,37 +132,37 @@ def _recorded(history: RequestHistory) -> Values:
 
 def _possible(history: RequestHistory) -> Iterator[Values]:
     """The settings that the run may have had, the likeliest first."""
-    told = history.settings
+    recorded = history.settings
     known = {
-        _ALIGNMENT: int(told[logged.ALIGNMENT]),
-        _PADDING: int(told.get(logged.PADDING, 0)),
-        _IDLE: logged.IDLE in told,
-        _ADVANCE[0]: int(told.get(logged.SMALL_PREALLOC, 0)) >> 20,
-        _ADVANCE[1]: int(told.get(logged.LARGE_PREALLOC, 0)) >> 20,
+        _ALIGNMENT: int(recorded[logged.ALIGNMENT]),
+        _PADDING: int(recorded.get(logged.PADDING, 0)),
+        _IDLE: logged.IDLE in recorded,
+        _ADVANCE[0]: int(recorded.get(logged.SMALL_PREALLOC, 0)) >> 20,
+        _ADVANCE[1]: int(recorded.get(logged.LARGE_PREALLOC, 0)) >> 20,
     }
-    retries = [False, True] if logged.CUSTOM_DEVICE in told else [True, False]
-    misses = [True, False] if logged.GIVEN_BACK_FOR_REQUESTS in told else [False]
-    if not len(history.failed) and logged.GIVEN_BACK_FOR_REQUESTS not in told:
+    retries = [False, True] if logged.CUSTOM_DEVICE in recorded else [True, False]
+    misses = [True, False] if logged.GIVEN_BACK_FOR_REQUESTS in recorded else [False]
+    if not len(history.failed) and logged.GIVEN_BACK_FOR_REQUESTS not in recorded:
         del retries[1:]  # nothing tells them apart
-    one_pool = {_CHUNK: _least(history, told.get(logged.CHUNK_BYTES))}
+    one_pool = {_CHUNK: _least(history, recorded.get(logged.CHUNK_BYTES))}
     for retry, miss in product(retries, misses):
         yield {**known, **one_pool, _MISS: miss, _RETRY: retry}
     for small in _POOLS:
-        in_small = history.occupied <= small << 20
+        in_small = history.block_bytes <= small << 20
         pools = dict(zip(_CHUNKS, (_least(history, None, in_small), _least(history, None, ~in_small)), strict=True))
         for retry, miss in product(retries, misses):
             yield {**known, **one_pool, **pools, _SMALL: small, _MISS: miss, _RETRY: retry}
 
 
-def _least(history: RequestHistory, told: str | None, requests: NDArray[np.bool_] | None = None) -> int:
-    """The least size of chunks, MiB: as told, or that of the smallest one that is larger than the block it was taken for; of some requests."""
-    if told is not None:
-        return int(told) >> 20
+def _least(history: RequestHistory, recorded: str | None, requests: NDArray[np.bool_] | None = None) -> int:
+    """The least size of chunks, MiB: as recorded, or that of the smallest one that is larger than the block it was taken for; of some requests."""
+    if recorded is not None:
+        return int(recorded) >> 20
     changes = history.changes
     taken = (changes.kind == ChunkChange.TAKEN) & (changes.at >= 0)
     at, size = changes.at[taken], changes.size[taken]
-    larger = size > history.occupied[at]
-    larger &= history.occupied[at] >= 0
+    larger = size > history.block_bytes[at]
+    larger &= history.block_bytes[at] >= 0
     if requests is not None:
         larger &= requests[at]
     return int(size[larger].min()) >> 20 if larger.any() else 0

@@ -1,18 +1,20 @@
-"""What a program asked of Paddle's auto-growth allocator, from the lines of its log."""
+"""The requests of a program to Paddle's auto-growth allocator, from the lines of its log; and which processes wrote it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import structs
+from msgspec.structs import replace
 
+from memlens import columns
 from memlens.allocators.history import ChunkChange, ChunkChanges, NotReplayable, Operation, RequestHistory
-from memlens.allocators.paddle.effects import effects, uncertain
-from memlens.allocators.paddle.processes import writers
-from memlens.allocators.paddle.rows import LogRows
+from memlens.allocators.paddle.rows import LogRows, effects, uncertain
 from memlens.columns import SET, USE, last_by_key
 from memlens.facts import Kind, RequestLine, RequestLines
 from memlens.inputs.paddle.layers import Layer
+from memlens.trust.report import trust_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["COLUMNS", "LAYERS", "request_history"]
 
 #: What must be asked for when a log is read.
 COLUMNS = ("thread", "requests")
@@ -107,7 +108,7 @@ def _incomplete(log: EventLog, rows: LogRows) -> NotReplayable | None:
         what = f"{blocks} freed that it does not allocate" if unknown else "more is allocated than its chunks hold"
         return NotReplayable(f"the log begins after the run did, or lines are lost: {what}", _RECORD)
     allocs = log.kind == Kind.ALLOC
-    if without := int(np.count_nonzero(rows.asked[allocs] < 0)):
+    if without := int(np.count_nonzero(rows.request[allocs] < 0)):
         return NotReplayable(
             f"{without:,} of {int(np.count_nonzero(allocs)):,} blocks come without a line of their request", _RECORD
         )
@@ -147,12 +148,12 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
     event = np.where(is_alloc | is_free, rows.event[row], -1).astype(np.int64)
     of = np.full(len(row), -1, np.int64)
     of[is_free] = number[event_rows[log.lifetimes.partner[event[is_free]]]]
-    size, occupied, address = (np.zeros(len(row), np.int64) for _ in range(3))
-    occupied -= 1
-    asked = np.where(is_alloc, rows.asked[event], row)
+    size, block_bytes, address = (np.zeros(len(row), np.int64) for _ in range(3))
+    block_bytes -= 1
+    request = np.where(is_alloc, rows.request[event], row)
     requests = operation == Operation.REQUEST
-    size[requests] = lines.first[rows.line(asked[requests])]
-    occupied[is_alloc] = log.size[event[is_alloc]]
+    size[requests] = lines.first[rows.line(request[requests])]
+    block_bytes[is_alloc] = log.size[event[is_alloc]]
     address[is_alloc] = log.addr[event[is_alloc]].view(np.int64)
     failed = np.flatnonzero(requests & ~is_alloc)
     changes = _changes(log, rows, event_rows, number, given_back)
@@ -173,7 +174,7 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
         event,
         line,
         address.view(np.uint64),
-        occupied,
+        block_bytes,
         failed=failed,
         changes=changes,
         settings=_settings(log, rows, given_back),
@@ -194,8 +195,8 @@ def _in_order(log: EventLog, rows: LogRows, event_rows: Ints, given_back: _Given
         return row, operation
     key = 2 * row
     if late:
-        columns = log.kind, log.size, log.addr, rows.free, rows.until, rows.emptied
-        effect = effects(*columns, _in_advance(rows).tolist())[blocks]
+        known = log.kind, log.size, log.addr, rows.free, rows.until, rows.emptied
+        effect = effects(*known, _in_advance(rows).tolist())[blocks]
         key = 2 * event_rows[effect] + (effect > blocks)
     key = np.concatenate((key, 2 * rows.failed, 2 * given_back.trims))
     others = np.repeat(
@@ -233,22 +234,22 @@ def _given_back(log: EventLog, rows: LogRows, event_rows: Ints) -> _GivenBack:
     role[row] = USE
     context = last_by_key(rows.thread, role)[row]
     during = context.copy()
-    asked = (context >= 0) & ~rows.is_event[context]
-    waiting = asked & ~np.isin(context, rows.failed)
+    in_request = (context >= 0) & ~rows.is_event[context]
+    waiting = in_request & ~np.isin(context, rows.failed)
     during[waiting] = rows.next_operation(row[waiting])
     freed = (context >= 0) & (rows.kind[context] == Kind.FREE)
     # A FREE makes one chunk idle at most: where more are given back after one, those made in advance aside, the program asked for it.
     advance = len(_in_advance(rows))
     after_frees = bool(freed.any()) and int((np.unique(context[freed], return_counts=True)[1] - 1).sum()) <= advance
-    by_program = ~asked & ~freed if after_frees else ~asked
+    by_program = ~in_request & ~freed if after_frees else ~in_request
     first = by_program & np.append(True, (context[1:] != context[:-1]) | ~by_program[:-1])
     begins = row[first]
     during[by_program] = begins[np.cumsum(first)[by_program] - 1]
-    return _GivenBack(event, during, begins, after_frees=after_frees, in_requests=int(np.count_nonzero(asked)))
+    return _GivenBack(event, during, begins, after_frees=after_frees, in_requests=int(np.count_nonzero(in_request)))
 
 
 def _changes(log: EventLog, rows: LogRows, event_rows: Ints, number: Ints, given_back: _GivenBack) -> ChunkChanges:
-    """What happened to chunks, those made in advance first: where these lie is learnt from the first block cut from each."""
+    """Changes of chunks, those made in advance first: where these lie is learnt from the first block cut from each."""
     taken = np.flatnonzero(log.kind == Kind.RESERVE)
     event = np.concatenate((taken, given_back.event))
     during = np.concatenate((rows.next_operation(event_rows[taken]), given_back.during))
@@ -284,7 +285,7 @@ def _places_of(sizes: list[int], log: EventLog, rows: LogRows) -> NDArray[np.uin
 
 
 def _settings(log: EventLog, rows: LogRows, given_back: _GivenBack) -> dict[str, str]:
-    """What the lines tell of the allocator's settings."""
+    """Return the allocator's settings as far as the lines tell."""
     lines = rows.lines
     found = {ALIGNMENT: str(_alignment(log))}
     for what, name in ((RequestLine.CHUNK_SIZE, CHUNK_BYTES), (RequestLine.PADDED, PADDING)):
@@ -302,15 +303,61 @@ def _settings(log: EventLog, rows: LogRows, given_back: _GivenBack) -> dict[str,
 
 
 def _alignment(log: EventLog) -> int:
-    """What sizes of blocks are a multiple of: a power of two."""
+    """Return the power of two that sizes of blocks are multiples of."""
     bits = int(np.bitwise_or.reduce(log.size[log.kind == Kind.ALLOC]))
     return bits & -bits
 
 
 def _limit(log: EventLog, rows: LogRows, given_back: _GivenBack) -> int | None:
-    """What the device has, where it refused a request: all that was ever reserved, or what it said was left then."""
+    """Return the bytes of the device, where it refused a request: all that was ever reserved, or what it said was left then."""
     if not len(rows.failed) and not given_back.in_requests:
         return None
     reserved = np.cumsum(np.where(log.kind == Kind.RESERVE, log.size, np.where(log.kind == Kind.RELEASE, -log.size, 0)))
     advance = int(_in_advance(rows).sum())
     return int(reserved.max()) + advance
+
+
+def writers(log: EventLog) -> tuple[tuple[int, ...], ...]:
+    """The threads of each process that wrote a log, rising; empty where it is one process, or they cannot be told apart.
+
+    They are those of the trust report.  Where that has no figures to tell by: each process makes its allocator and says so, and where several
+    threads do, and each frees what it allocated itself, they are processes of one thread.
+
+    Args:
+        log: A log that was read with the columns ``thread`` and ``requests``.
+    """
+    lines, thread = log.facts.requests, log.thread
+    if lines is None or thread is None or len(log.facts.threads) < 2:
+        return ()
+    if found := trust_of(log).processes:
+        return found
+    makers = np.unique(lines.thread[lines.what == RequestLine.CHUNK_SIZE])
+    if len(makers) < 2 or not np.isin(thread, makers).all():
+        return ()
+    for maker in makers.tolist():
+        chosen = thread == maker
+        kind = log.kind[chosen]
+        partner, _ = columns.pair(kind, log.addr[chosen])
+        if ((kind == Kind.FREE) & (partner < 0)).any():
+            return ()
+    return tuple((maker,) for maker in makers.tolist())
+
+
+def processes(log: EventLog) -> tuple[EventLog, ...]:
+    """The log of each process that wrote a log, as :func:`writers` tells them apart; none where it is one process."""
+    return tuple(_of_threads(log, threads) for threads in writers(log))
+
+
+def _of_threads(log: EventLog, threads: tuple[int, ...]) -> EventLog:
+    assert log.thread is not None
+    lines = log.facts.requests
+    assert lines is not None
+    chosen, mine = np.isin(log.thread, threads), np.isin(lines.thread, threads)
+    after = np.append(0, np.cumsum(chosen))[lines.after[mine]]
+    requests = replace(lines, **{name: column[mine] for name, column in structs.asdict(lines).items()})
+    names = ("kind", "size", "addr", "offset", "time_us", "thread", "requested", "owner", "stream", "pool", "line")
+    parts: dict[str, NDArray[np.generic]] = {
+        name: column[chosen] for name in names if (column := getattr(log, name)) is not None
+    }
+    facts = replace(log.facts, threads=threads, requests=replace(requests, after=after))
+    return log.without_cache(**parts, facts=facts)

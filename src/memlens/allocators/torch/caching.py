@@ -32,14 +32,19 @@ from memlens.allocators.history import ChunkChange, NotReplayable, Operation
 from memlens.allocators.models import AllocatorModel, Values
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 from memlens.allocators.torch.settings import (
+    LARGE_REST,
     MEBIBYTE,
     SETTINGS,
+    SMALL,
+    SMALL_REST,
+    SMALL_SEGMENT,
     Configuration,
     conf_line,
     recorded_values,
+    rounded,
+    segment_bytes,
     whole_values,
 )
-from memlens.allocators.torch.sizes import LARGE_REST, SMALL, SMALL_REST, SMALL_SEGMENT, rounded, segment_bytes
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +58,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["CACHING"]
 
 #: Rule 11: where it is not known what the device has, as much as nothing fills.
 _RANGE = 1 << 42
@@ -62,8 +66,7 @@ _MOST_GROUPS = 1 << 20
 
 
 def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
-    from memlens.allocators.torch.history import request_histories
-    from memlens.allocators.torch.settling import settled
+    from memlens.allocators.torch.history import request_histories, settled
 
     found = request_histories(log)
     try:

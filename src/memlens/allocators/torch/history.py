@@ -1,8 +1,13 @@
-"""What a program asked of PyTorch's allocator, from a memory snapshot with its trace.
+"""The requests of a program to PyTorch's allocator, from a memory snapshot with its trace.
 
 A block is given back at its ``free_completed``, which may come later than the ``free_requested`` where the FREE of the log stands: until then nothing else can
 lie there.  What was live before the trace begins lies where it was; a large one of those may keep up to 1 MiB behind it that nobody asked for, and that no entry
 tells of.  In the large pool every free block is larger than that, so what lies between such a block and the next one that is less far away is its own.
+
+What a snapshot does not say is found by replaying it: which of free blocks of one size serves, and the order in which the opening segments were taken.
+PyTorch up to 2.11 takes the block at the lowest address, from 2.13 on that of the oldest segment, and a snapshot has neither a version nor the age of segments.  So
+both are tried.  Where the second one gives another block than the recorded one, and both are in segments from before the trace, the recorded one's is the older one:
+it is put in front of the other, and the replay begins anew, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -10,28 +15,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from memlens.allocators.history import NotReplayable, Operation, RequestHistory
-from memlens.allocators.torch.lives import Lives, lives_of, occupied_bytes
-from memlens.allocators.torch.segments import changes_of, failures, limit_of, opening_chunks, released, with_ranges
+from memlens.allocators.engine import replay
+from memlens.allocators.history import ChunkChange, NotReplayable, Operation, RequestHistory
+from memlens.allocators.placing import Addresses, Placement
+from memlens.allocators.torch.segments import (
+    Lives,
+    changes_of,
+    failures,
+    limit_of,
+    lives_of,
+    opening_block_bytes,
+    opening_chunks,
+    released,
+    with_ranges,
+)
 from memlens.allocators.torch.settings import Configuration, recorded_values
 from memlens.facts import DEFAULT_POOL, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.allocators.history import OpeningChunks
+    from memlens.allocators.models import Values
+    from memlens.allocators.rules import AllocatorRules
     from memlens.events import EventLog
 
     Ints = NDArray[np.int64]
 
-__all__ = ["request_histories"]
 
 _LAYER = "torch_snapshot"
 _RECORD = (
     "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
     " torch.cuda.memory._dump_snapshot(path) while it is on."
 )
+#: So many replays at most, and so many operations in all of them, but one replay of any history.
+_MOST_REPLAYS, _MOST_OPERATIONS = 200, 20_000_000
+_SHARES = {"garbage_collection_threshold", "per_process_memory_fraction"}
+_OLDEST = {"oldest_segment_first": "True"}
 #: Addresses below it, and sizes.
 _MOST_ADDRESS, _MOST_SIZE = 1 << 62, 1 << 48
 #: The place of an operation is that of an event times so many, and a step: a request that failed before the event; the event itself; what can be used again
@@ -143,11 +167,11 @@ def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) 
         )
     )
     requests = len(before)
-    of, occupied = np.full(len(index), -1, np.int64), np.full(len(index), -1, np.int64)
+    of, block_bytes = np.full(len(index), -1, np.int64), np.full(len(index), -1, np.int64)
     of[index[requests : requests + len(gone)]] = index[gone]
     chunks = opening_chunks(log, conf, lives, stream, pool)
-    occupied[:opened] = occupied_bytes(log, conf, lives, opened, chunks)
-    outside = _outside(operations.addr[:opened], occupied[:opened], chunks)
+    block_bytes[:opened] = opening_block_bytes(log, conf, lives, opened, chunks)
+    outside = _outside(operations.addr[:opened], block_bytes[:opened], chunks)
     if outside:
         return NotReplayable(f"{outside:,} of its blocks lie in none of its segments")
     events = np.flatnonzero(log.kind >= Kind.RESERVE)
@@ -163,7 +187,7 @@ def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) 
         operations.event,
         operations.line,
         operations.addr,
-        occupied,
+        block_bytes,
         opened,
         with_ranges(conf, chunks, changes, operations.size, operations.stream, operations.pool),
         np.sort(index[requests + len(gone) : requests + len(gone) + failed]),
@@ -243,3 +267,77 @@ def _outside(addr: NDArray[np.uint64], size: Ints, chunks: OpeningChunks) -> int
     piece = np.searchsorted(chunks.addr, addr, "right") - 1
     ends = (chunks.addr + chunks.size.astype(np.uint64))[piece]
     return int(((piece < 0) | (addr + size.astype(np.uint64) > ends)).sum())
+
+
+def settled(
+    histories: Sequence[RequestHistory], rules: Callable[[RequestHistory, Values], AllocatorRules]
+) -> RequestHistory:
+    """That one of some histories that is explained farthest, with what was found."""
+    if _SHARES & recorded_values(histories[0].settings).keys():
+        return histories[0]  # nothing can be replayed before it is known of what they are shares
+    best, reached = histories[0], -2
+    for history in histories:
+        for tried, at in _tries(history, rules):
+            if at < 0:
+                return tried
+            if at > reached:
+                best, reached = tried, at
+    return best
+
+
+def _tries(
+    history: RequestHistory, rules: Callable[[RequestHistory, Values], AllocatorRules]
+) -> Iterator[tuple[RequestHistory, int]]:
+    """A history under each assumption, and the first operation that is not explained, -1 where all are."""
+    other = _first_other(history, rules)
+    yield history, other.at if other is not None else -1
+    tried = replace(history, settings={**history.settings, **_OLDEST})
+    for _ in range(min(_MOST_REPLAYS, max(_MOST_OPERATIONS // len(history), 1))):
+        other = _first_other(tried, rules)
+        yield tried, other.at if other is not None else -1
+        if other is None:
+            return
+        chunks = tried.opening_chunks
+        newer, older = (_chunk_of(chunks, addr) for addr in (other.got, other.recorded))
+        if newer < 0 or older < 0 or older <= newer:
+            return
+        order = np.arange(len(chunks.addr))
+        order[newer : older + 1] = np.append(order[older], order[newer:older])
+        tried = replace(tried, opening_chunks=chunks.at(order))
+
+
+class _Other(NamedTuple):
+    """The first thing that came out otherwise: during which operation, and where it was recorded and came out; 0 where it does not tell."""
+
+    at: int
+    recorded: int
+    got: int
+
+
+def _first_other(history: RequestHistory, rules: Callable[[RequestHistory, Values], AllocatorRules]) -> _Other | None:
+    """The first block that does not lie where it was recorded, or segment that is given back instead of another; ``None`` where there is none."""
+    own = rules(history, recorded_values(history.settings))
+    got = replay(history, own, addresses=Addresses(Placement.RECORDED), limit=history.limit_bytes, trace=True)
+    assert got.address is not None
+    assert got.changes is not None
+    other = np.flatnonzero(
+        (history.operation == Operation.REQUEST) & (history.address != 0) & (got.address != history.address)
+    )
+    found = [_Other(int(at), int(history.address[at]), int(got.address[at])) for at in other[:1]]
+    both = min(len(history.changes.at), len(got.changes.at))
+    here, there = history.changes, got.changes
+    pairs = ((getattr(changes, name)[:both] for changes in (here, there)) for name in ("at", "addr", "size"))
+    differ = np.flatnonzero(np.logical_or.reduce([one != other for one, other in pairs]))
+    for row in differ[:1].tolist():
+        same = here.at[row] == there.at[row] and here.kind[row] == there.kind[row] == ChunkChange.GIVEN_BACK
+        at = min(int(here.at[row]), int(there.at[row]))
+        found.append(_Other(at, int(here.addr[row]), int(there.addr[row])) if same else _Other(at, 0, 0))
+    return min(found, default=None)
+
+
+def _chunk_of(chunks: OpeningChunks, addr: int) -> int:
+    """Which chunk an address lies in, -1 for none."""
+    found = np.flatnonzero(
+        (chunks.addr <= np.uint64(addr)) & (chunks.addr + chunks.size.astype(np.uint64) > np.uint64(addr))
+    )
+    return int(found[0]) if len(found) else -1

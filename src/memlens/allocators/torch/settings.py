@@ -1,23 +1,24 @@
-"""``PYTORCH_CUDA_ALLOC_CONF``: what it sets, as text and as numbers."""
+"""``PYTORCH_CUDA_ALLOC_CONF``: what it sets, as text and as numbers; and how large blocks and segments are by it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.allocators.models import AllocatorSetting, Value, Values
 from memlens.allocators.rules import NO_LIMIT
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from numpy.typing import NDArray
 
-__all__ = ["CONF", "INTERVALS", "MEBIBYTE", "SETTINGS", "Configuration", "conf_line", "recorded_values", "whole_values"]
+    Ints = NDArray[np.int64]
 
 #: The variable that holds the others, as ``expandable_segments:True,max_split_size_mb:128``.
 CONF = "PYTORCH_CUDA_ALLOC_CONF"
@@ -104,8 +105,7 @@ _PAIR = re.compile(r"\s*([^:,\[\]]+?)\s*:\s*(\[[^\[\]]*\]|[^:,\[\]]*?)\s*(?:,|$)
 _HINT = f"Write it as {CONF} is written: expandable_segments:True,max_split_size_mb:128."
 
 
-@dataclass(frozen=True, eq=False)
-class Configuration:
+class Configuration(Struct, frozen=True, eq=False):
     """The settings as numbers; sizes in bytes.
 
     Attributes:
@@ -196,7 +196,7 @@ def _pairs(text: str) -> Iterator[tuple[str, Value]]:
 
 
 def _typed(setting: AllocatorSetting, text: str) -> Value:
-    """What a text sets; the text itself where it is nothing that the setting takes, which is then refused."""
+    """Return the value that a text sets; the text itself where it is nothing that the setting takes, which is then refused."""
     with suppress(ValueError):
         if setting.kind == "switch":
             return {"True": True, "False": False}.get(text, text)
@@ -313,3 +313,32 @@ def _as_text(steps: list[int]) -> str:
     if len(set(steps)) == 1:
         return f"{steps[0]}" if steps[0] > 1 else ""
     return f"[{','.join(f'{1 << k}:{count}' for k, count in enumerate(steps))}]"
+
+
+#: Rules 1 to 3: what blocks are multiples of, the largest one of the small pool, its segments, the first size with a segment of its own, what that is a multiple of.
+BLOCK, SMALL, SMALL_SEGMENT, OWN_SEGMENT, MULTIPLE = 512, MEBIBYTE, 2 * MEBIBYTE, 10 * MEBIBYTE, 2 * MEBIBYTE
+#: Rule 5: the smallest rest that is split off.
+SMALL_REST, LARGE_REST = BLOCK, SMALL + 1
+
+
+def rounded(size: Ints, divisions: Ints) -> Ints:
+    """Rule 1: bytes of the blocks for requests of so many bytes, int64.
+
+    Args:
+        size: What was asked for, at least 0 and below 2**48.
+        divisions: Steps by interval.
+    """
+    plain = np.maximum(-(-size // BLOCK), 1) * BLOCK
+    exponent = np.frexp(np.maximum(size, 1).astype(np.float64))[1].astype(np.int64) - 1  # exact below 2**53
+    steps = divisions[np.clip(exponent - 20, 0, len(divisions) - 1)]
+    divided = (steps > 1) & (size > BLOCK * steps)
+    if not divided.any():
+        return plain
+    step = np.maximum(np.left_shift(np.int64(1), exponent) // np.maximum(steps, 1), 1)
+    return np.where(divided, -(-size // step) * step, plain)
+
+
+def segment_bytes(block: Ints, large_segment: int) -> Ints:
+    """Rule 3: bytes of the segments that are asked for, for blocks of so many bytes, int64."""
+    own = -(-block // MULTIPLE) * MULTIPLE
+    return np.where(block <= SMALL, SMALL_SEGMENT, np.where(block < OWN_SEGMENT, large_segment, own))

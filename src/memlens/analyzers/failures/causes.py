@@ -20,10 +20,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from memlens.text import plural
-from memlens.units import format_bytes
-
-__all__ = ["UNKNOWN", "Cause", "Judged", "Room", "cause_of", "holds_much"]
+from memlens.units import format_bytes, plural
 
 Cause: TypeAlias = Literal["too much", "fragmented", "another process", "unknown"]
 
@@ -33,7 +30,7 @@ _PART = 8
 
 
 class Room(NamedTuple):
-    """What there was at a failure, in bytes; ``None`` where unknown.
+    """The room that there was at a failure, in bytes; ``None`` where unknown.
 
     Attributes:
         asked: Q, what was asked for.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -15,22 +13,23 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import owner_labels, owners_of
 from memlens.analyzers.peak import LiveGroup, live_before
 from memlens.analyzers.places import Lines
-from memlens.analyzers.result import Each, Later, Lazy, Row
 from memlens.analyzers.segments import layout_before
 from memlens.facts import Kind
 from memlens.folding.moments import levels_before
+from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.text import terms_of
-from memlens.trust.report import allocs_before, failures_of
+from memlens.trust.report import allocs_before, failures_of, trust_of
 from memlens.windows.windows import NEVER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
     from memlens.facts import OutOfMemory
     from memlens.windows.windows import Window
 
-__all__ = ["STILL_GOING", "LiveBlock", "MemoryFailure", "failures", "failures_outside", "run_ended_in"]
 
 #: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
 #: goes down.  A run that caught the failure and went on allocates far more.
@@ -39,8 +38,7 @@ STILL_GOING = 100
 _HARMLESS = frozenset({"cut_short", "half_line", "no_chunk_lines", "no_tensor_events", "no_lifetimes"})
 
 
-@dataclass(frozen=True)
-class LiveBlock(Row):
+class LiveBlock(Result, frozen=True):
     """One block: its bytes, the event and the line that allocate it (``None`` for one from before the input), and its owner."""
 
     size_bytes: int
@@ -49,8 +47,8 @@ class LiveBlock(Row):
     owner: str | None
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryFailure(Row):
+@lazy("live", "youngest", "oldest")
+class MemoryFailure(Result, frozen=True, eq=False):
     """One out-of-memory failure.
 
     Attributes:
@@ -84,6 +82,8 @@ class MemoryFailure(Row):
         oldest: The one allocated first.
     """
 
+    tables: ClassVar[Tables] = {"live": LiveGroup}
+
     line: int
     event: int | None
     device: str
@@ -107,28 +107,9 @@ class MemoryFailure(Row):
     must_go_bytes: int | None
     allocs_after: int
     ended: bool
-    live: Lazy[tuple[LiveGroup, ...]] = field(default=Lazy(()), repr=False)
-    youngest: Lazy[LiveBlock | None] = field(default=Lazy(None), repr=False)
-    oldest: Lazy[LiveBlock | None] = field(default=Lazy(None), repr=False)
-
-    def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
-        """The fields by name, in plain JSON types.
-
-        Args:
-            top: Groups of live blocks to keep; ``None`` keeps all, and ``live_left_out`` counts the others.
-            min_size: Leave groups of smaller blocks (bytes) out.
-        """
-        plain: dict[str, Any] = {}
-        for spec in fields(self):
-            value = getattr(self, spec.name)
-            if spec.name == "live":
-                groups = [group.to_dict() for group in value if group.size_bytes >= min_size][:top]
-                plain["live"] = groups
-                if len(groups) < len(value):
-                    plain["live_left_out"] = len(value) - len(groups)
-            else:
-                plain[spec.name] = value.to_dict() if isinstance(value, Row) else value
-        return plain
+    live: tuple[LiveGroup, ...] = ()
+    youngest: LiveBlock | None = None
+    oldest: LiveBlock | None = None
 
 
 def run_ended_in(log: EventLog, messages: Sequence[OutOfMemory]) -> list[bool]:
@@ -159,14 +140,14 @@ def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence
     stops = np.searchsorted(log.offset, [oom.offset for oom in found])
     after = _allocs_after(log, found)
     levels = cache(lambda: levels_before(log, stops))
-    return Each(len(found), lambda k: _failure(log, found[k], int(stops[k]), levels()[k], *after[k]))
+    return OnDemand(len(found), lambda k: _failure(log, found[k], int(stops[k]), levels()[k], *after[k]))
 
 
 def failures_outside(log: EventLog, windows: Sequence[Window]) -> Iterator[str]:
-    """What is to be said of failures before windows that follow each other, and of those behind them: where the first one is."""
+    """Return remarks on failures before windows that follow each other, and of those behind them: where the first one is."""
     found = failures_of(log)
     outside = [oom for oom, inside in zip(found, _inside(found, windows), strict=True) if not inside]
-    at = terms_of(log.facts.layer).at
+    at = terms_of(log.facts.has_lines).at
     earlier = [oom.line for oom in outside if oom.offset < windows[0].start_offset]
     later = [oom.line for oom in outside if oom.offset >= windows[-1].end_offset]
     for lines, when in ((earlier, "earlier"), (later, "later")):
@@ -224,17 +205,17 @@ def _failure(
         *must_go,
         allocs_after,
         allocs_after * STILL_GOING <= allocs,
-        Later(live_before, log, stop),
-        Later(lambda: blocks()[1]),
-        Later(lambda: blocks()[0]),
+        deferred(live_before, log, stop),
+        deferred(lambda: blocks()[1]),
+        deferred(lambda: blocks()[0]),
     )
 
 
 def _judged(log: EventLog, room: Room) -> Judged:
-    doubts = [doubt.code.replace("_", " ") for doubt in log.trust.doubts if doubt.code not in _HARMLESS]
+    doubts = [doubt.code.replace("_", " ") for doubt in trust_of(log).doubts if doubt.code not in _HARMLESS]
     if doubts:
         return Judged(UNKNOWN, f"the figures of the log are in doubt ({', '.join(doubts)})")
-    return cause_of(room, terms_of(log.facts.layer).chunk)
+    return cause_of(room, terms_of(log.facts.has_lines).chunk)
 
 
 def _fewest(sizes: NDArray[np.int64], missing: int | None) -> tuple[int | None, int | None]:

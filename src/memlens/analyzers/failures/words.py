@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.failures.failures import MemoryFailure
 
-__all__ = ["asker", "failure_sentence", "most_telling", "on_device"]
 
 #: Failures that are looked at to tell whether they are of several devices.
 _LOOKED_AT = 10
@@ -22,7 +21,7 @@ _CAUSES = {"too much": "too much in use", UNKNOWN: "why cannot be told from the 
 
 
 def failure_sentence(failures: Sequence[MemoryFailure], terms: Terms = LINES, who: str = "") -> str:
-    """What ran out, where, and why: of the failure that the run ended in, or else of the first one.
+    """Return a sentence on what ran out, where, and why: of the failure that the run ended in, or else of the first one.
 
     Args:
         failures: All failures of a log; at least one.
@@ -93,7 +92,7 @@ def _of_device(failure: MemoryFailure) -> str:
 
 
 def _pieces(failure: MemoryFailure, chunk: str) -> str:
-    """What was free inside chunks, and why it did not serve."""
+    """Return words on what was free inside chunks, and why it did not serve."""
     if not failure.free_bytes or failure.largest_gap_bytes is None:
         return ""
     words = f"{format_bytes(failure.free_bytes)} were free inside {chunk}s"
@@ -104,7 +103,7 @@ def _pieces(failure: MemoryFailure, chunk: str) -> str:
 
 
 def _elsewhere(failure: MemoryFailure) -> str:
-    """What others held of the device, where that is much."""
+    """Return words on what other processes held of the device, where that is much."""
     held, total = failure.elsewhere_bytes, failure.device_total_bytes
     if held is None or total is None or not holds_much(held, total):
         return ""

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from msgspec import structs
 
 from memlens.analyzers.fates import held_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
-from memlens.analyzers.result import Later, Lazy, Result, Row
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
 from memlens.columns import spans
 from memlens.folding.levels import bounds, profile
+from memlens.results import Result, Tables, deferred, lazy
 from memlens.windows.windows import BEFORE, judged, some_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.analyzers.series.phases import Pieces
     from memlens.windows.windows import Window
 
-__all__ = ["PILE_WINDOWS", "Growth", "Pile", "growth"]
 
 #: From how many windows blocks of a size and owner must come to be a pile: what fewer leave behind may be in use.
 PILE_WINDOWS = 3
@@ -31,8 +31,7 @@ PILE_WINDOWS = 3
 _OFTEN = 1 / 3
 
 
-@dataclass(frozen=True)
-class Pile(Row):
+class Pile(Result, frozen=True):
     """Blocks of one size (and owner, where that is known) that window after window leaves behind.
 
     Attributes:
@@ -52,8 +51,8 @@ class Pile(Row):
     phase: str | None = None
 
 
-@dataclass(frozen=True)
-class Growth(Result):
+@lazy("piling")
+class Growth(Result, frozen=True):
     """The live bytes at the ends of a series of windows.
 
     Attributes:
@@ -86,7 +85,7 @@ class Growth(Result):
         piling: The blocks that pile up from window ``since`` on, the largest total first; none where the series does not grow.
     """
 
-    tables: ClassVar[dict[str, type[Row]]] = {"piling": Pile}
+    tables: ClassVar[Tables] = {"piling": Pile}
 
     windows: int
     judged: int
@@ -111,7 +110,7 @@ class Growth(Result):
     rose_from: str | None = None
     rose_until: str | None = None
     rose_windows: int = 0
-    piling: Lazy[tuple[Pile, ...]] = field(default=Lazy(()), repr=False)
+    piling: tuple[Pile, ...] = ()
 
 
 def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
@@ -154,7 +153,7 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
         rose_from=None if rise is None else chosen[rise.first].name,
         rose_until=None if rise is None else chosen[rise.last].name,
         rose_windows=0 if rise is None else len(chosen) - rise.first,
-        piling=() if since is None else Later(piles, chosen[since:], pieces),
+        piling=() if since is None else deferred(piles, chosen[since:], pieces),
     )
 
 
@@ -166,12 +165,12 @@ def _of_device(levels: NDArray[np.int64], often: float) -> Trend:
     floor = np.minimum.accumulate(levels[::-1])[::-1]
     rises = np.count_nonzero(np.diff(floor)[trend.since - 1 :])
     if rises < often * (len(levels) - trend.since):
-        return replace(trend, verdict="swinging" if trend.swing_bytes else "flat", since=None, from_bytes=None)
+        return structs.replace(trend, verdict="swinging" if trend.swing_bytes else "flat", since=None, from_bytes=None)
     since = began(levels, trend.since)
     if since == trend.since:
         return trend
     start, end = int(floor[since - 1]), (trend.from_bytes or 0) + trend.gained_bytes
-    return replace(trend, since=since, from_bytes=start, gained_bytes=end - start)
+    return structs.replace(trend, since=since, from_bytes=start, gained_bytes=end - start)
 
 
 def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile, ...]:

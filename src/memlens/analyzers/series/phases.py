@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from memlens.analyzers.result import Result, Row
 from memlens.folding.levels import figures
+from memlens.results import Result, Tables
 from memlens.windows.anchor_templates import Place, named_as_it_is, phase_template, skeleton
 from memlens.windows.numbering import numbered
 from memlens.windows.windows import BEFORE, edges_of, judged, names_of, some_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.windows.anchor_templates import Template
@@ -32,14 +32,12 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["START", "Phase", "Phases", "Pieces", "cut_phases", "phases"]
 
 #: The name of what precedes the first phase of a step.
 START = "(start)"
 
 
-@dataclass(frozen=True)
-class Phase(Row):
+class Phase(Result, frozen=True):
     """One phase, over the steps that have it.
 
     Attributes:
@@ -68,8 +66,7 @@ class Phase(Row):
     remaining_bytes: int
 
 
-@dataclass(frozen=True)
-class Phases(Result):
+class Phases(Result, frozen=True):
     """The phases of the steps of one log.
 
     Attributes:
@@ -77,7 +74,8 @@ class Phases(Result):
         phases: In the order in which they come; without those in which nothing is ever allocated or freed.
     """
 
-    tables: ClassVar[dict[str, type[Row]]] = {"phases": Phase}
+    tables: ClassVar[Tables] = {"phases": Phase}
+    top: ClassVar[None] = None  # few, and all of them are the answer
 
     steps: int
     phases: tuple[Phase, ...]
@@ -235,7 +233,7 @@ def _order(marks: Sequence[Sequence[_Mark]]) -> dict[tuple[str, int], int] | Non
 def _names(
     order: dict[tuple[str, int], int], marks: Sequence[Sequence[_Mark]], steps: Sequence[Window]
 ) -> tuple[str, ...]:
-    """What to call each phase, in order; no two alike."""
+    """Return a name for each phase, in order; no two alike."""
     # The parts of each mark's name, of which every other one is a number, beside the numbers of its step.
     found: defaultdict[tuple[str, int], list[tuple[list[str], list[str]]]] = defaultdict(list)
     for of_step, step in zip(marks, steps, strict=True):

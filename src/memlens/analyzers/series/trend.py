@@ -16,19 +16,19 @@ Shrinking is the same upside down.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["MINIMUM", "Rise", "Trend", "Verdict", "began", "judge"]
 
 Verdict = Literal["flat", "growing", "shrinking", "swinging"]
 
@@ -58,8 +58,7 @@ _SLOWING = 0.6
 _FLAT = 100
 
 
-@dataclass(frozen=True)
-class Trend:
+class Trend(Struct, frozen=True):
     """The verdict on a series.
 
     Attributes:
@@ -86,8 +85,7 @@ class Trend:
     rise: Rise | None = None
 
 
-@dataclass(frozen=True)
-class Rise:
+class Rise(Struct, frozen=True):
     """By how much the floor of a series rose that does not grow.
 
     It counts where the floor rose after a quarter of its windows (what comes before is warm-up), and by more than the level ever rose and
@@ -108,8 +106,7 @@ class Rise:
     how: Literal["stayed", "late", "unsteady"]
 
 
-@dataclass(frozen=True)
-class _Tail:
+class _Tail(Struct, frozen=True):
     """A stretch up to the end of the series that grows: the lowest levels of ``width`` windows in a row, from ``start`` on."""
 
     width: int
@@ -172,7 +169,7 @@ def _rise(live: Ints, back: int) -> Rise | None:
 
 
 def _rate(tail: _Tail, since: int, plain: float) -> float:
-    """What a tail gains in a window: from the first to the last of its rises that are half as large as the largest, or more.
+    """Return the gain of a tail per window: from the first to the last of its rises that are half as large as the largest, or more.
 
     Of these the first one is not counted, nor, where windows are taken together, are those that follow right after another one at the
     end, which may be a tooth that is cut off.  So it makes no difference where in a sawtooth the series ends.  Where there is only one,

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import partial
 
 import click
 
-from memlens.cli.options import Show, verb
-from memlens.cli.terminal import WHEN, shows_pictures
+from memlens.cli.options import verb
+from memlens.cli.show import WHEN, Show, shows_pictures
 from memlens.errors import UsageError
-from memlens.keywords import option
 from memlens.options import Analyze
-
-__all__ = ["command"]
+from memlens.options.keywords import option
 
 #: What the tables show; asked for unless -A or a machine format wants more.
 _ON_SCREEN = ("remaining", "peak", "segments", "stats", "unmatched")
 _IN_TABLES = ("remaining", "peak", "stats")
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShowAnalysis(Show):
     """How an analysis is shown.
 
@@ -30,9 +27,9 @@ class ShowAnalysis(Show):
             remaining, live, peak, rise, reserved-peak or duration. Default: file order.
     """
 
-    top: int | None = option(None, "N", kind=0)
-    plot: str = option("auto", "", choices=WHEN, shown=True)
-    sort: str | None = option(None, "COLUMN", offers="columns")
+    top: int | None = option("N", default=None, kind=0)
+    plot: str = option("", default="auto", choices=WHEN, shown=True)
+    sort: str | None = option("COLUMN", default=None, offers="columns")
 
 
 @verb(
@@ -61,19 +58,11 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     A log that cannot be analyzed does not lose the others; the exit code is then 1.
     """
     from memlens.analyzing.analyze import analyze_with
-    from memlens.cli.output import (
-        named_logs,
-        progress_bar,
-        read_stdin_once,
-        refuse_outputs,
-        report_failures,
-        write_result,
-    )
+    from memlens.cli.output import named_logs, reading, report_failures, write_result
     from memlens.reports.analyze import analysis_blocks
     from memlens.reports.tables import find_measure, sorted_analysis
 
     top, sort, full = show.top, show.sort, bool(options.analyzers) or show.full
-    read_stdin_once(logs)
     logs = named_logs(logs, options, show)
     if sort is not None:
         find_measure(sort)
@@ -81,26 +70,20 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
             raise UsageError(
                 "--sort needs a table of windows or logs", "Cut the log with --by REGEX, or give several logs."
             )
-    refuse_outputs(show, logs, formats=options.formats)
     for_programs = show.form in ("json", "csv")
-    with progress_bar(logs, show) as progress:
-        asked = replace(
-            options,
+    with reading(options, show, logs) as how:
+        asked = how.replace(
             analyzers=options.analyzers or (None if for_programs or show.full else _analyzers(options, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
             # … and so do the times of its ends, one by one.
             times=for_programs or options.series or sort == "duration" or full,
-            progress=progress,
         )
         analysis = analyze_with(logs, asked)
     result = sorted_analysis(analysis, sort) if for_programs else analysis
     picture = shows_pictures(show, show.plot)
-    write_result(
-        result,
-        show,
-        lambda: analysis_blocks(analysis, top=top, sort=sort, detailed=full, full=show.full, picture=picture),
-    )
+    blocks = partial(analysis_blocks, analysis, top=top, sort=sort, detailed=full, full=show.full, picture=picture)
+    write_result(result, show, blocks)
     report_failures(analysis.failures)
     return 1 if analysis.failures else 0
 

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
-from memlens.cli.options import Show, verb
+from memlens.cli.options import verb
+from memlens.cli.show import Show
 from memlens.options import Block
 
-__all__ = ["command"]
+
+class _Place(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
+    """The number of a line, or an address."""
+
+    name = "place"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        text = str(value)
+        if text[:2].lower() == "0x":
+            return text
+        if not (text.isascii() and text.isdigit() and int(text[:19])):
+            self.fail(f"{text!r} is neither the number of a line nor an address (0x7f6c…).", param, ctx)
+        return int(text)
 
 
 @verb(
     "block",
-    [click.Argument(["log"], metavar="LOG"), click.Argument(["line"], metavar="LINE", type=click.IntRange(min=1))],
+    [click.Argument(["log"], metavar="LOG"), click.Argument(["line"], metavar="LINE|ADDRESS", type=_Place())],
     *(Block, Show),
     examples="""\
   memlens block run.log 1942
   memlens block run.log.gz 1942 --context 10
+  memlens block run.log 0x7f6cc2000000
   memlens block snapshot.pickle 2631
   memlens block run.log 1942 --format json""",
 )
-def command(log: str, line: int, options: Block, show: Show) -> None:
-    """Tell the life of the block that LINE of LOG allocates or frees.
+def command(log: str, line: int | str, options: Block, show: Show) -> None:
+    """Tell the life of the block that LINE of LOG allocates or frees, or of the last one that holds ADDRESS.
 
-    LOG is any input that memlens reads, LINE the number of a line, or of an entry where the input has no lines: reports show them.
+    LOG is any input that memlens reads, LINE the number of a line, or of an entry where the input has no lines: reports show them. ADDRESS is
+    hexadecimal, as logs and debuggers have it.
     Shown are its ALLOC and FREE with the log lines around them, its owner or its whole call stack, how long it lives and how much is
     allocated meanwhile, and what lies beside it in its chunk.
     """
     from memlens.analyzing.block import block_with
-    from memlens.cli.output import progress_bar, refuse_outputs, write_result
+    from memlens.cli.output import reading, write_result
     from memlens.reports.block import life_blocks
 
-    refuse_outputs(show, (log,), formats=options.formats)
-    with progress_bar([log], show) as progress:
-        life = block_with(log, line, replace(options, progress=progress))
+    with reading(options, show, [log]) as how:
+        life = block_with(log, line, how)
     write_result(life, show, lambda: life_blocks(life, full=show.everything))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
-from memlens.cli.options import Show, verb
+from memlens.cli.options import verb
+from memlens.cli.show import Show
 from memlens.errors import UsageError
 from memlens.options import Diff
-
-__all__ = ["command"]
 
 
 @verb(
@@ -45,15 +42,13 @@ def command(base: str, head: str, options: Diff, show: Show) -> None:
 
     A difference is a result and no failure: the exit code is 0.
     """
-    from memlens.cli.output import progress_bar, read_stdin_once, refuse_outputs, write_result
+    from memlens.cli.output import reading, write_result
     from memlens.diffing.run import diff_with
     from memlens.reports.diff import diff_blocks
 
     _check(options)
-    read_stdin_once((base, head), "Give - for one of the two logs.")
-    refuse_outputs(show, (base, head), formats=options.formats)
-    with progress_bar(dict.fromkeys((base, head)), show) as progress:
-        result = diff_with(base, head, replace(options, progress=progress))
+    with reading(options, show, (base, head), "Give - for one of the two logs.") as how:
+        result = diff_with(base, head, how)
     write_result(result, show, lambda: diff_blocks(result, top=options.top, full=show.everything))
 
 
@@ -63,30 +58,22 @@ def _check(options: Diff) -> None:
     Raises:
         UsageError: Such options.
     """
-    own: dict[str, list[str]] = {"base": [], "head": []}
-    for side, given in own.items():
-        for name in ("start", "start-regex", "end", "nth"):
-            if getattr(options, f"{side}_{name.replace('-', '_')}") not in (None, ()):
-                given.append(f"--{side}-{name}")
+    sides, names = ("base", "head"), ("start", "start-regex", "end", "nth")
+    known = {f"--{side}-{name}": f"{side}_{name.replace('-', '_')}" for side in sides for name in names}
+    given = [name for name, field in known.items() if getattr(options, field) not in (None, ())]
+    for side in sides:
         if {f"--{side}-start", f"--{side}-start-regex"} <= set(given):
             raise UsageError(f"--{side}-start and --{side}-start-regex exclude each other", "Give one of them.")
-    names = [*own["base"], *own["head"]]
-    if options.whole and (options.given or names):
+    if options.whole and (options.given or given):
         raise UsageError(
             "--whole and anchors exclude each other", "Leave --whole out to compare the windows that the anchors cut."
         )
-    if options.by is not None and (starts := [name for name in names if not name.endswith("-end")]):
+    if options.by is not None and (starts := [name for name in given if not name.endswith("-end")]):
         raise UsageError(
             f"--by and {starts[0]} exclude each other",
             "--by cuts both logs by the same regular expression; write one that matches the anchors of both.",
         )
-    for side, given in own.items():
-        if (
-            f"--{side}-nth" in given
-            and options.start is None
-            and options.start_regex is None
-            and not {f"--{side}-start", f"--{side}-start-regex"} & set(given)
-        ):
-            raise UsageError(
-                f"--{side}-nth needs --start or --{side}-start", "It counts the lines that match the start."
-            )
+    for side in sides if options.start is None and options.start_regex is None else ():
+        if f"--{side}-nth" in given and not {f"--{side}-start", f"--{side}-start-regex"} & set(given):
+            hint = "It counts the lines that match the start."
+            raise UsageError(f"--{side}-nth needs --start or --{side}-start", hint)

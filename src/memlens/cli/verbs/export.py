@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
-from memlens.cli.options import Output, verb
+from memlens.cli.options import verb
+from memlens.cli.show import Output, note
 from memlens.options import Export
-
-__all__ = ["command"]
 
 
 @verb(
@@ -21,26 +18,23 @@ __all__ = ["command"]
   memlens export run.log --to csv --table lifetimes -o lifetimes.csv
   memlens export run.log --to perfetto -o run.pftrace    # for ui.perfetto.dev
   memlens export snapshot.pickle --to speedscope -o run.speedscope.json
-  memlens export snapshot.pickle --to pprof -o run.pb.gz
   memlens export run.log --to jsonl | jq 'select(.size_bytes > 1e9)'""",
 )
 def command(log: str, options: Export, to: Output) -> None:
     """Write LOG in a form that other tools open.
 
     LOG is any input that memlens reads. Parquet, CSV and JSON lines are tables of its events, or of the lifetimes of its blocks; perfetto is
-    a trace with allocated and reserved bytes as counters and each block as a slice; speedscope and pprof are profiles of what is live at the
+    a trace with allocated and reserved bytes as counters and each block as a slice; speedscope is profiles of what is live at the
     peak and of what was allocated. A Parquet file of all events is an input of memlens again.
     """
-    from memlens.cli.messages import note as say
-    from memlens.cli.output import progress_bar, refuse_outputs
+    from memlens.cli.output import reading
     from memlens.exporting.export import export_with
     from memlens.text import visible
 
-    refuse_outputs(to, (log,), formats=options.formats)
-    with progress_bar([log], to) as progress:
-        written = export_with(log, replace(options, output=to.output, force=to.force, progress=progress))
+    with reading(options, to, [log]) as how:
+        written = export_with(log, how.replace(output=to.output, force=to.force))
     for remark in written.remarks:
-        say(visible(remark), to)
+        note(visible(remark), to)
     if not to.on_stdout or to.verbose:
         target = "stdout" if to.on_stdout else visible(str(to.output))
-        say(f"{target}: {written.written_bytes:,} bytes, {written.counted}", to)
+        note(f"{target}: {written.written_bytes:,} bytes, {written.counted}", to)

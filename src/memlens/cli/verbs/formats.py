@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from memlens.cli.options import verb
-from memlens.keywords import option
 from memlens.options import ReadAs
-from memlens.text import format_count, plural, visible
+from memlens.options.keywords import Options, option
+from memlens.text import format_count, visible
+from memlens.units import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from memlens.inputs.registry import Formats, RecognisedInput
 
-__all__ = ["command"]
 
-
-@dataclass(frozen=True, kw_only=True)
-class ShowFormats:
+class ShowFormats(Options):
     """How a list is shown.
 
     Attributes:
         form: How to write the result.
     """
 
-    form: str = option("table", "", "--format", choices=("table", "json"), shown=True)
+    form: str = option("", "--format", default="table", choices=("table", "json"), shown=True)
 
 
 @verb(
@@ -61,8 +59,8 @@ def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
         click.echo(f"{_sentence(found, len(logs))}\n")
-        for line in _recognised(found) if logs else _listed(found):
-            click.echo(line)
+        if entries := [*(_recognised(found) if logs else _listed(found))]:
+            click.echo("\n\n".join(entries))
     report_failures(found.failures)
     return 0 if len(_known(found)) == len(logs) else 1
 
@@ -89,32 +87,26 @@ def _sentence(found: Formats, asked: int) -> str:
 
 
 def _listed(found: Formats) -> Iterator[str]:
-    for number, form in enumerate(found.known):
-        if number:
-            yield ""
-        yield f"{visible(form.name)}  {visible(form.summary)}"
-        yield f"  sample  {visible(form.sample)}"
-        yield f"  sizes   {visible(form.sizes)}"
-        yield f"  places  {visible(form.places)}"
-        if form.origin != "memlens":
-            yield f"  from    {visible(form.origin)}"
+    for form in found.known:
+        rows = [("sample", form.sample), ("sizes", form.sizes), ("places", form.places)]
+        rows += [] if form.origin == "memlens" else [("from", form.origin)]
+        yield _entry(f"{form.name}  {form.summary}", rows)
 
 
 def _recognised(found: Formats) -> Iterator[str]:
     summaries = {form.name: form.summary for form in found.known}
-    for number, one in enumerate(found.inputs):
-        if number:
-            yield ""
-        compressed = f" ({one.compression})" if one.compression else ""
-        yield f"{visible(one.path)}{compressed}"
+    for one in found.inputs:
         if one.format is None:
-            yield f"  format  none that memlens reads: it is {one.looks_like}"
+            rows = [("format", f"none that memlens reads: it is {one.looks_like}")]
         elif not one.recognised:
-            yield f"  format  nothing recognised; it would be read as {visible(one.format)}"
+            rows = [("format", f"nothing recognised; it would be read as {one.format}")]
         else:
-            yield f"  format  {visible(one.format)}: {visible(summaries.get(one.format, ''))}"
-            yield f"  why     {visible(one.why)}"
+            rows = [("format", f"{one.format}: {summaries.get(one.format, '')}"), ("why", one.why)]
         if one.looks_like and one.format is not None:
-            yield f"  looks   like {one.looks_like}"
-        for index, line in enumerate(one.hint.splitlines()):
-            yield f"  {' ' if index else 'hint':6}  {line}"
+            rows.append(("looks", f"like {one.looks_like}"))
+        rows += [("" if index else "hint", line) for index, line in enumerate(one.hint.splitlines())]
+        yield _entry(one.path + (f" ({one.compression})" if one.compression else ""), rows)
+
+
+def _entry(heading: str, rows: Sequence[tuple[str, str]]) -> str:
+    return "\n".join([visible(heading), *(f"  {label:6}  {visible(text)}" for label, text in rows)])

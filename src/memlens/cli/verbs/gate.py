@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import click
 
-from memlens.cli.options import Show, verb
+from memlens.cli.options import verb
+from memlens.cli.show import Show, note
 from memlens.errors import UsageError
-from memlens.keywords import flag, option
 from memlens.options import Accept, Gate
+from memlens.options.keywords import flag, option
 
 if TYPE_CHECKING:
     from memlens.gating.verdict import Verdict
 
-__all__ = ["command"]
-
 #: The variable in which GitHub names the file for the summary of a job.
 _SUMMARY = "GITHUB_STEP_SUMMARY"
+#: Where a verdict goes.
+_OUTPUTS = ("output", "junit", "markdown", "github")
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShowVerdict(Show):
     """What becomes of a verdict, or of the figures of a log that is accepted.
 
@@ -34,10 +33,10 @@ class ShowVerdict(Show):
         github: Write GitHub annotations beside the result, and add the verdict to the summary of the job (GITHUB_STEP_SUMMARY).
     """
 
-    accept: bool = flag(False)
-    junit: str | None = option(None, "FILE")
-    markdown: str | None = option(None, "FILE")
-    github: bool = flag(False)
+    accept: bool = flag(default=False)
+    junit: str | None = option("FILE", default=None)
+    markdown: str | None = option("FILE", default=None)
+    github: bool = flag(default=False)
 
 
 @verb(
@@ -52,16 +51,16 @@ class ShowVerdict(Show):
   memlens gate run.log --baseline memory.json \\
                        --limit peak=5%,64MiB --limit growth=0
   memlens gate run.log --baseline memory.json \\
-                       --base-log main.log --markdown comment.md
-  memlens gate run.log --base-log main.log --by "START (SOT_CALL_\\d+)"
+                       --base main.log --markdown comment.md
+  memlens gate run.log --base main.log --by "START (SOT_CALL_\\d+)"
   memlens gate run.log --budget peak=12GiB --budget reserved=15GiB
   memlens gate run.log --baseline memory.json --github --junit memory.xml""",
 )
 def command(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerdict) -> int:
     """Judge a log: exit code 0 where it is within limits of its baseline, 3 where memory grew, 1 where nothing can be said.
 
-    LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; one is judged, and --accept takes several. Judged are the peak of the whole run,
-    what each closed window adds and leaves behind, and what the series of windows gains; all that fail is listed, the worst first. Windows are cut as the baseline was; a window that
+    LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; one is judged, and --accept takes several. Judged are the peak of the whole run and what its steps gain; where
+    --by or --start names windows, the peak of each closed one and what it leaves behind, too. All that fail is listed, the worst first. Windows are cut as the baseline was; a window that
     the baseline has and LOG lacks fails, but where LOG merely ends earlier.
 
     A log in doubt (cut short, several processes, logging switched on late) and a run that ran out of memory are not judged.
@@ -69,19 +68,17 @@ def command(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     if show.accept:
         _accept(logs, options, accept, show)
         return 0
-    if accept.with_events:
-        raise UsageError("--with-events needs --accept", "It says what to keep beside the baseline.")
     log, *more = logs
     if more:
         raise UsageError("one log is judged at a time", "Give one. --accept takes a baseline of several.")
     from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.gating.run import gate_with
 
-    base_log = cast("str | None", options.base_log)
-    read_stdin_once((log, base_log), "Give - for one of the two logs.")
+    base = cast("str | None", options.base)
+    read_stdin_once((log, base), "Give - for one of the two logs.")
     _refuse_files(log, options, show)
-    with progress_bar(dict.fromkeys(filter(None, (log, base_log))), show) as progress:
-        verdict = gate_with(log, replace(options, progress=progress))
+    with progress_bar(dict.fromkeys(filter(None, (log, base))), show) as progress:
+        verdict = gate_with(log, options.replace(progress=progress))
     _write(verdict, show)
     return verdict.exit_code
 
@@ -90,7 +87,7 @@ def _write(verdict: Verdict, show: ShowVerdict) -> None:
     """Write every form that was asked for, the files first: stdout may be a pipe that somebody closes."""
     from memlens.cli.output import write, write_result
     from memlens.output import open_output
-    from memlens.reports import ci
+    from memlens.reports import gate as ci
     from memlens.reports.gate import EVERYTHING, comment, gate_blocks
 
     for path, render in ((show.junit, ci.junit), (show.markdown, comment)):
@@ -126,30 +123,28 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     Raises:
         UsageError: Options that make no sense beside ``--accept``.
     """
-    from memlens.cli.messages import note
     from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.gating.run import accept_with
-    from memlens.gating.stored import events_path
-    from memlens.text import plural
-    from memlens.units import format_bytes
+    from memlens.units import format_bytes, plural
 
     baseline = options.baseline
     if baseline is None:
         raise UsageError("--accept needs --baseline FILE", "It says where to write the figures that are accepted.")
-    outputs = {"output": show.output, "junit": show.junit, "markdown": show.markdown, "github": show.github}
-    given = ["base-log"] if options.base_log is not None else []
-    if given := [*given, *(name for name, value in outputs.items() if value)]:
+    others = {"base": options.base is not None, **{name: getattr(show, name) for name in _OUTPUTS}}
+    if given := [name for name, value in others.items() if value]:
         raise UsageError(
             f"--accept and --{given[0]} exclude each other", "--accept judges nothing, it writes the baseline."
         )
     read_stdin_once(logs, "Give - for one of the logs.")
     with progress_bar(dict.fromkeys(logs), show) as progress:
-        taken = accept_with(logs, baseline, replace(accept, progress=progress, trust=options.trust))
-    beside = "" if taken.events_sha256 is None else f"; its events are in {events_path(baseline)}"
-    windows = plural(len(taken.runs[0].windows), "window")
+        taken = accept_with(logs, baseline, accept.replace(progress=progress, trust=options.trust))
+    run = taken.runs[0]
+    windows = (
+        plural(len(run.windows), "window") if taken.anchors.cut.given else plural(len(run.step_levels), "closed step")
+    )
     peak = max((run.peak_bytes for run in taken.runs if run.peak_bytes is not None), default=None)
     at = "" if peak is None else f", peak {format_bytes(peak)}"
-    note(f"{baseline}: {windows} of {', '.join(logs)} accepted{at}{beside}", show)
+    note(f"{baseline}: {windows} of {', '.join(logs)} accepted{at}", show)
 
 
 def _refuse_files(log: str, options: Gate, show: ShowVerdict) -> None:
@@ -160,13 +155,11 @@ def _refuse_files(log: str, options: Gate, show: ShowVerdict) -> None:
         UsageError: Two of the files are one.
     """
     from memlens.cli.output import refuse_outputs
-    from memlens.gating.stored import events_path
 
     others, appended = [show.junit, show.markdown], [(show.github and os.environ.get(_SUMMARY)) or None]
     if "-" in others:
         raise UsageError("--junit and --markdown write to a file", "--format markdown writes Markdown to stdout.")
-    events = None if options.baseline is None else str(events_path(options.baseline))
-    inputs = [str(path) for path in (log, options.baseline, events, options.base_log) if path is not None]
+    inputs = [str(path) for path in (log, options.baseline, options.base) if path is not None]
     refuse_outputs(show, inputs, formats=options.formats, others=others, appended=appended)
     files = [path for path in (show.output, *others, *appended) if path is not None]
     if len({os.path.realpath(path) for path in files}) < len(files):

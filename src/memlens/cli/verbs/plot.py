@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import click
 
-from memlens.cli.options import Output, verb
+from memlens.cli.options import verb
+from memlens.cli.show import Output
 from memlens.errors import UsageError
-from memlens.keywords import option
 from memlens.options import Plot
-
-__all__ = ["command"]
+from memlens.options.keywords import option
 
 _FORMS = ("svg", "png", "pdf")
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlotTo(Output):
     """Where a picture goes.
 
@@ -24,7 +20,7 @@ class PlotTo(Output):
         form: Write the picture as this. Default: what the name of FILE ends in.
     """
 
-    form: str | None = option(None, "", "--format", choices=_FORMS)
+    form: str | None = option("", "--format", default=None, choices=_FORMS)
 
 
 @verb(
@@ -36,32 +32,27 @@ class PlotTo(Output):
   memlens plot run.log --by "STEP (\\d+) START" -o steps.png
   memlens plot run.log.gz --x time --theme dark -o run.png
   memlens plot workerlog.* -o ranks.svg
-  memlens plot bad.log --diff good.log -o both.svg
+  memlens plot bad.log --base good.log -o both.svg
   memlens plot run.log --width 3.5 --height 2.5 -o column.pdf
   memlens plot run.log --format svg -o - | wc -c""",
 )
 def command(logs: tuple[str, ...], options: Plot, show: PlotTo) -> int:
     """Draw the levels of LOG as a still picture for a pull request or a paper: an SVG, a PNG or a PDF.
 
-    One log is drawn with what is allocated and reserved, its peak, where it runs out of memory, and its steps or the windows of --by; several are
-    laid over each other. No peak is lost, however long the log is. Pictures are drawn by Matplotlib: pip install 'memlens[plot]'.
+    Each log is drawn with what is allocated and reserved, its peak, where it runs out of memory, and its steps or the windows of --by; several,
+    or several devices, one below the other with one scale. No peak is lost, however long the log is. Pictures are drawn by Matplotlib: pip install 'memlens[plot]'.
     """
-    from memlens.cli.output import named_logs, progress_bar, read_stdin_once, refuse_outputs, report_failures
+    from memlens.cli.output import named_logs, reading, report_failures
     from memlens.drawing.plot import form_of, plot_with, require_matplotlib
-    from memlens.output import open_output
 
     if show.output is None:
         raise UsageError("where the picture goes is not said", "Name a file: -o figure.svg, or - for stdout.")
     require_matplotlib()
     form = form_of(show.output, show.form)
-    others = () if options.diff is None else (str(options.diff),)
-    read_stdin_once((*logs, *others))
+    others = () if options.base is None else (str(options.base),)
     logs = logs if others else named_logs(logs, options, show)
-    refuse_outputs(show, (*logs, *others), formats=options.formats)
-    with progress_bar((*others, *logs), show) as progress:
-        figure = plot_with(list(logs), replace(options, progress=progress))
-    data = figure.render(form)
-    with open_output(show.output, show.force) as out:
-        out.write(data)
+    with reading(options, show, (*others, *logs)) as how:
+        figure = plot_with(list(logs), how)
+    figure.save(show.output, show.force, form)
     report_failures(figure.failures)
     return 1 if figure.failures else 0

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from memlens.cli.options import Output, verb
+from memlens.cli.options import verb
+from memlens.cli.show import Output, note
 from memlens.errors import UsageError
 from memlens.options import Record
 
 if TYPE_CHECKING:
     from memlens.recording.result import Recording
-
-__all__ = ["command"]
 
 
 @verb(
@@ -42,14 +40,13 @@ def command(command: tuple[str, ...], to: Output, options: Record) -> int:
 
     The exit code is the program's own: 128 and the number of the signal where one ended it, 127 where there is no such program.
     """
-    from memlens.cli.messages import note
     from memlens.recording.run import record_with
 
     if not command:
         raise UsageError(
             "no program to record", "Give its command: memlens record -o run.log.zst -- python train.py --epochs 1"
         )
-    recording = record_with(command, replace(options, tell=lambda text: note(text, to)))
+    recording = record_with(command, options.replace(tell=lambda text: note(text, to)))
     for line in _ending(recording, options.preset):
         note(line, to)
     for problem in recording.problems if to.quiet else ():  # else it was said when it came
@@ -87,10 +84,7 @@ def _ending(recording: Recording, preset: str) -> list[str]:
         lines.append(f"next: memlens analyze {shlex.join(log.path for log in recording.judged)}")
     for failure in recording.failures:
         lines.append(f"no verdict: {failure.message}")
-    if (
-        recording.failures
-        and recording.answer is None
-        and not (snapshots or any(log.problem for log in recording.logs))
-    ):
+    sound = not any(log.problem for log in recording.logs)
+    if recording.failures and recording.answer is None and sound and not snapshots:
         lines += _NO_VERDICT
     return lines

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import click
 
-from memlens.cli.options import Output, verb
+from memlens.cli.options import verb
+from memlens.cli.show import Output
 from memlens.errors import UsageError
 from memlens.options import Report
-
-__all__ = ["command"]
 
 
 @verb(
@@ -22,25 +20,21 @@ __all__ = ["command"]
   memlens report run.log -o report.html
   memlens report snapshot.pickle -o report.html
   memlens report run.log --by "STEP (\\d+) START" -o report.html
-  memlens report bad.log --diff good.log -o report.html""",
+  memlens report bad.log --base good.log -o report.html""",
 )
 def command(log: str, options: Report, show: Output) -> None:
     """Make one HTML page of LOG: the levels over the run, who is alive when, and the memory map, to look at in a browser.
 
     The page is one file that needs no network: it can be mailed, and attached to a CI run.
 
-    With --diff it begins with what LOG does differently from BASE: both curves over an axis on which what both runs do stands at one place.
+    With --base it begins with what LOG does differently from BASE: both curves over an axis on which what both runs do stands at one place.
     """
-    from memlens.cli.output import progress_bar, read_stdin_once, refuse_outputs
+    from memlens.cli.output import reading, write
     from memlens.drawing.report import report_with
-    from memlens.output import open_output
 
     if show.output is None and sys.stdout.isatty():
         raise UsageError("a page is for a browser, and not for a terminal", "Name a file for it: -o report.html")
-    inputs = [log] if options.diff is None else [log, str(options.diff)]
-    read_stdin_once(inputs, "Give - for one of the two logs.")
-    refuse_outputs(show, inputs, formats=options.formats)
-    with progress_bar(dict.fromkeys(inputs), show) as progress:
-        page = report_with(log, replace(options, progress=progress))
-    with open_output(show.output, show.force) as out:
-        out.write(page.html.encode())
+    inputs = [log] if options.base is None else [log, str(options.base)]
+    with reading(options, show, inputs, "Give - for one of the two logs.") as how:
+        page = report_with(log, how)
+    write(page.html, show)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from memlens.cli.options import Output, verb
+from memlens.cli.options import verb
+from memlens.cli.show import Output, note
 from memlens.options import Slice
 
 if TYPE_CHECKING:
-    from memlens.extract import Piece
+    from collections.abc import Iterator
 
-__all__ = ["command"]
+    from memlens.exporting.extract import Piece
 
 
 @verb(
@@ -37,14 +36,13 @@ def command(log: str, options: Slice, to: Output) -> None:
     LOG is a file (plain or compressed) or - for stdin. The window starts with the line that matches the start and ends
     before the first later line that matches any end; without a start it begins with the log.
     """
-    from memlens.cli.messages import note as say
     from memlens.cli.output import progress_bar
-    from memlens.extract import slice_with
+    from memlens.exporting.extract import slice_with
 
     with progress_bar([log] if not to.on_stdout else [], to) as progress:
-        piece = slice_with(log, replace(options, output=to.output, force=to.force, progress=progress))
-    for note in _notes(piece, log, to):
-        say(note, to)
+        piece = slice_with(log, options.replace(output=to.output, force=to.force, progress=progress))
+    for text in _notes(piece, log, to):
+        note(text, to)
 
 
 def _notes(piece: Piece, log: str, to: Output) -> Iterator[str]:

@@ -6,33 +6,31 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlens.cli.live import Screen, Signals, has_screen
-from memlens.cli.messages import note
-from memlens.cli.options import Output, verb
-from memlens.cli.terminal import WHEN
-from memlens.keywords import option
+from memlens.cli.options import verb
+from memlens.cli.show import WHEN, Output, note, screen
 from memlens.options import Watch
+from memlens.options.keywords import option
+from memlens.watching.verdict import crossing_text
 
 if TYPE_CHECKING:
-    from memlens.reports.blocks import Block
-    from memlens.watching.watch import Watched
+    from collections.abc import Callable, Sequence
 
-__all__ = ["command"]
+    from memlens.reports.blocks import Block
+    from memlens.watching.result import Watched
 
 #: Options that this verb shares with others: what it writes is never one file.
-_OPTIONS = ("limits", "run", "by", "idle", "pid", "every", "input_format", "formats", "form", "color", "quiet")
+_OPTIONS = ("budgets", "run", "by", "idle", "pid", "every", "read_as", "formats", "form", "color", "quiet")
 #: Seconds between two frames while much is read, and after which a frame says anew since when nothing was written.
 _FRAME, _CLOCK = 0.2, 10.0
 #: Seconds between two lines on one log where there is no screen, and after which one is written though little changed.
 _APART, _NEWS = 5.0, 60.0
-#: Seconds that commands of limits are waited for at the end.
+#: Seconds that commands of budgets are waited for at the end.
 _PATIENCE = 10.0
 #: A peak that is higher by so small a part is no news.
 _LITTLE = 0.01
@@ -40,7 +38,6 @@ _LITTLE = 0.01
 _IN_JSON = 2
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShowWatch(Output):
     """How logs that grow are shown.
 
@@ -50,8 +47,8 @@ class ShowWatch(Output):
         color: When to use colours: always, never, or where stdout is a terminal that has them (auto).
     """
 
-    form: str = option("table", "", "--format", choices=("table", "jsonl"), shown=True)
-    color: str = option("auto", "", choices=WHEN, shown=True)
+    form: str = option("", "--format", default="table", choices=("table", "jsonl"), shown=True)
+    color: str = option("", default="auto", choices=WHEN, shown=True)
 
 
 @verb(
@@ -61,8 +58,8 @@ class ShowWatch(Output):
     only=_OPTIONS,
     examples="""\
   memlens watch run.log
-  memlens watch run.log --by "STEP (\\d+) START" --limit growth=64MiB
-  memlens watch workerlog.* --limit peak=30GiB \\
+  memlens watch run.log --by "STEP (\\d+) START" --budget growth=64MiB
+  memlens watch workerlog.* --budget peak=30GiB \\
                             --run 'notify-send "$MEMLENS_LOG"'
   memlens watch run.log --pid 4711 > watched.txt
   memlens watch run.log --idle 600 --format jsonl
@@ -75,7 +72,7 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
     rotated, made shorter or replaced, it is followed there. One log gives a screen with its levels and its last windows, several a table with a row each.
     Where stdout is no terminal, a line is written for each change of note.
 
-    Ctrl-C ends it, with the verdict of memlens analyze where the log is whole. The exit code is 3 where a limit was exceeded, 1 where a log held no event and nobody ended it early.
+    Ctrl-C ends it, with the verdict of memlens analyze where the log is whole. The exit code is 3 where a budget was exceeded, 1 where a log held no event and nobody ended it early.
     """
     from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.watching.watch import Watching
@@ -124,7 +121,7 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
 
 
 def _exit_code(last: Watched) -> int:
-    """3 where a limit was exceeded; 1 where nothing is known of a log, unless somebody ended it early."""
+    """3 where a budget was exceeded; 1 where nothing is known of a log, unless somebody ended it early."""
     from memlens.cli import report_error
     from memlens.errors import NoEventsError
     from memlens.watching.verdict import nothing_of
@@ -154,7 +151,7 @@ class _OnScreen:
             from memlens.reports.watch import live_blocks
 
             self._drawn, self._size, self._due = now, size, False
-            self._screen.draw(self._text(live_blocks(seen, *size), size[0]), size)
+            self._screen.draw(_text(live_blocks(seen, *size), self._show, width=size[0]), size)
 
     def end(self, last: Watched) -> None:
         from memlens.reports.watch import watch_blocks
@@ -162,16 +159,9 @@ class _OnScreen:
         columns, rows = self._screen.size
         # A line is left for the command before it, one for the shell's prompt, and those of the notes that follow.
         rows -= 2 + sum(-(-len(f"memlens: {text}") // columns) for text in last.unjudged)
-        sys.stdout.write(self._text(watch_blocks(last, picture=True, rows=rows), columns))
-        sys.stdout.flush()
+        _write(_text(watch_blocks(last, picture=True, rows=rows), self._show, width=columns))
         if len(last.crossings) > self._rang:
             self._screen.ring()
-
-    def _text(self, blocks: Sequence[Block], columns: int) -> str:
-        from memlens.cli.terminal import screen
-        from memlens.reports.terminal import render
-
-        return render(blocks, **{**screen(self._show), "width": columns})  # type: ignore[arg-type]
 
 
 class _Lines:
@@ -194,24 +184,16 @@ class _Lines:
             news |= state.bytes != read and seen.time >= then + _NEWS
             if news and (not then or seen.time >= then + _APART):
                 self._told[key] = seen.time, now, state.peak_bytes, state.bytes
-                self._write([state_line(seen, index)])
+                _write(_text([state_line(seen, index)], self._show))
         for crossing in seen.crossings[self._exceeded :]:
             where = crossing.path + (f" [{crossing.device}]" if crossing.device else "")
-            self._write([Line(str(crossing), name=where)])
+            _write(_text([Line(crossing_text(crossing), name=where)], self._show))
         self._exceeded = len(seen.crossings)
 
     def end(self, last: Watched) -> None:
         from memlens.reports.watch import watch_blocks
 
-        told = len(self._told) > 0
-        self._write([*([None] if told else []), *watch_blocks(last)])
-
-    def _write(self, blocks: Sequence[Block]) -> None:
-        from memlens.cli.terminal import screen
-        from memlens.reports.terminal import render
-
-        sys.stdout.write(render(blocks, **screen(self._show)))  # type: ignore[arg-type]
-        sys.stdout.flush()
+        _write(_text([*([None] if self._told else []), *watch_blocks(last)], self._show))
 
 
 class _Json:
@@ -224,12 +206,18 @@ class _Json:
         self._due |= changed
         if self._due and (not busy or seen.time >= self._written + _FRAME):
             self._due, self._written = False, seen.time
-            self._write(seen)
+            self.end(seen)
 
     def end(self, last: Watched) -> None:
-        self._write(last)
+        _write(json.dumps(last.with_last_windows(_IN_JSON).to_dict(), ensure_ascii=True, allow_nan=False) + "\n")
 
-    @staticmethod
-    def _write(seen: Watched) -> None:
-        sys.stdout.write(json.dumps(seen.to_dict(_IN_JSON), ensure_ascii=True, allow_nan=False) + "\n")
-        sys.stdout.flush()
+
+def _text(blocks: Sequence[Block], show: ShowWatch, **size: int) -> str:
+    from memlens.reports.terminal import render
+
+    return render(blocks, **{**screen(show), **size})  # type: ignore[arg-type]
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

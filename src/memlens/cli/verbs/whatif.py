@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import click
 
-from memlens.cli.options import Show, verb
-from memlens.keywords import option
+from memlens.cli.options import verb
+from memlens.cli.show import Show
 from memlens.options import TryOut
+from memlens.options.keywords import option
 
-__all__ = ["command"]
 
-
-@dataclass(frozen=True, kw_only=True)
 class ShowTrials(Show):
     """How settings are shown.
 
@@ -21,7 +17,7 @@ class ShowTrials(Show):
         top: Show N settings, and count the rest. Default: as many as make one screen.
     """
 
-    top: int | None = option(None, "N", kind=0)
+    top: int | None = option("N", default=None, kind=0)
 
 
 @verb(
@@ -30,7 +26,7 @@ class ShowTrials(Show):
     *(TryOut, ShowTrials),
     examples="""\
   memlens whatif run.log
-  memlens whatif run.log --limit 7.5GiB
+  memlens whatif run.log --memory 7.5GiB
   memlens whatif run.log --set FLAGS_auto_growth_chunk_size_in_mb=64
   memlens whatif snapshot.pickle --set expandable_segments=True
   memlens whatif run.log --all --format csv -o settings.csv""",
@@ -45,13 +41,12 @@ def command(log: str, options: TryOut, show: ShowTrials) -> int:
 
     The exit code is 1 where the run cannot be replayed, or does not come out as recorded.
     """
-    from memlens.cli.output import progress_bar, refuse_outputs, report_failures, trial_bar, write_result
+    from memlens.cli.output import reading, report_failures, trial_bar, write_result
     from memlens.replaying.run import whatif_with
     from memlens.reports.whatif import whatif_blocks
 
-    refuse_outputs(show, (log,), formats=options.formats)
-    with progress_bar([log], show) as progress, trial_bar(show) as tried:
-        found = whatif_with(log, replace(options, progress=progress, tried=tried))
+    with reading(options, show, [log]) as how, trial_bar(show) as tried:
+        found = whatif_with(log, how.replace(tried=tried))
     write_result(found, show, lambda: whatif_blocks(found, top=show.top, full=show.everything))
     report_failures(found.failures)
     return 0 if found.proved else 1

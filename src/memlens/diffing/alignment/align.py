@@ -13,11 +13,10 @@ Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.columns import mix, spans
 from memlens.diffing.alignment.costs import alone, savings
@@ -26,13 +25,14 @@ from memlens.diffing.alignment.seeds import Cutting, cut
 from memlens.diffing.alignment.tables import Corridor, Problem, least_cost, solve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.columns import Symbols
 
     Ints = NDArray[np.int64]
 
-__all__ = ["EXACT_CELLS", "Alignment", "Inexact", "align", "keys_and_fates"]
 
 #: Tables of up to so many cells are solved as a whole, however many there are …
 EXACT_CELLS = 1 << 21
@@ -46,7 +46,7 @@ _TURNS = 4
 
 
 class Inexact(NamedTuple):
-    """What was not aligned as a whole.
+    """A part that was not aligned as a whole.
 
     Attributes:
         entries: Entries of both sides that were dealt out to pieces.
@@ -65,8 +65,7 @@ class Inexact(NamedTuple):
         return self if other is None else Inexact(*map(sum, zip(self, other, strict=True)))
 
 
-@dataclass(frozen=True, eq=False)
-class Alignment:
+class Alignment(Struct, frozen=True, eq=False):
     """Who pairs with whom.
 
     Attributes:
@@ -242,7 +241,7 @@ def _run_of_equals(
 def _mutual(
     left: NDArray[np.int32], right: NDArray[np.int32], left_starts: Ints, right_starts: Ints
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which entries have a key that the other sequence of their pair has too."""
+    """Return the entries whose key the other sequence of their pair has too, as flags."""
     keys = int(max(left.max(initial=0), right.max(initial=0))) + 1
     of_left = np.repeat(np.arange(len(left_starts) - 1) * keys, np.diff(left_starts)) + left
     of_right = np.repeat(np.arange(len(right_starts) - 1) * keys, np.diff(right_starts)) + right
@@ -257,7 +256,7 @@ def _kept(places: Ints, starts: Ints, mask: NDArray[np.bool_]) -> tuple[Ints, In
 def _turned(
     left: NDArray[np.uint64], right: NDArray[np.uint64], left_starts: Ints, right_starts: Ints
 ) -> NDArray[np.bool_]:
-    """Which pairs of sequences to turn round: the shorter one gives the rows, of equal ones that whose first difference is less."""
+    """Return the pairs of sequences to turn round, as flags: the shorter one gives the rows, of equal ones that whose first difference is less."""
     heights, widths = np.diff(left_starts), np.diff(right_starts)
     turned = heights > widths
     even = np.flatnonzero((heights == widths) & (heights > 0))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.analyzers.fates import until
 from memlens.columns import Symbols, mix, spans
@@ -17,6 +16,8 @@ from memlens.facts import Kind
 from memlens.folding.levels import bounds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -24,16 +25,12 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = [
-    "Blocks", "Keys", "as_symbols", "gather_windows", "owner_names", "owners_of", "tell_threads_apart", "unordered_costs",
-]  # fmt: skip
 
 #: Events before and after one that count as its surroundings.
 _AROUND = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Blocks:
+class Blocks(Struct, frozen=True, eq=False, dict=True):
     """Blocks of the windows of one run, one window after the other, in log order; one entry a block.
 
     Attributes:
@@ -81,7 +78,7 @@ class Blocks:
 
 
 def tell_threads_apart(base: EventLog, head: EventLog) -> bool:
-    """Whether both logs say which thread each event is of, and both have several."""
+    """Return whether both logs say which thread each event is of, and both have several."""
     return all(
         log.thread is not None and len(log) > 0 and bool((log.thread != log.thread[0]).any()) for log in (base, head)
     )
@@ -139,9 +136,8 @@ def _preceding(code: NDArray[np.uint64], program: Ints) -> NDArray[np.uint64]:
     return word
 
 
-@dataclass(frozen=True, eq=False)
-class Keys:
-    """What must be equal for two blocks to pair, numbered over both runs.
+class Keys(Struct, frozen=True, eq=False, dict=True):
+    """Size and request, which are equal where two blocks pair, numbered over both runs.
 
     Attributes:
         base: The number of each block of base, int32.
@@ -222,7 +218,7 @@ def _marks(blocks: Blocks, owner: Ints) -> NDArray[np.uint64]:
 
 
 def unordered_costs(keys: Keys, base: Blocks, head: Blocks) -> Ints:
-    """What no alignment of each window can cost less than, the cost if order did not matter, in halves of a unit of weight, int64."""
+    """Return the cost of each window if order did not matter, which no alignment is below, in halves of a unit of weight, int64."""
     numbers, of_base = len(keys.size) or 1, len(base)
     codes = np.concatenate((base.window * numbers + keys.base, head.window * numbers + keys.head))
     kinds, kind = np.unique(codes, return_inverse=True)

@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = [
-    "ALONE",
-    "PAIRED",
-    "WORTH",
-    "alone",
-    "fate_counts",
-    "in_bytes",
-    "savings",
-    "savings_of",
-    "scale_of",
-    "unordered_cost",
-]
 
 #: What a block without a partner costs: a temporary one, a held one.
 ALONE = np.array([1, 2])
@@ -43,13 +31,13 @@ WORTH = np.concatenate((SAVED.ravel(), MARKS))
 
 
 def alone(symbols: Symbols, at: Ints | slice = slice(None)) -> Ints:
-    """What some symbols cost without a partner, in halves of a unit of weight, int64."""
+    """Return the cost of some symbols without a partner, in halves of a unit of weight, int64."""
     costs: Ints = symbols.weight[at] * ALONE[symbols.held[at].astype(np.intp)]
     return costs
 
 
 def savings(rows: Symbols, columns: Symbols, of_rows: Ints, of_columns: Ints) -> Ints:
-    """What pairs save against leaving both alone, in halves of a unit of weight, int64.
+    """Return the savings of pairs against leaving both alone, in halves of a unit of weight, int64.
 
     Args:
         rows: The symbols of one side.
@@ -63,19 +51,19 @@ def savings(rows: Symbols, columns: Symbols, of_rows: Ints, of_columns: Ints) ->
 
 
 def savings_of(rows: Symbols, columns: Symbols, partner: Ints) -> Ints:
-    """What each row saves with its partner among the columns, 0 where it has none (-1), likewise, int64."""
+    """Return the savings of each row with its partner among the columns, 0 where it has none (-1), likewise, int64."""
     saved, pairs = np.zeros(len(rows), np.int64), np.flatnonzero(partner >= 0)
     saved[pairs] = savings(rows, columns, pairs, partner[pairs])
     return saved
 
 
 def fate_counts(kind: Ints, held: NDArray[np.bool_], kinds: int) -> Ints:
-    """How many temporary and held blocks of each kind there are, int64 (kinds, 2)."""
+    """Return the numbers of temporary and of held blocks of each kind, int64 (kinds, 2)."""
     return np.bincount(kind * 2 + held, minlength=2 * kinds).reshape(kinds, 2)
 
 
 def unordered_cost(more: Ints) -> Ints:
-    """What blocks of each kind cost without regard to order, in halves of one block, int64.
+    """Return the cost of the blocks of each kind without regard to order, in halves of one block, int64.
 
     Blocks of different fate pair where each run lacks one of the two.
 
@@ -88,7 +76,7 @@ def unordered_cost(more: Ints) -> Ints:
 
 
 def scale_of(heaviest: float, most_pairs: int) -> int:
-    """What a unit of weight must count so that marks never outweigh one; 0, marks do not count, where that would overflow.
+    """Return how much a unit of weight must count so that marks never outweigh one; 0, marks do not count, where that would overflow.
 
     Args:
         heaviest: What the rows weigh together.

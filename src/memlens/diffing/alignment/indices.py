@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,16 +9,16 @@ import numpy as np
 from memlens.columns import mix
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
     Words = NDArray[np.uint64]
 
-__all__ = ["batches", "grams", "nth_with_nth", "rank_of", "starts_of", "unpaired", "values_at"]
-
 
 def starts_of(lengths: Ints | NDArray[np.bool_]) -> Ints:
-    """Where each of several stretches laid end to end begins, and where the last one ends: sums from 0 on, int64."""
+    """Return where each of several stretches laid end to end begins, and where the last one ends: sums from 0 on, int64."""
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
@@ -48,7 +47,7 @@ def unpaired(partner: Ints, heads: int) -> Ints:
 
 
 def rank_of(numbers: Ints) -> Ints:
-    """How many equal numbers stand before each, int64."""
+    """Return how many equal numbers stand before each, int64."""
     order = np.argsort(numbers, kind="stable")
     ranked, rank = numbers[order], np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order)) - np.searchsorted(ranked, ranked)
@@ -56,7 +55,7 @@ def rank_of(numbers: Ints) -> Ints:
 
 
 def nth_with_nth(left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Where two columns hold the same number: the first place with the first, the second with the second.
+    """Return where two columns hold the same number: the first place with the first, the second with the second.
 
     Returns:
         Places in ``left`` and in ``right``, int64.

@@ -11,18 +11,19 @@ Where nothing tells a place the sequences are cut in proportion, which is *blind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.columns import chain
 from memlens.diffing.alignment.indices import grams
 from memlens.diffing.alignment.tables import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.columns import Symbols
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Words = NDArray[np.uint64]
 
-__all__ = ["Cutting", "cut"]
 
 #: Symbols in a gram: fewer are found by chance, and more are seldom left where many entries were changed.
 _GRAM = 12
@@ -46,9 +46,8 @@ _BACK = 24
 _DRIFT = 0.125
 
 
-@dataclass(frozen=True, eq=False)
-class Cutting:
-    """How a problem was cut.
+class Cutting(Struct, frozen=True, eq=False):
+    """A problem that was cut.
 
     Attributes:
         pieces: The pieces that have entries on both sides.
@@ -157,7 +156,7 @@ def _candidates(rows: Words, columns: Words, stretch: int, pace: float) -> tuple
 
 
 def _steady(at: Ints, found: Ints) -> Ints:
-    """Which grams of a chain have the offset of the ones before and after them, but for what a few edits change."""
+    """Return the grams of a chain that have the offset of the ones before and after them, but for what a few edits change."""
     if not len(at):
         return at
     way, change = np.diff(at), np.abs(np.diff(found - at))

@@ -8,24 +8,24 @@ sides have the same weight behind them: in a corridor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.columns import align
 from memlens.diffing.alignment.costs import WORTH, alone, fate_counts, scale_of, unordered_cost
 from memlens.diffing.alignment.indices import batches, starts_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.columns import Symbols
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Corridor", "Problem", "least_cost", "solve", "unordered_costs_of"]
 
 #: Cells of the tables that are filled by one call: what is gathered for it is small, and between calls a signal is heard.
 _CELLS_OF_A_CALL = 1 << 28
@@ -35,8 +35,7 @@ _CELLS, _CELLS_OF_A_ROW = 1 << 28, 1 << 9
 _CELLS_OF_BOUND, _STRETCH = 1 << 29, 1 << 10
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(Struct, frozen=True, eq=False):
     """Two stretches to align: indices in one column of symbols, rising, int64."""
 
     rows: Ints
@@ -44,7 +43,7 @@ class Problem:
 
     @property
     def cells(self) -> int:
-        """How large the table is."""
+        """The size of the table."""
         return len(self.rows) * len(self.columns)
 
 
@@ -87,7 +86,7 @@ def _calls(problems: Sequence[Problem]) -> Iterator[tuple[Sequence[Problem], Int
 
 
 def _least_costs(symbols: Symbols, problems: Sequence[Problem]) -> int:
-    """What the rows of problems cost at least, wherever among its columns those of each stand, in halves of a unit of weight.
+    """Return the least cost of the rows of problems, wherever among its columns those of each stand, in halves of a unit of weight.
 
     What stands before the first and after the last column that is used costs nothing; the columns in between cost what they do.
     """
@@ -102,9 +101,8 @@ def _least_costs(symbols: Symbols, problems: Sequence[Problem]) -> int:
     return cost
 
 
-@dataclass(frozen=True, eq=False)
-class Corridor:
-    """Where an alignment of a problem must run that costs no more than a known one.
+class Corridor(Struct, frozen=True, eq=False):
+    """The part of a table through which each alignment runs that costs no more than a known one.
 
     Attributes:
         problem: The problem.
@@ -128,7 +126,7 @@ class Corridor:
 
     @property
     def solvable(self) -> bool:
-        """Whether it is narrow enough to be solved as a whole."""
+        """It is narrow enough to be solved as a whole."""
         return int((self.last - self.first).sum()) + len(self.first) * _CELLS_OF_A_ROW <= _CELLS
 
     def solve(self, symbols: Symbols) -> tuple[Ints, Ints]:
@@ -147,7 +145,7 @@ class Corridor:
 
 
 def least_cost(symbols: Symbols, problem: Problem, cost: int) -> int:
-    """What no alignment of a problem can cost less than, in halves of a unit of weight.
+    """Return a cost that no alignment of a problem is below, in halves of a unit of weight.
 
     The rows are taken apart into stretches, and each is put where among the columns that it can reach it costs least.  Where that takes too
     long only the larger blocks are looked at so, and the smaller ones are counted without regard to order: what the blocks of one

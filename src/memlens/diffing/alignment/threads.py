@@ -7,11 +7,11 @@ inequality), the others by a table of what each two of them save.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.columns import Symbols, mix, spans
 from memlens.diffing.alignment.align import Inexact, align, keys_and_fates
@@ -20,6 +20,8 @@ from memlens.diffing.alignment.costs import alone, savings_of
 from memlens.diffing.alignment.indices import batches, nth_with_nth, starts_of, unpaired
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.diffing.alignment.blocks import Blocks, Keys
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     IntsOfBoth = tuple[Ints, Ints]
 
-__all__ = ["Ordered", "align_windows"]
 
 #: Entries of the sequences that are laid out at once to align every thread of base with every one of head, at most.
 _LAID_OUT = 1 << 22
@@ -38,8 +39,7 @@ _CELLS = 1 << 27
 _GRAM, _BINS = 3, 1 << 10
 
 
-@dataclass(frozen=True, eq=False)
-class Ordered:
+class Ordered(Struct, frozen=True, eq=False):
     """Who pairs with whom in order.
 
     Attributes:
@@ -123,7 +123,7 @@ def _by_thread(
 
 
 def _joined(whole: Ordered, costs: Ints, inexact: Mapping[int, Inexact], taken: Flags) -> dict[int, Inexact]:
-    """What is not exact about the cheaper one of two alignments: either may have missed what is cheaper still."""
+    """Return the parts of the cheaper one of two alignments that are not exact: either may have missed what is cheaper still."""
     found: dict[int, Inexact] = {}
     for window in {*whole.inexact, *inexact}:
         both = whole.inexact.get(window), inexact.get(window)
@@ -137,13 +137,12 @@ def _joined(whole: Ordered, costs: Ints, inexact: Mapping[int, Inexact], taken: 
 
 
 def _costs(base: Blocks, head: Blocks, symbols: tuple[Symbols, Symbols], partner: Ints) -> Ints:
-    """What the alignment of each window costs, in halves of a unit of weight."""
+    """Return the cost of the alignment of each window, in halves of a unit of weight."""
     saved = savings_of(*symbols, partner)
     return base.sums(alone(symbols[0]) - saved) + head.sums(alone(symbols[1]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Threads:
+class _Threads(Struct, frozen=True, eq=False):
     """The threads of one run's windows, in order of their first block.
 
     Attributes:
@@ -219,7 +218,7 @@ def _pair_threads(sides: tuple[_Threads, _Threads]) -> tuple[Ints, Ints, list[in
 
 
 def _tables(sides: tuple[_Threads, _Threads], tables: Sequence[IntsOfBoth]) -> Iterator[tuple[IntsOfBoth, Ints, bool]]:
-    """What each thread of base saves with each of head, window by window, int64 (of base, of head), and whether that is exact."""
+    """Yield the savings of each thread of base with each of head, window by window, int64 (of base, of head), and whether they are exact."""
     short, entries = [], []
     for table in tables:
         blocks = [int(np.diff(side.starts)[own].sum()) for side, own in zip(sides, table, strict=True)]

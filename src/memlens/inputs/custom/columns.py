@@ -6,17 +6,16 @@ and what is not sure to be read alike is marked, and left to it.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.columns import mix
 from memlens.facts import Kind
 from memlens.inputs.custom.lines import MOST_BYTES, MOST_DEVICES, MOST_TIME_US, TIME_UNITS, TextError, UserLine
-from memlens.scanner.expressions import groups_of
-from memlens.scanner.scan import Conversion, Group, Scan
+from memlens.scanner.expressions import TEXT_LENGTH, TEXT_PLACE, Conversion, Group, groups_of
+from memlens.scanner.lines import distinct_texts
+from memlens.scanner.plain import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-__all__ = ["LineColumns", "name_number"]
 
-_PLACE, _LENGTH_AT = (1 << 40) - 1, 40
 #: A number of the scanner below this is what the text says, and exact as a float.
 _SURE = 1 << 53
 _LONGEST_TIME = 32
@@ -37,9 +34,6 @@ _IN_TIME = np.isin(np.arange(256), list(b"0123456789.,:- T"))
 _DATE = b"1970-01-01T"
 _STAMP = np.frombuffer(b"0000-00-00T00:00:00.000000", np.uint8)
 _POINT = 19
-_MASKS = np.array([(1 << 8 * count) - 1 for count in range(8)], np.uint64)
-#: Which names share a word of 64 bits is chance, so that no log can be made up in which they do.
-_SEED = np.uint64(int.from_bytes(os.urandom(8), "little"))
 #: What columns hold where a line says nothing; sizes in units that a group may name.
 _NOTHING: dict[str, Any] = dict.fromkeys(("time_us", "device", "stream", "thread", "owner"), -1)
 _NOTHING |= {"size": -1.0, "requested": -1.0, "addr": np.uint64(0)}
@@ -106,7 +100,7 @@ class LineColumns:
             else:
                 column = found["time_us" if group.name == "time" else group.name]
                 is_text = group.conversion is Conversion.TEXT
-                texts, index = _distinct(data, value[there]) if is_text else (group.words, value[there])
+                texts, index = distinct_texts(data, value[there]) if is_text else (group.words, value[there])
                 numbers = [self._number(group.name, text.decode("utf-8", "replace"), names) for text in texts]
                 read = np.array([number is not None for number in numbers], np.bool_)
                 column[there] = np.array([number or 0 for number in numbers], column.dtype)[index]
@@ -133,7 +127,7 @@ class LineColumns:
         if conversion is Conversion.DECIMAL:
             amount = value.astype(np.float64)
         else:
-            start, length = value & _PLACE, value >> _LENGTH_AT
+            start, length = value & TEXT_PLACE, value >> TEXT_LENGTH
             width = int(length.max(initial=1))
             if conversion is not Conversion.TEXT or width > _LONGEST_TIME:
                 return None
@@ -183,21 +177,3 @@ def _moments(text: Bytes, *, clock: bool) -> Ints | None:
     except ValueError:
         return None
     return np.maximum(moments, -1)
-
-
-def _distinct(data: Bytes, value: Ints) -> tuple[list[bytes], Ints]:
-    """The different texts that stand at some places, and which of them each is, int64."""
-    start, length = value & _PLACE, value >> _LENGTH_AT
-    windows = np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))
-    keys = length.view(np.uint64) ^ _SEED
-    rows = np.arange(len(value))
-    done = 0
-    while len(rows):
-        left = length[rows] - done
-        word = windows[start[rows] + done]
-        keys[rows] = mix(keys[rows] ^ np.where(left < 8, word & _MASKS[np.minimum(left, 7)], word))
-        rows, done = rows[left > 8], done + 8
-    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-    return [
-        data[at : at + size].tobytes() for at, size in zip(start[first].tolist(), length[first].tolist(), strict=True)
-    ], index

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memlens.errors import UsageError
-from memlens.inputs.input_format import InputFormat
-from memlens.inputs.line_reader import read_lines
+from memlens.inputs.input_format import InputFormat, read_lines
 
-__all__ = ["formats_file", "user_formats"]
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
 _MOST_BYTES = 1 << 22
@@ -95,8 +95,8 @@ def _formats(where: str, text: bytes, *, own: bool) -> tuple[InputFormat, ...]:
 
 def _format(where: str, name: str, tables: Sequence[Mapping[str, Any]]) -> InputFormat:
     # Imported here, since most inputs are of no such format.
+    from memlens.inputs.custom.lines import Table, recognise
     from memlens.inputs.custom.reader import UserReader
-    from memlens.inputs.custom.tables import Table, recognise
 
     if not _NAME.match(name):
         raise _no_name(where, name)

@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from memlens.columns import TAKE, USE
 from memlens.errors import MemlensError, NoEventsError
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text, lines_wanted
 from memlens.inputs.custom.columns import LineColumns, name_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
-from memlens.inputs.latest import LatestByAddress
-from memlens.inputs.line_reader import Believed, LineReader, Taken, TextSource
+from memlens.inputs.input_format import LineReader, NewEvents, Selection
+from memlens.inputs.joins import LatestByAddress
 from memlens.scanner.formats import LineFormat
-from memlens.scanner.scan import Scan, Scanner
+from memlens.scanner.plain import Scan
+from memlens.scanner.scan import Scanner
 from memlens.windows.landmarks import landmarks_in_block
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
     from memlens.facts import Facts
     from memlens.inputs.blocks import Block
     from memlens.inputs.input_format import Request
+    from memlens.log import Log
+    from memlens.source import TextSource
 
     Ints = NDArray[np.int64]
 
-__all__ = ["UserReader", "UserScanner"]
 
 _SHOWN = 200
 #: Names of threads, and of owners, that are told apart.
@@ -61,30 +62,97 @@ class UserReader(LineReader["Read"]):
 
     def __init__(self, source: TextSource, request: Request, *, name: str, lines: Sequence[UserLine]) -> None:
         self._source, self._name, self._lines = source, name, lines
-        self._scanner, self._input = UserScanner(lines), _Input(lines)
-        matchers = [Matcher(pattern) for pattern in request.patterns]
-        self._work = partial(self._scanner.read, matchers=matchers, landmarks=request.landmarks)
+        self._matchers, self._landmarks = [Matcher(pattern) for pattern in request.patterns], request.landmarks
         self._numbered = lines_wanted(source, request)
-        types = {column: _TYPES.get(column, np.int64) for column in self._input.columns}
+        groups = {"time_us" if group == "time" else group for line in lines for group in line.format.means}
+        self._columns = ("kind", "size", "addr", "offset", *(name for name in ("device", *_OPTIONAL) if name in groups))
+        types = {column: _TYPES.get(column, np.int64) for column in self._columns}
         self._builder = Builder(source, request, types, size=source.size)
-        self._seen: set[int] = set()  # devices of events taken
-        means = {name for line in lines for name in line.format.means}
-        self._with_addresses = "addr" in means
+        self._seen: set[int] = set()  # devices of events so far
+        self._with_addresses = "addr" in groups
         # Of several devices each is a log by itself, and what has no address has no end.
-        self._may_condense = self._with_addresses and "device" not in means
+        self._may_condense = self._with_addresses and "device" not in groups
+        # What lines say by what stands before them in the input: numbers for names, sizes and devices of addresses.
+        self._names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
+        self._sizes, self._devices = LatestByAddress(TAKE), LatestByAddress(USE)
+        self._has_devices = False
+        try:
+            self._readers = [LineColumns(line) for line in lines]
+        except ValueError:  # an expression that matches the empty text: every line with a literal is read by itself
+            self._readers = []
+        self._literals = {line.format.literal.decode() for line in lines}
+        others = [*((literal, re.escape(literal)) for literal in self._literals), ("\x1b", r"\x1b"), ("\r", r"\r+$")]
+        scans = [Scan(LineFormat("", "", literal.encode(), regex, {}), once=True) for literal, regex in others]
+        self._scanner = Scanner([*(reader.scan for reader in self._readers), *scans])
 
     def read(self, block: Block) -> Read:
-        return self._work(block)
+        data = block.data
+        rows = self._scanner.scan(data, block.begin, block.end)
+        with_literal = rows.format >= len(self._readers)
+        unclean = rows.format >= len(self._readers) + len(self._literals)
+        found = np.flatnonzero(~with_literal)
+        if len(self._readers) > 1:
+            found = rows.first_of_lines(found[np.lexsort((rows.format[found], rows.line[found]))])
+        # Of lines with colours, a carriage return or no end in sight the expression is to see something else.
+        found = found[:0] if _has_long_line(block) else found[~np.isin(rows.line[found], rows.line[unclean])]
+        names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
+        parts: list[dict[str, NDArray[Any]]] = []
+        for index, reader in enumerate(self._readers):
+            mine = found[rows.format[found] == index]
+            columns, fine = reader.columns(data, rows.values[mine], names)
+            parts.append({name: column[fine] for name, column in {**columns, "row": mine}.items()})
+        done = np.concatenate([found[:0], *(rows.line[part["row"]] for part in parts)])
+        left = rows.first_of_lines(np.flatnonzero(with_literal & ~unclean & ~np.isin(rows.line, done)))
+        malformed: list[Text] = []
+        odd: list[tuple[int, ...]] = []
+        for row in left.tolist():
+            start = int(rows.line_start[row])
+            line = data[start : min(start + LONGEST, block.end)].tobytes().partition(b"\n")[0]
+            try:
+                said = self._look(line)
+            except TextError:
+                malformed.append(Text.of(block, start, int(rows.line[row])))
+                continue
+            if said is not None:
+                odd.append(_numbers(row, said, names))
+        parts.append(
+            {name: np.array([values[k] for values in odd], _TYPES.get(name, np.int64)) for k, name in enumerate(_READ)}
+        )
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in _READ}
+        order = columns["row"].argsort(kind="stable")
+        columns = {name: column[order] for name, column in columns.items()}
+        row = columns.pop("row")
+        columns["line"] = rows.line[row]
+        columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
+        seen: dict[str, Any] = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        if self._landmarks:
+            seen["landmarks"] = landmarks_in_block(block.text, block.offset)
+        text = block.text.tobytes() if (columns["size"] < 0).any() else b""
+        named = {group: tuple(numbers) for group, numbers in names.items()}
+        return Read(Part.of(block, columns, self._matchers, **seen), named, text)
+
+    def _look(self, line: bytes) -> Found | None:
+        """What a line says that holds a literal; ``None`` where it is known to say nothing.
+
+        Raises:
+            TextError: It cannot be read.
+        """
+        for form in self._lines:
+            if (found := form.find(line)) is not None:
+                return found
+        if any(form.ignored(line) for form in self._lines):
+            return None
+        raise TextError("it is no line of the format")
 
     def add(self, result: Read) -> None:
         if self._may_condense and self._builder.is_full:
             self._builder.condense(None, ())
-        part = self._input.completed(result)
+        part = self._completed(result)
         self._builder.add(part if self._numbered else replace(part, line=None))
 
-    def take(self, *, ended: bool = False) -> Taken:  # noqa: ARG002
-        taken = self._builder.take()
-        device = taken.columns.get("device")
+    def take(self, *, ended: bool = False) -> NewEvents:  # noqa: ARG002
+        new = self._builder.take()
+        device = new.columns.get("device")
         group = None if device is None else np.maximum(device, -1) + 1
         if group is not None:
             self._seen.update(np.unique(group).tolist())
@@ -92,18 +160,18 @@ class UserReader(LineReader["Read"]):
         alone = [frozenset({number}) for number in (0, *numbers)]
         first = frozenset({0, *numbers[:1]})
         of_devices = (first, *alone[2:]) if numbers else (first,)
-        believed = tuple(
-            Believed(max(of) - 1 if numbers else None, self._layer, of, of, self._builder.malformed)
+        selected = tuple(
+            Selection(max(of) - 1 if numbers else None, self._layer, of, of, self._builder.malformed)
             for of in of_devices
         )
-        return taken._replace(group=group, sets=tuple(dict.fromkeys((*alone, first))), believed=believed)
+        return new._replace(group=group, sets=tuple(dict.fromkeys((*alone, first))), selected=selected)
 
     @property
     def _layer(self) -> str:
         return f"format:{self._name}"
 
-    def finish(self, problem: str) -> list[EventLog]:
-        builder, inputs = self._builder, self._input
+    def finish(self, problem: str) -> list[Log]:
+        builder = self._builder
         if builder.is_condensed:
             builder.condense(None, ())
         device = builder.drop("device")
@@ -113,7 +181,7 @@ class UserReader(LineReader["Read"]):
             # What names no device is the first one's.
             of_device = [number, -1] if [number] == numbers[:1] else [number]
             rows = None if device is None or len(numbers) < 2 else np.isin(device, of_device)
-            some = {column: builder.column(column) for column in inputs.columns if column in _OPTIONAL}
+            some = {column: builder.column(column) for column in self._columns if column in _OPTIONAL}
             some = {column: entries if rows is None else entries[rows] for column, entries in some.items()}
             missing = [column for column, entries in some.items() if entries.max(initial=-1) < 0]
             threads = np.unique(some["thread"]).tolist() if "thread" in some else ()
@@ -122,12 +190,13 @@ class UserReader(LineReader["Read"]):
                     cut_short=problem,
                     facts={
                         "layer": self._layer,
+                        "has_chunks": False,
                         "addresses": self._with_addresses,
                         "threads": tuple(thread for thread in threads if thread != -1),
                     },
                     columns={
                         "device": number,
-                        "owner_names": () if "owner" in missing else tuple(inputs.names["owner"]),
+                        "owner_names": () if "owner" in missing else tuple(self._names["owner"]),
                         **dict.fromkeys(missing),
                     },
                     rows=rows,
@@ -136,6 +205,36 @@ class UserReader(LineReader["Read"]):
                 )
             )
         return logs
+
+    def _completed(self, read: Read) -> Part:
+        """The part with all that it lacks; a FREE whose size nobody says is malformed."""
+        part, columns = read.part, dict(read.part.columns)
+        kind, size, addr, device = (columns[name] for name in ("kind", "size", "addr", "device"))
+        gives, chunk = kind % 2 == 0, (kind // 2).astype(np.int64)
+        self._has_devices |= bool((device >= 0).any())
+        if self._has_devices:
+            latest = self._devices.before(addr, chunk, device, gives)
+            device = columns["device"] = np.where(gives | (device >= 0), device, latest)
+        known = self._sizes.before(addr, chunk | (device + 1) << 1, size, gives)
+        size = columns["size"] = np.where(size < 0, known, size)
+        lost = np.flatnonzero(size < 0)
+        samples = list(part.samples)
+        for row in lost[:SAMPLES].tolist():
+            offset = int(columns["offset"][row])
+            line = read.text[offset - part.offset :][:_SHOWN].partition(b"\n")[0].rstrip(b"\r")
+            samples.append(Text(offset, int(columns["line"][row]), line))
+        kept = np.flatnonzero(size >= 0) if len(lost) else slice(None)
+        columns = {name: columns[name][kept] for name in ("line", *self._columns)}
+        for name, lowest in (("thread", 1), ("owner", 0)):
+            if read.names[name]:
+                columns[name] = _renumbered(columns[name], read.names[name], self._names[name], lowest)
+        return replace(
+            part,
+            columns=columns,
+            line=columns.pop("line"),
+            malformed=part.malformed + len(lost),
+            samples=sorted(samples)[:SAMPLES],
+        )
 
     def _nothing(self, facts: Facts) -> MemlensError:
         early = f" ({facts.cut_short})" if facts.cut_short else ""
@@ -161,85 +260,6 @@ class Read(NamedTuple):
     text: bytes
 
 
-class UserScanner:
-    """Reads blocks of text by kinds of lines.
-
-    Args:
-        lines: The kinds; of several that match a line the first counts.
-    """
-
-    def __init__(self, lines: Sequence[UserLine]) -> None:
-        self._lines = lines
-        try:
-            self._readers = [LineColumns(line) for line in lines]
-        except ValueError:  # an expression that matches the empty text: every line with a literal is read by itself
-            self._readers = []
-        self._literals = {line.format.literal.decode() for line in lines}
-        others = [*((literal, re.escape(literal)) for literal in self._literals), ("\x1b", r"\x1b"), ("\r", r"\r+$")]
-        scans = [Scan(LineFormat("", "", literal.encode(), regex, {}), once=True) for literal, regex in others]
-        self._scanner = Scanner([*(reader.scan for reader in self._readers), *scans])
-
-    def read(self, block: Block, matchers: Sequence[Matcher] = (), *, landmarks: bool = False) -> Read:
-        """What the lines of a block say."""
-        data = block.data
-        rows = self._scanner.scan(data, block.begin, block.end)
-        with_literal = rows.format >= len(self._readers)
-        unclean = rows.format >= len(self._readers) + len(self._literals)
-        found = np.flatnonzero(~with_literal)
-        if len(self._readers) > 1:
-            found = _first_of_each(rows.line, found[np.lexsort((rows.format[found], rows.line[found]))])
-        # Of lines with colours, a carriage return or no end in sight the expression is to see something else.
-        found = found[:0] if _has_long_line(block) else found[~np.isin(rows.line[found], rows.line[unclean])]
-        names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
-        parts: list[dict[str, NDArray[Any]]] = []
-        for index, reader in enumerate(self._readers):
-            mine = found[rows.format[found] == index]
-            columns, fine = reader.columns(data, rows.values[mine], names)
-            parts.append({name: column[fine] for name, column in {**columns, "row": mine}.items()})
-        done = np.concatenate([found[:0], *(rows.line[part["row"]] for part in parts)])
-        left = _first_of_each(rows.line, np.flatnonzero(with_literal & ~unclean & ~np.isin(rows.line, done)))
-        malformed: list[Text] = []
-        odd: list[tuple[int, ...]] = []
-        for row in left.tolist():
-            start = int(rows.line_start[row])
-            line = data[start : min(start + LONGEST, block.end)].tobytes().partition(b"\n")[0]
-            try:
-                said = self._look(line)
-            except TextError:
-                malformed.append(Text.of(block, start, int(rows.line[row])))
-                continue
-            if said is not None:
-                odd.append(_numbers(row, said, names))
-        parts.append(
-            {name: np.array([values[k] for values in odd], _TYPES.get(name, np.int64)) for k, name in enumerate(_READ)}
-        )
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in _READ}
-        order = columns["row"].argsort(kind="stable")
-        columns = {name: column[order] for name, column in columns.items()}
-        row = columns.pop("row")
-        columns["line"] = rows.line[row]
-        columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
-        seen: dict[str, Any] = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
-        if landmarks:
-            seen["landmarks"] = landmarks_in_block(block.text, block.offset)
-        text = block.text.tobytes() if (columns["size"] < 0).any() else b""
-        named = {group: tuple(numbers) for group, numbers in names.items()}
-        return Read(Part.of(block, columns, matchers, **seen), named, text)
-
-    def _look(self, line: bytes) -> Found | None:
-        """What a line says that holds a literal; ``None`` where it is known to say nothing.
-
-        Raises:
-            TextError: It cannot be read.
-        """
-        for form in self._lines:
-            if (found := form.find(line)) is not None:
-                return found
-        if any(form.ignored(line) for form in self._lines):
-            return None
-        raise TextError("it is no line of the format")
-
-
 def _numbers(row: int, said: Found, names: Mapping[str, dict[str, int]]) -> tuple[int, ...]:
     """One line in numbers, in the order of :data:`_READ`."""
     thread, owner = name_number("thread", said.thread, names), name_number("owner", said.owner, names)
@@ -247,63 +267,11 @@ def _numbers(row: int, said: Found, names: Mapping[str, dict[str, int]]) -> tupl
     return row, said.kind, said.size, said.addr, said.requested, said.time_us, device, said.stream, thread, owner
 
 
-def _first_of_each(line: Ints, rows: Ints) -> Ints:
-    """Of rows, the first one of each line."""
-    first: Ints = rows[np.unique(line[rows], return_index=True)[1]]
-    return first
-
-
 def _has_long_line(block: Block) -> bool:
     """Whether a line may be longer than what an expression is given."""
     half = LONGEST // 2
     whole = range(block.begin, block.end - half, half)
     return any(b"\n" not in block.data[start : start + half].tobytes() for start in whole)
-
-
-class _Input:
-    """What lines say by what stands before them in the input: sizes and devices of addresses, and numbers for names.
-
-    Attributes:
-        columns: The columns that the lines have groups for.
-        names: Numbers of names of threads, and of owners.
-    """
-
-    def __init__(self, lines: Sequence[UserLine]) -> None:
-        groups = {"time_us" if group == "time" else group for line in lines for group in line.format.means}
-        self.columns = ("kind", "size", "addr", "offset", *(name for name in ("device", *_OPTIONAL) if name in groups))
-        self.names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
-        self._sizes, self._devices = LatestByAddress(TAKE), LatestByAddress(USE)
-        self._has_devices = False
-
-    def completed(self, read: Read) -> Part:
-        """The part with all that it lacks; a FREE whose size nobody says is malformed."""
-        part, columns = read.part, dict(read.part.columns)
-        kind, size, addr, device = (columns[name] for name in ("kind", "size", "addr", "device"))
-        gives, chunk = kind % 2 == 0, (kind // 2).astype(np.int64)
-        self._has_devices |= bool((device >= 0).any())
-        if self._has_devices:
-            latest = self._devices.before(addr, chunk, device, gives)
-            device = columns["device"] = np.where(gives | (device >= 0), device, latest)
-        known = self._sizes.before(addr, chunk | (device + 1) << 1, size, gives)
-        size = columns["size"] = np.where(size < 0, known, size)
-        lost = np.flatnonzero(size < 0)
-        samples = list(part.samples)
-        for row in lost[:SAMPLES].tolist():
-            offset = int(columns["offset"][row])
-            line = read.text[offset - part.offset :][:_SHOWN].partition(b"\n")[0].rstrip(b"\r")
-            samples.append(Text(offset, int(columns["line"][row]), line))
-        kept = np.flatnonzero(size >= 0) if len(lost) else slice(None)
-        columns = {name: columns[name][kept] for name in ("line", *self.columns)}
-        for name, lowest in (("thread", 1), ("owner", 0)):
-            if read.names[name]:
-                columns[name] = _renumbered(columns[name], read.names[name], self.names[name], lowest)
-        return replace(
-            part,
-            columns=columns,
-            line=columns.pop("line"),
-            malformed=part.malformed + len(lost),
-            samples=sorted(samples)[:SAMPLES],
-        )
 
 
 def _renumbered(column: NDArray[Any], names: Sequence[str], known: dict[str, int], lowest: int) -> NDArray[Any]:

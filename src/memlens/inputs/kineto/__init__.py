@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memlens.inputs.input_format import InputFormat, Request
+from memlens.inputs.input_format import InputFormat
 
 if TYPE_CHECKING:
-    from memlens.events import EventLog
+    from collections.abc import Sequence
+
     from memlens.inputs.file_source import FileSource
+    from memlens.inputs.input_format import Request
+    from memlens.log import Log
 
 __all__ = ["FORMAT", "looks_like"]
 
@@ -26,7 +28,7 @@ def looks_like(head: bytes) -> bool:
     return start.startswith(b"{") and any(mark in start for mark in _MARKS)
 
 
-def _read(source: FileSource, request: Request) -> Sequence[EventLog]:
+def _read(source: FileSource, request: Request) -> Sequence[Log]:
     from memlens.inputs.kineto.reader import read_kineto
 
     return read_kineto(source, request)

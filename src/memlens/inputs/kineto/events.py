@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["UNKNOWN", "Changes", "Events", "Failure", "SpanKind", "Spans"]
 
 #: Stands for a number that an event does not have.
 UNKNOWN = -(1 << 63)

@@ -28,13 +28,12 @@ from memlens.units import format_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
     from memlens.inputs.input_format import Request
     from memlens.inputs.kineto.events import Events, Failure
+    from memlens.log import Log
 
     Integers = NDArray[np.int64]
 
-__all__ = ["CPU", "device_name", "make_logs"]
 
 #: The number of the CPU among devices, as in the traces.
 CPU = -1
@@ -43,7 +42,7 @@ _NO_ADDRESS = (1 << 64) - 1
 _KINDS = {0: "CPU", 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
 
 
-def make_logs(events: Events, name: str, request: Request, *, base: int, size: int, cut_short: str) -> list[EventLog]:
+def make_logs(events: Events, name: str, request: Request, *, base: int, size: int, cut_short: str) -> list[Log]:
     """The logs of a trace, by rising device number, the CPU's (:data:`CPU`) first.
 
     Two kinds of accelerators may have the same number: 1000 times PyTorch's number of the kind is then added to all but the first.
@@ -58,7 +57,7 @@ def make_logs(events: Events, name: str, request: Request, *, base: int, size: i
     """
     trace = _Trace(events, base)
     devices = set(zip(trace.changes.kind.tolist(), trace.changes.device.tolist(), strict=True))
-    logs: dict[int, EventLog] = {}
+    logs: dict[int, Log] = {}
     for kind, device in sorted(devices):
         number = CPU if kind == _CPU_TYPE else device
         while number in logs:
@@ -131,6 +130,8 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
     has_owners = bool((owner >= 0).any())
     facts = {
         "layer": "kineto",
+        "has_lines": False,
+        "has_chunks": False,
         "lines": len(trace.marks) + len(rows) + len(failures),
         "threads": tuple(sorted(set(np.unique(thread).tolist()) - {-1})),
         "opening": len(opening),

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-__all__ = ["innermost", "owners_of"]
 
 _JOINED = " < "
 _FILE_FRAME = re.compile(r"(?P<path>(?!<built-in |nn\.Module: ).+?)\(\d+\): ")

@@ -17,13 +17,12 @@ from memlens.units import plural
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
     from memlens.inputs.kineto.events import Events
     from memlens.inputs.streams import ByteStream
+    from memlens.log import Log
 
-__all__ = ["read_kineto"]
 
 #: Bytes read at once.
 BLOCK_BYTES = 1 << 18
@@ -47,7 +46,7 @@ _HINT = (
 )
 
 
-def read_kineto(source: FileSource, request: Request) -> list[EventLog]:
+def read_kineto(source: FileSource, request: Request) -> list[Log]:
     """Read a trace.
 
     Args:

@@ -6,13 +6,12 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memlens import glog
-from memlens.inputs.input_format import HEAD, InputFormat, Request
-from memlens.inputs.line_reader import read_lines
+from memlens.inputs.input_format import HEAD, InputFormat, Request, read_lines
+from memlens.windows import glog
 
 if TYPE_CHECKING:
-    from memlens.inputs.line_reader import TextSource
     from memlens.inputs.paddle.reader import PaddleReader
+    from memlens.source import TextSource
 
 __all__ = ["FORMAT"]
 

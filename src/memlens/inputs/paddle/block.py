@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from memlens.facts import MAX_SIZE, Kind, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Part, Text
+from memlens.inputs.joins import ThreadLines
 from memlens.inputs.paddle import events as paddle
-from memlens.inputs.paddle import messages
+from memlens.inputs.paddle import message_formats
 from memlens.inputs.paddle import other_events as others
-from memlens.inputs.paddle.context import read_names
-from memlens.inputs.paddle.joins import Said
 from memlens.inputs.paddle.layers import Layer, layer_named
 from memlens.inputs.paddle.lines import (
     ALIKE,
@@ -24,18 +22,21 @@ from memlens.inputs.paddle.lines import (
     GROUPS,
     LANDMARKS,
     MESSAGES,
-    SAID_ELSEWHERE,
-    SPEECH,
+    OF_NEXT_ALLOC,
+    OF_OTHER_LAYERS,
+    BlockRows,
     number_of,
+    request_lines,
     scanner,
 )
-from memlens.inputs.paddle.requests import request_lines
-from memlens.inputs.paddle.rows import BlockRows
 from memlens.inputs.paddle.times import column_of_times
-from memlens.scanner.lines import count_lines
+from memlens.scanner.expressions import TEXT_PLACE
+from memlens.scanner.lines import count_lines, distinct_texts
 from memlens.windows.landmarks import words_are_scanned
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.inputs.blocks import Block
@@ -44,13 +45,11 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["NO_HEADER", "BlockReader", "BlockReading", "Streams"]
 
 #: No header stands before that place in its block; one in an earlier block may be the nearest.
 NO_HEADER = -2
-#: As many lines of the wordings that every operator prints are read in one block.
+#: As many of the messages that every operator prints are read in one block.
 _MOST_FREQUENT = 256
-_POSITION = (1 << 40) - 1
 
 _LAYERS = np.array([layer_named(form.layer) for form in EVENTS], np.int8)
 #: That of some formats stands in the line, and is added.
@@ -85,10 +84,10 @@ class BlockReading(NamedTuple):
     """What one block holds.
 
     Attributes:
-        part: Its events, and what else the builder takes; what other lines know of its events is filled in.
+        part: Its events, and what else the builder takes; what other lines say of its events is filled in.
         thread: The thread of each event, int64; -1 where a header is missing.
         layer: Its layer, int8; ``None`` where all are of the auto-growth layer.
-        said: What lines of each format of :data:`~memlens.inputs.paddle.lines.SPEECH` say of the next ALLOC.
+        of_next_alloc: Lines of each format of :data:`~memlens.inputs.paddle.lines.OF_NEXT_ALLOC`.
         contexts: Context lines: the number of the owner's name; of thread :data:`NO_HEADER` where the block has no header before them.
         names: The names of the owners.
         last_thread: The thread of the last header, :data:`NO_HEADER` where there is none.
@@ -103,8 +102,8 @@ class BlockReading(NamedTuple):
     part: Part
     thread: Ints
     layer: NDArray[np.int8] | None
-    said: tuple[Said | None, ...]
-    contexts: Said | None
+    of_next_alloc: tuple[ThreadLines | None, ...]
+    contexts: ThreadLines | None
     names: tuple[str, ...]
     last_thread: int
     streams: Streams | None
@@ -138,7 +137,7 @@ class BlockReader:
 
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
-        without = (*self._without, *SAID_ELSEWHERE) if self._alone else self._without
+        without = (*self._without, *OF_OTHER_LAYERS) if self._alone else self._without
         rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end, without))
         blocks = len(rows.sound(_BLOCK))
         alone = self._alone = self._alone or (self._layer is None and blocks > 0)
@@ -176,7 +175,7 @@ class BlockReader:
             part,
             thread=np.ascontiguousarray(header[:, 0]),
             layer=found.layer if not alone and found.layer.any() else None,
-            said=tuple(_said(rows, found, form) for form in SPEECH[: 1 if alone else None]),
+            of_next_alloc=tuple(_thread_lines(rows, found, form) for form in OF_NEXT_ALLOC[: 1 if alone else None]),
             contexts=contexts,
             names=names,
             last_thread=NO_HEADER if last is None else int(last[0]),
@@ -188,7 +187,7 @@ class BlockReader:
             lines={"auto_growth": blocks, **_lines_of(rows, rare)},
         )
 
-    def _contexts(self, rows: BlockRows, found: _Events) -> tuple[Said | None, tuple[str, ...]]:
+    def _contexts(self, rows: BlockRows, found: _Events) -> tuple[ThreadLines | None, tuple[str, ...]]:
         """The context lines, and the names of owners that they give by number."""
         at = rows.of(*CONTEXTS)
         if not len(at) and not self._marks:
@@ -198,7 +197,8 @@ class BlockReader:
         kept = np.ones(len(at), np.bool_)
         kept[:-1] = (events[1:] != events[:-1]) | (thread[1:] != thread[:-1])
         at, thread, events = at[kept], thread[kept], events[kept]
-        which, names = read_names(rows.block.data, rows.values(CONTEXTS[0], "owner", at))
+        texts, which = distinct_texts(rows.block.data, rows.values(CONTEXTS[0], "owner", at))
+        names = tuple(text.decode() for text in texts)
         if self._marks:
             ends, given = self._marked(rows.block)
             starts = rows.found.start
@@ -209,7 +209,7 @@ class BlockReader:
             events = np.concatenate((events, starts[found.row].searchsorted(ends)))[order]
             which = np.concatenate((which, np.array([numbers[name] for name in given], np.int64)))[order]
             names = tuple(numbers)
-        return Said(events, thread, which[:, None]) if len(which) else None, names
+        return ThreadLines(events, thread, which[:, None]) if len(which) else None, names
 
     def _marked(self, block: Block) -> tuple[Ints, list[str]]:
         """Where the lines end that the user's patterns name, and the names that they give."""
@@ -312,13 +312,13 @@ def _rare(rows: BlockRows) -> Iterator[tuple[int, others.RareEvent]]:
             yield row, event
 
 
-def _said(rows: BlockRows, found: _Events, form: LineFormat) -> Said | None:
+def _thread_lines(rows: BlockRows, found: _Events, form: LineFormat) -> ThreadLines | None:
     """What the lines of a format say of the next ALLOC of their thread: a size, and what else they have."""
     number = number_of(form)
     if not rows.counts[number]:
         return None
     at = rows.sound(number, next(iter(GROUPS[number])))
-    return Said(found.row.searchsorted(at), rows.found.header[at, 0], rows.found.values[at, :2])
+    return ThreadLines(found.row.searchsorted(at), rows.found.header[at, 0], rows.found.values[at, :2])
 
 
 def _broken_others(rows: BlockRows) -> dict[Layer, Ints]:
@@ -365,7 +365,7 @@ def _stat_lines(rows: BlockRows) -> StatLines | None:
         return None
     said = {name: rows.values(_STAT, name).copy() for name in GROUPS[_STAT]}
     return StatLines(
-        offset=(said["after"] & _POSITION) + rows.to_input,
+        offset=(said["after"] & TEXT_PLACE) + rows.to_input,
         device=np.where(said["where"] == 0, said["device"], -1).astype(np.int16),
         reserved=said["what"] == 1,
         change=said["change"],
@@ -377,9 +377,9 @@ def _stat_lines(rows: BlockRows) -> StatLines | None:
 def _messages(rows: BlockRows) -> tuple[Text, ...]:
     """The lines that may hold a message of the framework; of those that every operator prints, samples."""
     found = []
-    for number, text in zip(MESSAGES, messages.LITERALS, strict=True):
+    for number, text in zip(MESSAGES, message_formats.LITERALS, strict=True):
         at = rows.of(number)
-        if text in messages.FREQUENT and len(at) > _MOST_FREQUENT:
+        if text in message_formats.FREQUENT and len(at) > _MOST_FREQUENT:
             at = at[np.linspace(0, len(at) - 1, _MOST_FREQUENT).astype(np.int64)]  # both ends among them
         found.append(at)
     return rows.texts(rows.lines_of(np.concatenate(found)))

@@ -10,18 +10,8 @@ the message begins with a line break, it ends the line above.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
 from memlens.scanner.formats import LineFormat, Sample
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["CALL", "FORMATS", "INSTRUCTION", "KERNEL", "NODE", "read_names"]
-
-_LONGEST_NAME = 64
 #: Looked ahead at, so that a line torn in the middle of a name does not hide the text that another one begins there.
 _OWNER = r"(?=(?P<owner>[A-Za-z0-9_.<>]{1,64}))"
 _MEANS = {"owner": "the operator that runs from here on"}
@@ -37,10 +27,7 @@ CALL = LineFormat(
         Sample(f"{_BANNER}Running_AD_API: conv2d{_BANNER}", {"owner": "conv2d"}),
         Sample(f"{_BANNER}Running_AD_API_GRAD: reshape_grad{_BANNER}", {"owner": "reshape_grad"}),
         Sample(f"{_BANNER}Running_AD_API_Grad: GradNodeAccumulation{_BANNER}", {"owner": "GradNodeAccumulation"}),
-        Sample(
-            "I1120 10:54:54.176385 14189 dygraph_functions.cc:1775] Running AD API: adamw_",
-            {"owner": "adamw_"},
-        ),
+        Sample("I1120 10:54:54.176385 14189 dygraph_functions.cc:1775] Running AD API: adamw_", {"owner": "adamw_"}),
         Sample("nodes.cc:29774] Running AD API GRAD: mean_all_grad", {"owner": "mean_all_grad"}),
         Sample("accumulation_node.cc:157] Running AD API Grad: GradNodeAccumulation", {}),
     ),
@@ -118,39 +105,3 @@ KERNEL = LineFormat(
 
 #: Everything read as a context line without being asked for.
 FORMATS = (CALL, NODE, INSTRUCTION, KERNEL)
-
-#: For 0 to 64 characters, the masks of as many bytes, uint64 (65, 8).
-_MASKS = np.array(
-    [[(1 << 8 * min(max(count - 8 * word, 0), 8)) - 1 for word in range(8)] for count in range(_LONGEST_NAME + 1)],
-    np.uint64,
-)
-#: Odd and otherwise arbitrary: they make one number of the eight words of a name.
-_MIX = np.array([0x9E3779B97F4A7C15 * (2 * k + 1) ** 5 & (1 << 64) - 1 for k in range(8)], np.uint64)
-
-
-def read_names(block: NDArray[np.uint8], texts: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Number the different names that stand in a block.
-
-    Args:
-        block: uint8.
-        texts: Where each name begins, and how long it is, as :attr:`~memlens.scanner.expressions.Conversion.TEXT` says; int64.
-
-    Returns:
-        For each the number of its name, int64; and the names.
-    """
-    at, length = texts & ((1 << 40) - 1), texts >> 40
-    text = block
-    if len(block) < int(at.max(initial=0)) + _LONGEST_NAME:  # the last name ends with the block
-        low = int(at.min(initial=len(block)))
-        text, at = np.concatenate((block[low:], np.zeros(_LONGEST_NAME, np.uint8))), at - low
-    # Rows overlap, one for each position; only those where names begin are ever gathered.
-    windows = np.ndarray((len(text) - _LONGEST_NAME + 1,), f"V{_LONGEST_NAME}", text, 0, (1,))
-    words = windows[at].view("<u8").reshape(-1, 8) & _MASKS[length]
-    mixed = (words * _MIX).sum(axis=1, dtype=np.uint64)
-    _, first, which = np.unique(mixed, return_index=True, return_inverse=True)
-    which = which.reshape(-1)
-    if (words[first[which]] != words).any():  # two names give one number: compare the names themselves
-        whole = np.ascontiguousarray(words).view(f"S{_LONGEST_NAME}").reshape(-1)
-        _, first, which = np.unique(whole, return_index=True, return_inverse=True)
-        which = which.reshape(-1)
-    return which, tuple(row.tobytes().rstrip(b"\0").decode() for row in words[first])

@@ -6,9 +6,9 @@ source line in the header changes with every release and is never looked at.
 
 from __future__ import annotations
 
-from memlens import glog
 from memlens.facts import Kind
 from memlens.scanner.formats import LineFormat, Sample
+from memlens.windows import glog
 
 _GLOG = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
 

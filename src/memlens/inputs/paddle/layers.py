@@ -7,22 +7,21 @@ others only say what the chosen ones do not know.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.errors import UsageError
 from memlens.facts import Kind
-from memlens.inputs.paddle.joins import distinct
+from memlens.inputs.joins import distinct
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from memlens.facts import LineSample
-
-__all__ = ["SIZELESS", "WITHOUT_ADDRESSES", "Chosen", "Layer", "Layers", "choose", "layer_named"]
 
 
 class Layer(IntEnum):
@@ -102,30 +101,6 @@ def _first(counts: NDArray[np.int64], column: int, layers: tuple[Layer, ...]) ->
     return next((layer for layer in layers if counts[layer, column]), None)
 
 
-class Chosen(NamedTuple):
-    """What is believed.
-
-    Attributes:
-        blocks: The layer of the ALLOCs and FREEs, ``None`` where there are none.
-        chunks: The layer of the RESERVEs and RELEASEs, ``None`` where there are none.
-        rows: Which events are theirs, bool; ``None`` for all.
-        threads: The threads of these events.
-        unstamped: How many of them have no header.
-        malformed: Lines of these layers that cannot be read, beside those of the auto-growth layer.
-        samples: The first few of them.
-        passed_over: Lines of the other layers, by name.
-    """
-
-    blocks: Layer | None
-    chunks: Layer | None
-    rows: NDArray[np.bool_] | None
-    threads: frozenset[int]
-    unstamped: int
-    malformed: int
-    samples: tuple[LineSample, ...]
-    passed_over: dict[str, int]
-
-
 class Layers:
     """Counts what blocks hold of the layers, and chooses in the end.
 
@@ -200,13 +175,18 @@ class Layers:
         rows: NDArray[np.bool_] = np.where(kind <= Kind.FREE, layer == _number(blocks), layer == _number(chunks))
         return rows & (size >= 0)
 
-    def finish(self, layer: NDArray[np.int8] | None, kind: NDArray[np.int8], size: NDArray[np.int64]) -> Chosen:
+    def finish(
+        self, layer: NDArray[np.int8] | None, kind: NDArray[np.int8], size: NDArray[np.int64]
+    ) -> tuple[Layer | None, NDArray[np.bool_] | None, dict[str, Any]]:
         """Choose the layers.
 
         Args:
             layer: The layers of all events, int8; ``None`` where all are of the auto-growth layer.
             kind: Their kinds, int8.
             size: Their sizes, int64; -1 where no line gives one.
+
+        Returns:
+            The layer of the blocks; which events are of the chosen layers, bool, ``None`` for all; and the facts of these layers.
         """
         blocks, chunks = self.choice()
         rows = None
@@ -215,15 +195,18 @@ class Layers:
             rows = self.chosen_rows(layer, kind, size)
         used = {layer for layer in (blocks, chunks) if layer is not None}
         alike = _alike(blocks)
-        return Chosen(
+        return (
             blocks,
-            chunks,
             rows,
-            frozenset().union(*(self._threads[layer] for layer in used)) - {-1},
-            sum(self._unstamped[layer] for layer in used),
-            self.malformed(blocks),
-            tuple(sample for layer, sample in self._samples if layer in alike),
-            self._passed_over(blocks, used),
+            {
+                "malformed_samples": tuple(sample for layer, sample in self._samples if layer in alike),
+                "threads": tuple(sorted(set[int]().union(*(self._threads[layer] for layer in used)) - {-1})),
+                "unstamped": sum(self._unstamped[layer] for layer in used),
+                "chunk_layer": "" if chunks is None else chunks.label,
+                "addresses": blocks not in WITHOUT_ADDRESSES,
+                "sized_frees": (chunks if blocks is None else blocks) not in SIZELESS,
+                "other_layers": self._passed_over(blocks, used),
+            },
         )
 
     def _passed_over(self, blocks: Layer | None, used: set[Layer]) -> dict[str, int]:

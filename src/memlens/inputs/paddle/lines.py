@@ -1,37 +1,51 @@
-"""Everything that is looked for in a log of Paddle, as one list of formats for one scanner."""
+"""Everything that is looked for in a log of Paddle, as one list of formats for one scanner; and what it found in a block, by format and by line."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
-from memlens.inputs.paddle import context, events, messages
+import numpy as np
+
+from memlens.facts import MAX_SIZE, RequestLine, RequestLines
+from memlens.inputs.builder import Text
+from memlens.inputs.paddle import context, events, message_formats
 from memlens.inputs.paddle import other_events as others
 from memlens.scanner.formats import LineFormat
-from memlens.scanner.scan import Scan, Scanner
-from memlens.windows.landmarks import WORD_SCANS, words_are_scanned
+from memlens.scanner.plain import Scan
+from memlens.scanner.scan import Scanner
+from memlens.windows.landmarks import WORD_SCANS, landmarks_at, landmarks_in_block, words_are_scanned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
+    from memlens.inputs.blocks import Block
+    from memlens.scanner.plain import Rows
+    from memlens.windows.landmarks import Landmarks
+
+    Ints = NDArray[np.int64]
+
+_LONGEST_TEXT = 4096
 #: The groups that are read of the header of an event; the last three only where times are wanted.
 HEADER_VALUES = ("thread", "year", "date", "time")
 
 
 #: The formats of events; the number of a format is its index here.
 EVENTS = (*events.EVENTS, *others.EVENTS)
-#: What is said of the next ALLOC of a thread: of the auto-growth layer, of the stream-safe one, of naive best fit.
-SPEECH = (events.REQUEST, others.STREAM_REQUEST, others.NAIVE_SIZE)
+#: Lines that tell of the next ALLOC of their thread: of the auto-growth layer, of the stream-safe one, of naive best fit.
+OF_NEXT_ALLOC = (events.REQUEST, others.STREAM_REQUEST, others.NAIVE_SIZE)
 
 
 #: Texts whose lines may hold a message: they are read in another way.
 _MESSAGES = tuple(
-    LineFormat(text.decode(), "message", text, re.escape(text).decode(), {}) for text in messages.LITERALS
+    LineFormat(text.decode(), "message", text, re.escape(text).decode(), {}) for text in message_formats.LITERALS
 )
 _SCANS = (
     *(Scan(form, "before", covers=form not in others.RARE) for form in EVENTS),
-    *(Scan(form, "before") for form in SPEECH),
+    *(Scan(form, "before") for form in OF_NEXT_ALLOC),
     *(Scan(form, "nearest") for form in context.FORMATS),
     *(Scan(form, uncovered=True) for form in (*events.LOOK_ALIKES, *others.LOOK_ALIKES)),
     Scan(others.STREAM_DEFERRED),
@@ -60,8 +74,8 @@ CONTEXTS = _numbers(context.FORMATS)
 ALIKE = _numbers(events.LOOK_ALIKES)
 ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
 MESSAGES = _numbers(_MESSAGES)
-#: What is said of events of other layers than auto-growth: not looked for where these are not read.
-SAID_ELSEWHERE = tuple(number_of(form) for form in SPEECH[1:])
+#: Those of other layers than auto-growth: not looked for where these are not read.
+OF_OTHER_LAYERS = tuple(number_of(form) for form in OF_NEXT_ALLOC[1:])
 #: … and of words of landmarks.
 LANDMARKS = range(len(_SCANS), len(_SCANS) + len(WORD_SCANS))
 
@@ -83,3 +97,110 @@ def scanner(*, times: bool, landmarks: bool = False, replays: bool = False) -> S
 def events_scanner() -> Scanner:
     """The scanner for the events of the auto-growth layer alone; their size is the only value."""
     return Scanner([Scan(form, values=("size",)) for form in events.EVENTS])
+
+
+class BlockRows:
+    """The rows of one block.
+
+    Attributes:
+        block: The block.
+        found: What the scanner found in it.
+        counts: How many rows each format has.
+        to_input: What makes a byte offset of a position.
+    """
+
+    def __init__(self, block: Block, found: Rows) -> None:
+        self.block, self.found = block, found
+        self.to_input = block.offset - block.begin
+        self.counts: list[int] = np.bincount(found.format, minlength=len(GROUPS)).tolist()
+
+    def of(self, *numbers: int) -> Ints:
+        """The rows of some formats, in order."""
+        present = [number for number in numbers if self.counts[number]]
+        if sum(self.counts[number] for number in present) == len(self.found.format):
+            return np.arange(len(self.found.format))
+        if not present:
+            return np.empty(0, np.int64)
+        order, ends = self._by_format
+        parts = [order[ends[number] - self.counts[number] : ends[number]] for number in present]
+        return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+    @cached_property
+    def _by_format(self) -> tuple[Ints, list[int]]:
+        """All rows by format, and where those of each format end."""
+        return self.found.format.argsort(kind="stable"), np.cumsum(self.counts).tolist()
+
+    def take(self, column: NDArray[Any], rows: Ints) -> NDArray[Any]:
+        """The entries of some rows, in order."""
+        return column if len(rows) == len(column) else column[rows]
+
+    def values(self, number: int, group: str, rows: Ints | None = None) -> Ints:
+        """A group of the rows of a format, or of some of them, in order."""
+        found: Ints = self.take(self.found.values[:, GROUPS[number][group]], self.of(number) if rows is None else rows)
+        return found
+
+    def sound(self, number: int, size: str = "size") -> Ints:
+        """The rows of a format whose size is to be believed."""
+        rows = self.of(number)
+        return rows[self.values(number, size, rows) <= MAX_SIZE]
+
+    def lines_of(self, rows: Ints) -> Ints:
+        """One row for each line that holds some rows, in order."""
+        return self.found.first_of_lines(np.sort(rows))
+
+    def landmarks(self) -> Landmarks:
+        """The lines that may mark the work of the run."""
+        if not words_are_scanned():
+            return landmarks_in_block(self.block.text, self.block.offset)
+        rows = self.of(*LANDMARKS)
+        starts, lines = self.found.line_start[rows], self.found.line[rows]
+        return landmarks_at(self.block.data[: self.block.end], starts, lines, self.to_input)
+
+    def texts(self, rows: Ints) -> tuple[Text, ...]:
+        """The lines of some rows."""
+        places = zip(self.found.line_start[rows].tolist(), self.found.line[rows].tolist(), strict=True)
+        return tuple(Text.of(self.block, start, line, _LONGEST_TEXT) for start, line in places)
+
+
+#: The formats of request lines, by what they are, and the groups that are their values.
+_FORMATS = {
+    RequestLine.REQUEST: (events.REQUEST, ("requested", "aligned")),
+    RequestLine.STREAM_REQUEST: (others.STREAM_REQUEST, ("requested",)),
+    RequestLine.SERVED: (events.SERVED, ("size", "free")),
+    RequestLine.CHUNK_SIZE: (events.CHUNK_SIZE, ("size",)),
+    RequestLine.PREALLOC: (events.PREALLOC, ("pool", "megabytes")),
+    RequestLine.PADDED: (events.PADDED, ("extra",)),
+    RequestLine.CUSTOM_DEVICE: (events.CUSTOM_DEVICE, ()),
+    RequestLine.STRICT: (events.STRICT, ()),
+}
+
+
+def request_lines(rows: BlockRows, event_rows: NDArray[np.int64]) -> RequestLines:
+    """The lines of requests in a block, those whose sizes are all to be believed.
+
+    Args:
+        rows: What the scanner found.
+        event_rows: The rows of the events, int64, rising.
+    """
+    parts = []
+    for what, (form, groups) in _FORMATS.items():
+        number = number_of(form)
+        at = rows.of(number)
+        values = np.zeros((2, len(at)), np.int64)
+        for value, group in zip(values, groups, strict=False):
+            value[:] = rows.values(number, group, at)
+        if what == RequestLine.PREALLOC:
+            values[1] <<= 20
+        parts.append((at, np.full(len(at), what, np.int8), *values))
+    at, kind, first, second = map(np.concatenate, zip(*parts, strict=True))
+    order = at.argsort(kind="stable")
+    order = order[(first[order] <= MAX_SIZE) & (second[order] <= MAX_SIZE)]
+    at = at[order]
+    return RequestLines(
+        kind[order],
+        rows.found.line_start[at] + rows.to_input,
+        event_rows.searchsorted(at),
+        rows.found.header[at, 0],
+        first[order],
+        second[order],
+    )

@@ -6,37 +6,37 @@ order: what lines say of events in later blocks, and at the end which layer is b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from msgspec import structs
+from msgspec.structs import replace
 
 from memlens.columns import TAKE
 from memlens.errors import InputError, UsageError
 from memlens.facts import Facts, Figure, Kind, OutOfMemory, RequestLines, StatLines
 from memlens.folding import condenser
 from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
-from memlens.inputs.latest import LatestByAddress
-from memlens.inputs.line_reader import Believed, LineReader, Taken
+from memlens.inputs.input_format import LineReader, NewEvents, Selection
+from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
-from memlens.inputs.paddle.joins import ByThread, Said, join_streams
-from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Chosen, Layer, Layers, layer_named
-from memlens.inputs.paddle.messages import read_message
-from memlens.inputs.paddle.unanswered import Unanswered, text_before
+from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Layer, Layers, layer_named
+from memlens.inputs.paddle.messages import RefusedRequests, read_message, text_before
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.errors import NoEventsError
-    from memlens.events import EventLog
+    from memlens.facts import LineSample
     from memlens.inputs.blocks import Block
     from memlens.inputs.input_format import Request
-    from memlens.inputs.line_reader import TextSource
+    from memlens.log import Log
+    from memlens.source import TextSource
 
-__all__ = ["COLUMNS", "PaddleReader"]
 
 Lines = TypeVar("Lines", StatLines, RequestLines)
 
@@ -72,7 +72,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._builder = Builder(source, request, _TYPES, size=source.size)
         self._with_threads = "thread" in request.columns
         self._layers = Layers(layer)
-        self._said = [
+        self._requested = [
             (of, ByThread(2, once=True)) for of in (Layer.AUTO_GROWTH, Layer.STREAM_SAFE, Layer.NAIVE_BEST_FIT)
         ]
         self._sizes = LatestByAddress(TAKE)
@@ -80,7 +80,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._names: dict[str, int] = {}
         self._last_thread = -1
         self._ooms: list[OutOfMemory] = []
-        self._unanswered = Unanswered([Matcher(pattern) for pattern in request.owners])
+        self._refused = RefusedRequests([Matcher(pattern) for pattern in request.owners])
         self._figures: list[Figure] = []
         self._stats: list[StatLines] = []
         self._streams: list[Streams] = []
@@ -90,14 +90,14 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
     def read(self, block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
         """What a block holds; the text before its out-of-memory messages, by their offset, and how it ends."""
         reading = self._blocks.read(block)
-        return reading, text_before(block, reading)
+        return reading, text_before(block, reading.messages)
 
     def add(self, result: tuple[BlockReading, tuple[dict[int, bytes], bytes]]) -> None:
         reading, (above, tail) = result
         if self._builder.is_full:
             self._condense()
         first, columns, layer = self._builder.lines + 1, reading.part.columns, reading.layer
-        self._add_said(reading)
+        self._add_requests(reading)
         self._add_owners(reading)
         if layer is not None:
             columns["layer"] = layer
@@ -116,23 +116,23 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             if message is not None:
                 self._figures.extend(message.figures)
                 if message.oom is not None:
-                    self._ooms.append(self._unanswered.completed(message.oom, above.get(text.offset)))
-        self._unanswered.end_block(tail)
+                    self._ooms.append(self._refused.completed(message.oom, above.get(text.offset)))
+        self._refused.end_block(tail)
         if reading.stat_lines is not None:
             self._stats.append(reading.stat_lines)
         if reading.streams is not None:
             before = reading.streams.before + (self._builder.events - len(columns["kind"]))
             self._streams.append(reading.streams._replace(before=before))
 
-    def _add_said(self, reading: BlockReading) -> None:
+    def _add_requests(self, reading: BlockReading) -> None:
         """What lines said of the next ALLOC of their thread: what was requested; of naive best fit its size and place."""
         columns, layer = reading.part.columns, reading.layer
         size = columns["size"]
-        for (of, joined), said in zip_longest(self._said, reading.said):
-            if said is None and not (joined.carries and (layer is not None or of == Layer.AUTO_GROWTH)):
+        for (of, joined), lines in zip_longest(self._requested, reading.of_next_alloc):
+            if lines is None and not (joined.carries and (layer is not None or of == Layer.AUTO_GROWTH)):
                 continue
             mine = (columns["kind"] == Kind.ALLOC) & (of == (Layer.AUTO_GROWTH if layer is None else layer))
-            rows, values = joined.join(said, reading.thread, mine)
+            rows, values = joined.join(lines, reading.thread, mine)
             if of == Layer.NAIVE_BEST_FIT:
                 if layer is not None:
                     size[rows], layer[rows] = values[:, 0], layers_of_places(values[:, 1])
@@ -159,7 +159,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         if contexts is not None:
             thread = np.where(contexts.thread == NO_HEADER, self._last_thread, contexts.thread)
             numbers = np.array([self._names.setdefault(name, len(self._names)) for name in reading.names], np.int64)
-            contexts = Said(contexts.before, thread, numbers[contexts.values])
+            contexts = ThreadLines(contexts.before, thread, numbers[contexts.values])
         rows, values = self._owners.join(contexts, reading.thread)
         if len(rows):
             owner = np.full(len(reading.thread), -1, np.int32)
@@ -168,9 +168,9 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         if reading.last_thread != NO_HEADER:
             self._last_thread = reading.last_thread
 
-    def take(self, *, ended: bool = False) -> Taken:
-        taken = self._builder.take()
-        columns = taken.columns
+    def take(self, *, ended: bool = False) -> NewEvents:
+        new = self._builder.take()
+        columns = new.columns
         self._figures, self._stats, self._streams = [], [], []
         layer = columns.get("layer")
         if layer is not None:
@@ -182,11 +182,11 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         # Once the auto-growth layer is there no other one will count.
         alone = self._layer is None and blocks == {Layer.AUTO_GROWTH}
         present = [Layer.AUTO_GROWTH] if alone else self._layers.present
-        return taken._replace(
+        return new._replace(
             columns=columns,
             group=layer,
             sets=tuple(frozenset({int(of)}) for of in present),
-            believed=(Believed(None, self._label() if present else "", blocks, chunks, self._malformed),),
+            selected=(Selection(None, self._label() if present else "", blocks, chunks, self._malformed),),
             ooms=len(self._ooms) + (ended and self._cut_off() is not None),
         )
 
@@ -202,7 +202,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
 
     def _cut_off(self) -> OutOfMemory | None:
         """The message that the log is cut in, if it is cut in one."""
-        found = self._unanswered.cut_off(self._builder.end, self._builder.lines)
+        found = self._refused.cut_off(self._builder.end, self._builder.lines)
         return None if found is None or (self._ooms and self._ooms[-1].line >= found.line) else found
 
     def _condense(self) -> None:
@@ -217,7 +217,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
                 raise InputError(
                     f"{self._source.name}: its events were those of the layer {before.label}, and then, by line {builder.lines:,}, come those of"
                     f" {now.label}, which would have counted from the start",
-                    f"Say which layer to take (--layer {now.label}), or keep all events while it is read (--memory 0).",
+                    f"Say which layer to take (--layer {now.label}), or keep all events while it is read (--event-memory 0).",
                 )
         self._condensed_for = believed
         chosen = None
@@ -240,9 +240,9 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         known = int(np.searchsorted(lines.offset, offset[: condenser.FIRST_EVENTS].max(initial=-1), "right"))
         if known < len(lines):
             self._builder.hints.setdefault("stat_lines", 0)
-        return StatLines(*(column[:known] for column in vars(lines).values()))
+        return StatLines(*(column[:known] for column in structs.astuple(lines)))
 
-    def finish(self, problem: str) -> list[EventLog]:
+    def finish(self, problem: str) -> list[Log]:
         builder = self._builder
         if (cut_off := self._cut_off()) is not None:
             self._ooms.append(cut_off)
@@ -251,10 +251,10 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         layer, owner, requested = builder.drop("layer"), builder.drop("owner"), builder.drop("requested")
         if layer is not None:
             np.maximum(layer, Layer.AUTO_GROWTH, out=layer)  # blocks without another layer had no such column
-        chosen = self._layers.finish(layer, builder.column("kind"), builder.column("size"))
-        rows = None if chosen.rows is None or chosen.rows.all() else chosen.rows
+        blocks, chosen, facts = self._layers.finish(layer, builder.column("kind"), builder.column("size"))
+        rows = None if chosen is None or chosen.all() else chosen
         if self._streams:
-            self._join_streams(chosen.blocks, chosen.rows)
+            self._join_streams(blocks, chosen)
         if rows is not None:
             owner, requested = (None if column is None else column[rows] for column in (owner, requested))
         names: tuple[str, ...] = ()
@@ -264,7 +264,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             requested = None
         log = builder.finish(
             cut_short=problem,
-            facts={**self._facts(chosen), "requests": self._request_lines(rows)},
+            facts={**facts, **self._facts(blocks, facts["malformed_samples"]), "requests": self._request_lines(rows)},
             columns={"owner": owner, "owner_names": names, "requested": requested},
             rows=rows,
             nothing=self._nothing,
@@ -276,21 +276,15 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
 
         return no_events_error(self._source.name, facts, None if self._layer is None else self._layer.label)
 
-    def _facts(self, chosen: Chosen) -> dict[str, Any]:
+    def _facts(self, blocks: Layer | None, samples: Sequence[LineSample]) -> dict[str, Any]:
         builder = self._builder
-        samples = sorted((*builder.samples, *chosen.samples), key=lambda sample: sample.offset)
-        if chosen.blocks != Layer.STREAM_SAFE:
+        samples = sorted((*builder.samples, *samples), key=lambda sample: sample.offset)
+        if blocks != Layer.STREAM_SAFE:
             builder.hints.pop("deferred_frees", None)
         return {
             "malformed": self._malformed,
             "malformed_samples": tuple(samples[:SAMPLES]),
-            "threads": tuple(sorted(chosen.threads)),
-            "unstamped": chosen.unstamped,
             "layer": self._label(),
-            "chunk_layer": "" if chosen.chunks is None else chosen.chunks.label,
-            "addresses": chosen.blocks not in WITHOUT_ADDRESSES,
-            "sized_frees": (chosen.chunks if chosen.blocks is None else chosen.blocks) not in SIZELESS,
-            "other_layers": chosen.passed_over,
             "ooms": tuple(self._ooms),
             "figures": tuple(self._figures),
             "stat_lines": _concatenated(self._stats) if self._stats else None,
@@ -325,7 +319,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
 
 def _concatenated(parts: Sequence[Lines]) -> Lines:
     """Parts that consist of columns as one."""
-    return type(parts[0])(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
+    return type(parts[0])(*map(np.concatenate, zip(*map(structs.astuple, parts), strict=True)))
 
 
 def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

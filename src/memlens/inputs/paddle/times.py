@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +10,14 @@ from memlens.inputs.paddle import events as paddle
 from memlens.scanner.plain import Header
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
 
     Ints = NDArray[np.int64]
 
-__all__ = ["column_of_times", "times_of"]
 
 #: Days of the year before each month, 1-based; a year with a 29th of February, since a stamp without a year may have one.
 _DAYS_BEFORE_MONTH = (0, 0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memlens.inputs.input_format import InputFormat, Request
+from memlens.inputs.input_format import InputFormat
 
 if TYPE_CHECKING:
-    from memlens.events import EventLog
+    from collections.abc import Sequence
+
     from memlens.inputs.file_source import FileSource
+    from memlens.inputs.input_format import Request
+    from memlens.log import Log
 
 __all__ = ["FORMAT"]
 
 
-def _read(source: FileSource, request: Request) -> Sequence[EventLog]:
+def _read(source: FileSource, request: Request) -> Sequence[Log]:
     from memlens.inputs.parquet.reader import read_parquet
 
     return read_parquet(source, request)

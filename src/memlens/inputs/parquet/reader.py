@@ -2,7 +2,7 @@
 
 A table needs the columns ``kind``, ``size_bytes`` and ``addr``; all others of :data:`COLUMNS` are read where they are there and have a
 fitting type, and whatever else there is is passed over.  A file without the metadata of an export
-(:mod:`memlens.inputs.parquet.carried`) is the table alone: nothing is known of lines without events.
+(:mod:`memlens.inputs.parquet.metadata`) is the table alone: nothing is known of lines without events.
 
 The file is hostile data: pyarrow checks its pages by their check sums, no more rows are made than its bytes can stand for, every value is
 checked, and an error of pyarrow's is an :class:`~memlens.errors.InputError`.
@@ -10,30 +10,32 @@ checked, and an error of pyarrow's is an :class:`~memlens.errors.InputError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import structs
 
 from memlens.errors import AnchorError, InputError, NoEventsError
 from memlens.facts import Facts, Kind
 from memlens.inputs.builder import Builder
-from memlens.inputs.parquet.carried import KEY, Carried, DamagedError, StoredSource, read_carried
+from memlens.inputs.parquet.metadata import KEY, DamagedError, Metadata, StoredSource, read_metadata
 from memlens.units import plural
 from memlens.windows.landmarks import LONGEST_LINE, Landmarks
 from memlens.windows.patterns import Anchor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
     from memlens.inputs.streams import ByteStream
+    from memlens.log import Log
     from memlens.windows.patterns import Pattern
 
-__all__ = ["COLUMNS", "NAMED", "need_pyarrow", "read_parquet"]
 
 #: The columns of whole numbers by their names in the file: the column of the log, its type, and what stands for a value that is not there.
 COLUMNS: dict[str, tuple[str, type[np.generic], int]] = {
@@ -72,7 +74,7 @@ def need_pyarrow(what: str) -> None:
         raise InputError(f"{what} needs pyarrow", "Install it with: pip install 'memlens[parquet]'") from None
 
 
-def read_parquet(source: FileSource, request: Request) -> list[EventLog]:
+def read_parquet(source: FileSource, request: Request) -> list[Log]:
     """Read a table of events.
 
     Args:
@@ -86,28 +88,27 @@ def read_parquet(source: FileSource, request: Request) -> list[EventLog]:
     """
     need_pyarrow(f"{source.name}: reading Parquet")
     with _explained(source.name), closing(source.open()) as stream:
-        columns, metadata = _table(source, stream)
+        columns, text = _table(source, stream)
         events = len(columns["kind"])
-        carried = (
-            Carried(Facts(bytes=stream.consumed or source.size, lines=events, layer="parquet"), marks=())
-            if metadata is None
-            else read_carried(metadata, events)
+        seen = Facts(
+            bytes=stream.consumed or source.size, lines=events, layer="parquet", has_lines=False, has_chunks=False
         )
+        metadata = Metadata(seen, marks=()) if text is None else read_metadata(text, events)
         if request.progress is not None:
             request.progress(stream.consumed or source.size)
 
     def nothing(facts: Facts) -> NoEventsError:  # noqa: ARG001 - asked for
         return NoEventsError(f"{source.name}: a table of events without a row", _HINT)
 
-    facts = {name: value for name, value in vars(carried.facts).items() if name != "cut_short"}
-    log = Builder(StoredSource(source.name, carried.places), request, {}).finish(
-        cut_short=carried.facts.cut_short,
+    facts = {name: value for name, value in structs.asdict(metadata.facts).items() if name != "cut_short"}
+    log = Builder(StoredSource(source.name, metadata.places), request, {}).finish(
+        cut_short=metadata.facts.cut_short,
         facts=facts,
-        columns={**columns, "device": columns.get("device", carried.device), "marks": carried.marks},
+        columns={**columns, "device": columns.get("device", metadata.device), "marks": metadata.marks},
         nothing=nothing,
     )
-    anchors = () if log.marks is not None else tuple(_anchor(log, carried.landmarks, one) for one in request.patterns)
-    return [log.without_cache(anchors=anchors, landmarks=carried.landmarks)]
+    anchors = () if log.marks is not None else tuple(_anchor(log, metadata.landmarks, one) for one in request.patterns)
+    return [log.without_cache(anchors=anchors, landmarks=metadata.landmarks)]
 
 
 @contextmanager

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memlens.inputs.input_format import InputFormat, Request
+from memlens.inputs.input_format import InputFormat
 
 if TYPE_CHECKING:
-    from memlens.events import EventLog
+    from collections.abc import Sequence
+
     from memlens.inputs.file_source import FileSource
+    from memlens.inputs.input_format import Request
+    from memlens.log import Log
 
 __all__ = ["FORMAT", "looks_like"]
 
@@ -23,7 +25,7 @@ def looks_like(head: bytes) -> bool:
     return len(head) >= 3 and head[0] == 0x80 and 2 <= head[1] <= 5 and head[2] in _FIRST
 
 
-def _read(source: FileSource, request: Request) -> Sequence[EventLog]:
+def _read(source: FileSource, request: Request) -> Sequence[Log]:
     from memlens.inputs.torch_snapshot.reader import read_snapshot
 
     return read_snapshot(source, request)

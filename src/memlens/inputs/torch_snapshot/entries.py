@@ -14,26 +14,25 @@ Every mark reads ``START name`` or ``END name``, ``SNAPSHOT`` or ``OUT OF MEMORY
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.facts import LineSample, Mark
 from memlens.inputs.torch_snapshot.entry_runs import Rows
-from memlens.inputs.torch_snapshot.instructions import BadPickle
-from memlens.inputs.torch_snapshot.pickles import Gone
+from memlens.inputs.torch_snapshot.machine import BadPickle, Gone
 from memlens.inputs.torch_snapshot.stacks import ADDRESSES, LONGEST_TEXT, MOST_BYTES, is_count
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from memlens.inputs.torch_snapshot.stacks import Tables
 
-__all__ = ["Action", "Annotation", "Entries", "marks_of", "read_annotations", "read_entries"]
 
 _SAMPLES = 5
 _MOST_TIME = 1 << 62
@@ -64,8 +63,7 @@ _ACTIONS = {action.name.lower(): action for action in Action if action < Action.
 _SIZED = np.array([action <= Action.SEGMENT_UNMAP for action in Action])
 
 
-@dataclass(frozen=True, eq=False)
-class Entries:
+class Entries(Struct, frozen=True, eq=False):
     """The entries of a trace, one NumPy entry each, in the order of the trace.
 
     Attributes:
@@ -119,6 +117,7 @@ def read_entries(trace: Sequence[Any], objects: Sequence[Any], tables: Tables) -
     Raises:
         BadPickle: An entry is in the trace twice.
     """
+    tables.refuse(trace)
     reader = _Reader(objects, tables)
     for item in trace:
         if type(item) is Rows:

@@ -12,13 +12,13 @@ or known by their bytes: most of a file are lists of frames, and the same stack 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
-from memlens.inputs.torch_snapshot.instructions import BadPickle
-from memlens.inputs.torch_snapshot.pickles import Gone, Machine
+from memlens.inputs.torch_snapshot.machine import BadPickle, Gone, Machine
+from memlens.inputs.torch_snapshot.pickles import value_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Numbers = NDArray[np.int32]
 
-__all__ = ["EntryRuns", "Rows"]
 
 #: The protocol from which on every container is put into the memo right where it begins, without an index.
 _MEMOIZING = 4
@@ -80,8 +79,7 @@ class _Objects(NamedTuple):
     before: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class _Ahead:
+class _Ahead(Struct, frozen=True, eq=False):
     """What may be entries in one window.
 
     Attributes:
@@ -211,7 +209,7 @@ class EntryRuns:
                 if body[:1] == b"]" and not _LIST.fullmatch(body):
                     break
                 try:
-                    value = machine.value(body.replace(b"]\x94", b"]", 1) if body[:1] == b"]" else body)
+                    value = value_of(machine, body.replace(b"]\x94", b"]", 1) if body[:1] == b"]" else body)
                 except BadPickle:
                     break
                 known[body] = self._number(value)

@@ -1,13 +1,12 @@
 """Reads PyTorch memory snapshots: what ``torch.cuda.memory._dump_snapshot`` writes, from 2023 on.
 
 A snapshot is a pickle; it is read as data and never executed (:mod:`memlens.inputs.torch_snapshot.pickles`).  Each device becomes an
-:class:`~memlens.events.EventLog` of its own.  An event's ``line`` is the 1-based number of its entry in the device's trace, its ``offset`` the 0-based index.
+:class:`~memlens.events.Log` of its own.  An event's ``line`` is the 1-based number of its entry in the device's trace, its ``offset`` the 0-based index.
 Sizes are what tensors asked for; torch's own ``memory_allocated()`` rounds each block up to 512 bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,22 +17,23 @@ from memlens.facts import DEFAULT_POOL, Figure, OutOfMemory
 from memlens.inputs.builder import Builder
 from memlens.inputs.torch_snapshot.entries import Action, Annotation, Entries, marks_of, read_annotations, read_entries
 from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
-from memlens.inputs.torch_snapshot.instructions import BadPickle
-from memlens.inputs.torch_snapshot.occupied import BLOCK_GRANULARITY, kept_of
+from memlens.inputs.torch_snapshot.machine import BadPickle
 from memlens.inputs.torch_snapshot.pickles import load
 from memlens.inputs.torch_snapshot.replay import MOST_DEVICES, DeviceEvents, Final, events_of, pools_of, read_segments
+from memlens.inputs.torch_snapshot.retained import BLOCK_GRANULARITY, kept_of
 from memlens.inputs.torch_snapshot.stacks import LONGEST_TEXT, Tables
 from memlens.source import NumberedSource
 from memlens.units import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import Request
+    from memlens.log import Log
 
-__all__ = ["SnapshotSource", "read_snapshot"]
 
 _LAYER = "torch_snapshot"
 #: Actions of segments that are mapped in parts, and of others.
@@ -58,36 +58,31 @@ class SnapshotSource(NumberedSource):
         name: The path as the user gave it.
         tables: Have all call stacks.
         stack: Number of the stack of each entry of the device, int32.
-
-    Attributes:
-        tables: The same.
-        stack_of_entry: The same as ``stack``.
     """
 
     def __init__(self, name: str, tables: Tables, stack: NDArray[np.int32]) -> None:
         super().__init__(name)
-        self.tables = tables
-        self.stack_of_entry = stack
+        self._tables, self._stack = tables, stack
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
-        return [offset + 1 if 0 <= offset < len(self.stack_of_entry) else None for offset in offsets]
+        return [offset + 1 if 0 <= offset < len(self._stack) else None for offset in offsets]
 
     def stack(self, offset: int) -> tuple[str, ...]:
         """The whole call stack of an entry, innermost first, as ``file:line function``; empty where it has none.
 
         Args:
-            offset: As :attr:`EventLog.offset` gives it.
+            offset: As :attr:`Log.offset` gives it.
         """
-        if not 0 <= offset < len(self.stack_of_entry) or self.stack_of_entry[offset] < 0:
+        if not 0 <= offset < len(self._stack) or self._stack[offset] < 0:
             return ()
-        return self.tables.whole(int(self.stack_of_entry[offset]))
+        return self._tables.whole(int(self._stack[offset]))
 
     def stack_numbers(self, offsets: NDArray[np.int64]) -> NDArray[np.int32]:
         # What stands for the opening events, whose offset is -1, is put behind the entries.
-        return np.append(self.stack_of_entry, np.int32(-1))[offsets]
+        return np.append(self._stack, np.int32(-1))[offsets]
 
 
-def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
+def read_snapshot(source: FileSource, request: Request) -> list[Log]:
     """Read a memory snapshot.
 
     Args:
@@ -120,7 +115,7 @@ def read_snapshot(source: FileSource, request: Request) -> list[EventLog]:
             raise InputError(reason, bad.hint or _DAMAGED) from None
 
 
-def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> list[EventLog]:
+def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> list[Log]:
     """The logs of a snapshot as it was unpickled.
 
     Raises:
@@ -167,7 +162,7 @@ def _log(
     settings: dict[str, str],
     name: str,
     request: Request,
-) -> EventLog | None:
+) -> Log | None:
     """The log of one device; ``None`` where it has no event."""
     events = events_of(entries, final)
     columns = events.columns
@@ -205,6 +200,7 @@ def _log(
             "malformed": entries.malformed + final.malformed,
             "malformed_samples": entries.samples,
             "layer": _LAYER,
+            "has_lines": False,
             "block_granularity": BLOCK_GRANULARITY,
             "kept": kept_of(entries, final, columns, events.opening, expandable=in_parts),
             "chunks_join": in_parts,

@@ -12,16 +12,17 @@ another stream (``record_stream``) it comes later, in the middle of an unrelated
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.facts import Kind, UnevenSegment
 from memlens.inputs.torch_snapshot.entries import Action, Entries
-from memlens.inputs.torch_snapshot.instructions import BadPickle
+from memlens.inputs.torch_snapshot.machine import BadPickle
 from memlens.inputs.torch_snapshot.stacks import ADDRESSES, MOST_BYTES, is_count
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["MOST_DEVICES", "DeviceEvents", "Final", "events_of", "pools_of", "read_segments"]
 
 #: A device number beyond is none.
 MOST_DEVICES = 1 << 10
@@ -83,8 +83,7 @@ class Columns(NamedTuple):
         return Columns(*(column[rows] for column in self))
 
 
-@dataclass(eq=False)
-class Final:
+class Final(Struct, eq=False, dict=True):
     """What a device holds when the snapshot is taken.
 
     Attributes:
@@ -95,13 +94,13 @@ class Final:
         expandable: Whether it has segments that are mapped in parts, and others.
     """
 
-    segment_rows: list[tuple[int, ...]] = field(default_factory=list)
-    block_rows: list[tuple[int, ...]] = field(default_factory=list)
-    waits: list[bool] = field(default_factory=list)
-    taken: list[int] = field(default_factory=list)
+    segment_rows: list[tuple[int, ...]] = []
+    block_rows: list[tuple[int, ...]] = []
+    waits: list[bool] = []
+    taken: list[int] = []
     malformed: int = 0
-    uneven: list[UnevenSegment] = field(default_factory=list)
-    expandable: set[bool] = field(default_factory=set)
+    uneven: list[UnevenSegment] = []
+    expandable: set[bool] = set()
 
     @cached_property
     def segments(self) -> Columns:
@@ -214,8 +213,7 @@ def _frames(block: dict[str, Any]) -> Any:
     return frames
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceEvents:
+class DeviceEvents(Struct, frozen=True, eq=False):
     """Events of one device.
 
     Attributes:

@@ -6,14 +6,11 @@ A stack is named by what says most of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
-from itertools import chain, islice
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from memlens.inputs.stack_names import GENERATED, is_compiler, is_generated, joined
-
-__all__ = ["ADDRESSES", "LONGEST_TEXT", "MOST_BYTES", "PLUMBING", "Frame", "Tables", "as_text", "is_count"]
 
 #: Larger sizes are no sizes of GPU memory (128 TiB).
 MOST_BYTES = 1 << 47
@@ -97,6 +94,10 @@ class Tables:
         self._known_metadata: dict[int, tuple[int, Any]] = {}
         self._long_texts: dict[str, str] = {}
 
+    def refuse(self, trace: Any) -> None:
+        """Take a trace for no stack, which only a damaged file has it for: its entries may stand there as rows."""
+        self._known_lists[id(trace)] = -1, trace
+
     def add(self, values: Iterable[Any]) -> None:
         """Number stacks, pools and texts that stand among other values, in their order."""
         for value in values:
@@ -142,25 +143,6 @@ class Tables:
 
     def _frames_of(self, number: int) -> list[Frame]:
         return [self._frames.values[frame] for frame in self._stacks.values[number]]
-
-    def stored(self) -> tuple[list[Frame], list[int], list[int]]:
-        """All frames, the numbers of those of all stacks one after the other, and how many each stack has."""
-        stacks = self._stacks.values
-        return self._frames.values, [*chain.from_iterable(stacks)], [*map(len, stacks)]
-
-    @classmethod
-    def restored(cls, frames: Sequence[Frame], numbers: Sequence[int], lengths: Sequence[int]) -> Tables:
-        """Tables that know stacks alone, given what :meth:`stored` gave.
-
-        Raises:
-            ValueError: It is nothing that it gives.
-        """
-        made, left = cls(), iter(numbers)
-        made._frames.values = list(frames)
-        made._stacks.values = [tuple(islice(left, length)) for length in lengths]
-        if sum(lengths) != len(numbers) or (numbers and not 0 <= min(numbers) <= max(numbers) < len(frames)):
-            raise ValueError("stacks of frames that there are not")
-        return made
 
     def innermost(self, number: int) -> Frame:
         """The innermost frame of a stack; one without a name where there is none."""

@@ -25,8 +25,6 @@ TYPE_CHECKING = False  # what is imported here is paid by every Python process o
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["ENTRIES", "STACKS", "History", "missing", "oom_path", "start"]
-
 #: Entries of the history that are kept, the latest ones; each takes about a kilobyte of host memory.
 ENTRIES = 1_000_000
 #: Whose frames a call stack has: Python's, those of C++ too, or there is none.

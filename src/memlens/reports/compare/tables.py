@@ -5,35 +5,26 @@ A column has one unit, and words where there is no figure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Self, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
 from memlens.reports.blocks import Column, Table, Toned, Value
 from memlens.reports.tables import OPEN
-from memlens.text import file_names, format_change, format_count, plural, shorten, visible
-from memlens.units import format_bytes
+from memlens.text import file_names, format_change, format_count, shorten, visible
+from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from memlens.comparing.result import Comparison, Run, Status
-    from memlens.comparing.statistics import Metric
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from memlens.comparing.figures import Metric, Run, Status
+    from memlens.comparing.result import Comparison
 
 Row = TypeVar("Row")
-
-__all__ = [
-    "DOUBTFUL",
-    "WORDS",
-    "OfRun",
-    "column_values",
-    "field_columns",
-    "list_blocks",
-    "matrix_blocks",
-    "scale_of",
-    "value_title",
-]
 
 #: Windows of a series where ``--top`` says nothing.
 _TOP_OF_SERIES = 10
@@ -60,8 +51,7 @@ class OfRun(str):
         return made
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """The unit of a column.
 
     Attributes:
@@ -144,17 +134,21 @@ def _changes(base: Run | None, run: Run | None, window: str | None, scale: Scale
     return (Toned.change(texts[0], change), Toned.change(texts[1], change)) if judged else texts
 
 
-def list_blocks(comparison: Comparison, top: int | None, most: int | None = None) -> Iterator[Table]:
-    """A row a run: its figures, and what each differs from the base by; with ``most`` no more rows than these."""
-    if comparison.typical:
-        runs = [
-            replace(run, windows=() if window is None else (window,))
-            for run, window in zip(comparison.runs, comparison.typical, strict=True)
-        ]
-        yield _list(
-            comparison, runs, (None,), "Typical window: the median of the windows that all runs have", most=most
-        )
+def tables_of(comparison: Comparison, top: int | None, most: int | None = None) -> Iterator[Table]:
+    """A row a run: its figures, and what each differs from the base by; or a matrix for each metric, as runs are laid out in rows and columns.
+
+    With ``most`` no more rows than these.  In a matrix there are rows of fields, a column a value, and what each value differs from its base by.
+    """
     names, more = _chosen_windows(comparison, top)
+    if comparison.layout.cols is not None:
+        for metric in _known(comparison, comparison.runs):
+            yield _matrix(comparison, metric, names, more, most)
+        return
+    if comparison.typical:
+        typical = zip(comparison.runs, comparison.typical, strict=True)
+        runs = [replace(run, windows=() if window is None else (window,)) for run, window in typical]
+        title = "Typical window: the median of the windows that all runs have"
+        yield _list(comparison, runs, (None,), title, most=most)
     title = "Windows, those that change most first" if more else ""
     yield _list(comparison, comparison.runs, names, title, more, most)
 
@@ -180,7 +174,7 @@ def _list(
     columns, cells = _windows_first(comparison, windows), []
     for window, index in shown:
         run, fields = comparison.runs[index], comparison.layout.rows
-        own = [short[run.path]] if comparison.template is None else [run.fields[name] for name in fields]
+        own = [run.fields[name] for name in fields] if comparison.has_fields else [short[run.path]]
         cells.append([*([_marked(window, [run])] if windows != (None,) else []), *own])
     for order, metric in enumerate(metrics):
         scale = scale_of(metric, _figures(runs, windows, metric))
@@ -195,7 +189,7 @@ def _list(
 def _windows_first(comparison: Comparison, windows: Sequence[str | None]) -> list[Column]:
     """The columns that name a row: its window, and its log or the values of its fields."""
     first = [Column("window", "Window", "name")] if windows != (None,) else []
-    if comparison.template is None:
+    if not comparison.has_fields:
         return [*first, Column("path", "Run", "name")]
     return [*first, *field_columns(comparison, comparison.layout.rows)]
 
@@ -203,10 +197,8 @@ def _windows_first(comparison: Comparison, windows: Sequence[str | None]) -> lis
 def field_columns(comparison: Comparison, fields: Sequence[str]) -> list[Column]:
     """Columns for the values of fields: numbers to the right, as numbers stand."""
     values = comparison.values
-    return [
-        Column(name, name, "count" if all(number(value) is not None for value in values[name]) else "name")
-        for name in fields
-    ]
+    numbers = {name for name in fields if all(number(value) is not None for value in values[name])}
+    return [Column(name, name, "count" if name in numbers else "name") for name in fields]
 
 
 def _metric_columns(scale: Scale, index: int, changing: bool, kept: int) -> list[Column]:
@@ -226,19 +218,9 @@ def _metric_columns(scale: Scale, index: int, changing: bool, kept: int) -> list
 
 def _known(comparison: Comparison, runs: Sequence[Run]) -> Sequence[Metric]:
     """The metrics that some run has a figure for; all of them where none has."""
-    known = [
-        metric
-        for metric in comparison.metrics
-        if any(window.figure(metric) is not None for run in runs for window in run.windows)
-    ]
+    windows = [window for run in runs for window in run.windows]
+    known = [one for one in comparison.metrics if any(window.figure(one) is not None for window in windows)]
     return known or comparison.metrics
-
-
-def matrix_blocks(comparison: Comparison, top: int | None, most: int | None = None) -> Iterator[Table]:
-    """For each metric a matrix: rows of fields, a column a value, and what each value differs from its base by; no more rows than ``most``."""
-    names, more = _chosen_windows(comparison, top)
-    for metric in _known(comparison, comparison.runs):
-        yield _matrix(comparison, metric, names, more, most)
 
 
 def _matrix(
@@ -249,9 +231,7 @@ def _matrix(
     scale = scale_of(metric, _figures(runs, windows, metric))
     cells = {(run_key(run, layout.rows), run.fields[layout.cols]): run for run in runs}
     heads = column_values(comparison)
-    changing = [
-        head for head in heads if any(run.fields[layout.cols] == head and comparison.base_of(run) for run in runs)
-    ]
+    changing = {run.fields[layout.cols] for run in runs if comparison.base_of(run)}
     columns = _windows_first(comparison, windows)
     for index, head in enumerate(heads):
         columns.append(Column(head, value_title(head), "count", drop=index + 1 if index > 1 else 0))
@@ -365,7 +345,7 @@ def _figures(runs: Sequence[Run], windows: Sequence[str | None], metric: Metric)
 def _chosen_windows(comparison: Comparison, top: int | None) -> tuple[Sequence[str | None], str]:
     """The windows to show, in the order of the log; of too many those whose first metric changes most, these first."""
     names = comparison.windows
-    if not comparison.by:
+    if not comparison.by or comparison.ranks is not None:
         return (None,), ""
     most = _TOP_OF_SERIES if top is None else top
     if len(names) <= most:
@@ -387,14 +367,10 @@ def _aligned(columns: Sequence[Column], rows: Sequence[Sequence[Value]]) -> tupl
         column.numeric and any(str(row[index]).endswith(DOUBTFUL) for row in rows)
         for index, column in enumerate(columns)
     ]
-    return tuple(
-        tuple(
-            _padded(cell) if mark and cell and not str(cell).endswith(DOUBTFUL) else cell
-            for cell, mark in zip(row, marked, strict=True)
-        )
-        for row in rows
-    )
 
+    def padded(cell: Value, mark: bool) -> Value:
+        if not (mark and cell) or str(cell).endswith(DOUBTFUL):
+            return cell
+        return OfRun(f"{cell} ", cell.run, cell.window) if isinstance(cell, OfRun) else f"{cell} "
 
-def _padded(cell: Value) -> str:
-    return OfRun(f"{cell} ", cell.run, cell.window) if isinstance(cell, OfRun) else f"{cell} "
+    return tuple(tuple(map(padded, row, marked)) for row in rows)

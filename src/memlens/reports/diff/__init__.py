@@ -1,17 +1,41 @@
-"""What a comparison of two runs shows to people, as blocks that any form can show: the verdict, and a screen or all there is."""
+"""A comparison of two runs for people, as blocks that any form can show: the verdict, and all there is (``full``) or one screen.
+
+The screen has figures side by side, the windows that cost most, and the finding that explains most with its log lines.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlens.reports.blocks import Block, answered
-from memlens.reports.diff.full import everything
-from memlens.reports.diff.screen import screen
+from msgspec.structs import replace
+
+from memlens.diffing.explaining import explained
+from memlens.reports.blocks import Asked, Block, Column, Line, Table, answered, apart
+from memlens.reports.diff.findings import around, finding_blocks, finding_table, repeated_table
+from memlens.reports.diff.full import OF_RUNS, everything, figures, pair_head, series_head
+from memlens.reports.terminal import Part, one_screen
+from memlens.text import short_name, terms_of
+from memlens.units import plural
 
 if TYPE_CHECKING:
-    from memlens.diffing.result import Diff
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["diff_blocks"]
+    from memlens.diffing.result import Diff, RemainingAccount, WindowDiff
+    from memlens.text import Terms
+
+_ROWS = (8, 5, 3, 2)
+#: Lines around the one that a finding is told by.
+_AROUND = (100, 2, 1, 0, -1)
+_OF_WINDOW = ("peak_bytes", "remaining_bytes", "live_bytes", "reserved_peak_bytes")
+
+_WINDOWS = (
+    Column("label", "Window", "name"),
+    Column("windows", "Windows", "count"),
+    Column("d_remaining_bytes", "Δremaining", "signed", strong=True),
+    Column("d_rise_bytes", "Δrise", "signed", strong=True),
+    Column("d_peak_bytes", "Largest Δpeak", "signed", strong=True),
+    Column("head_line", "Head line", "count", drop=1),
+)
 
 
 def diff_blocks(diff: Diff, *, top: int | None = None, full: bool = False) -> list[Block]:
@@ -24,4 +48,92 @@ def diff_blocks(diff: Diff, *, top: int | None = None, full: bool = False) -> li
     """
     if full or top is not None:
         return [*answered(diff.answer), None, *everything(diff, top)]
-    return screen(diff)
+    single = not diff.series and len(diff.windows) == 1
+    asked = Asked(_ROWS[0], diff.min_size, terms_of(diff.base.trust.has_lines))
+    return one_screen(diff.answer, _pair(diff, asked) if single else _series(diff, asked))
+
+
+def _pair(diff: Diff, asked: Asked) -> Iterator[Part]:
+    window = diff.windows[0]
+    yield _head([*pair_head(diff, asked.terms)])
+    shown = (figures(window.base, window.head), figures(window.base, window.head, *_OF_WINDOW))
+    yield Part(tuple(apart(table) for table in shown), 20)
+    yield from _findings(diff, asked)
+
+
+def _series(diff: Diff, asked: Asked) -> Iterator[Part]:
+    yield _head([*series_head(diff)])
+    if (table := figures(diff.base, diff.head, *OF_RUNS)).rows:
+        yield Part((apart(table),))
+    groups = [*_groups(diff.judged)]
+    if groups:
+        yield Part(tuple(apart(_windows(groups, diff.judged, most, asked.terms)) for most in _ROWS), 20)
+    yield from _findings(diff, asked)
+
+
+def _head(lines: Sequence[Line]) -> Part:
+    """The two runs and what to know of them, less and less of it: notes go first, for the verdict has what matters of them."""
+    noted = [line for line in lines if line.label != "Note" and line.style != "hint"]
+    plain = [line for line in noted if line.style != "doubt"]
+    runs = [line for line in plain if line.label in ("Base", "Head", "Windows")]
+    return Part((lines, noted, plain, runs), 12)
+
+
+def _findings(diff: Diff, asked: Asked) -> Iterator[Part]:
+    """The finding that explains most in full, and the others in rows."""
+    best = explained(diff)
+    if best is not None and best.finding.size_bytes >= diff.min_size:
+        blocks = [*finding_blocks(best.finding, best.window, asked.terms)]
+        if best.windows:
+            others = f", the first of {plural(best.windows, 'window')} that have it" if best.windows > 1 else ""
+            blocks.insert(1, Line(f"in {short_name(best.window.label)}{others}", "quiet"))
+        yield Part(tuple(apart(*around(blocks, lines)) for lines in _AROUND), 11)
+    if diff.series:
+        listed = diff.repeated
+        tables = [repeated_table(listed, len(diff.judged), most, asked, wide=False) for most in _ROWS] if listed else []
+    else:
+        found = [one for one in diff.windows[0].findings if best is None or one is not best.finding]
+        tables = [finding_table(found, replace(asked, top=most)) for most in _ROWS] if found else []
+    if tables:
+        yield Part((*(apart(table) for table in tables), ()), 10)
+
+
+def _groups(windows: Sequence[WindowDiff]) -> Iterator[tuple[WindowDiff, ...]]:
+    """Windows that differ by the same bytes in the same way, together: those that cost most first, before those that save."""
+    alike: dict[tuple[RemainingAccount, int], list[WindowDiff]] = {}
+    for window in windows:
+        if not window.alike:
+            alike.setdefault((window.remaining, window.d_rise_bytes), []).append(window)
+
+    def order(group: Sequence[WindowDiff]) -> tuple[bool, int]:
+        costs = [len(group) * group[0].d_remaining_bytes, group[0].d_rise_bytes]
+        return max(costs) <= 0, -max(costs) if max(costs) > 0 else min(costs)
+
+    yield from map(tuple, sorted(alike.values(), key=order))
+
+
+def _windows(groups: Sequence[tuple[WindowDiff, ...]], judged: Sequence[WindowDiff], most: int, terms: Terms) -> Table:
+    """A row for windows that differ alike."""
+    place = {id(window): number for number, window in enumerate(judged)}
+
+    def label(group: tuple[WindowDiff, ...]) -> str:
+        first, last = group[0], group[-1]
+        if first is last:
+            return first.label
+        together = place[id(last)] - place[id(first)] == len(group) - 1
+        if together and len(group) > 2:
+            return f"{first.label} to {last.label}"
+        return f"{first.label}, {'' if len(group) == 2 else '…, '}{last.label}"
+
+    return Asked(most, terms=terms).table(
+        "",
+        _WINDOWS,
+        groups,
+        "row",
+        label=label,
+        windows=len,
+        d_remaining_bytes=lambda group: group[0].d_remaining_bytes,
+        d_rise_bytes=lambda group: group[0].d_rise_bytes,
+        d_peak_bytes=lambda group: max((window.d_peak_bytes for window in group), key=abs),
+        head_line=lambda group: group[0].head.start_line,
+    )

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from memlens.reports.blocks import Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, apart, cells, take
-from memlens.text import MOST_NAMES, Terms, format_count, format_exact, format_explained, plural
+from msgspec.structs import replace
+
+from memlens.diffing.explaining import timing
+from memlens.reports.blocks import ALIKE, OWNER, Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, apart
+from memlens.text import MOST_NAMES, Terms, format_count, format_exact, format_explained
 from memlens.units import format_bytes, format_signed
 
 if TYPE_CHECKING:
-    from memlens.diffing.finding import Finding, Side
-    from memlens.diffing.result import Repeated, WindowDiff
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = [
-    "UNTIMELY",
-    "account_blocks",
-    "effects_of",
-    "finding_blocks",
-    "finding_table",
-    "other_findings",
-    "repeated_table",
-]
+    from memlens.diffing.finding import Finding, Repeated, Side
+    from memlens.diffing.result import WindowDiff
 
 
 class Words(NamedTuple):
-    """What a finding is called.
+    """How a finding is worded.
 
     Attributes:
         title: As a heading: ``Missing free``.
@@ -42,9 +34,6 @@ class Words(NamedTuple):
 
 _LATE = "both runs free it, base before its peak and head only after its own"
 _EARLY = "both runs free it, head before its peak and base only after its own"
-_MUCH_LATER = "both runs free it, head much later than base"
-_MUCH_SOONER = "both runs free it, base much later than head"
-_TO_END = "only when the work of the window is done"
 _BEFORE = "born before the window"
 #: By kind, or by kind and fate where that says more.
 _WORDS = {
@@ -54,10 +43,6 @@ _WORDS = {
     "released head": Words("Older block", "older, freed by head", f"{_BEFORE}; head frees it in the window, base does not"),
     "late_free": Words("Late free", "freed late", _LATE),
     "early_free": Words("Early free", "freed early", _EARLY),
-    "late_free to_end": Words("Late free", "kept to the end by head", f"both runs free it, head {_TO_END}"),
-    "early_free to_end": Words("Early free", "kept to the end by base", f"both runs free it, base {_TO_END}"),
-    "only_head to_end": Words("Only in head", "kept to the end, only in head", f"head allocates it and frees it {_TO_END}; base has none like it"),
-    "only_base to_end": Words("Only in base", "kept to the end, only in base", f"base allocates it and frees it {_TO_END}; head has none like it"),
     "late_free carried_in": Words("Late free", "older, freed late", f"{_BEFORE}; {_LATE}"),
     "early_free carried_in": Words("Early free", "older, freed early", f"{_BEFORE}; {_EARLY}"),
     "elsewhere": Words(
@@ -70,40 +55,22 @@ _WORDS = {
     "only_head temporary": Words("Only in head", "temporary in head", "head allocates and frees it, base does not"),
     "only_base temporary": Words("Only in base", "temporary in base", "base allocates and frees it, head does not"),
 }  # fmt: skip
-#: Much later, though it is at no peak.
-_NO_EFFECT = {
-    "late_free": Words("Late free", "freed late", _MUCH_LATER),
-    "early_free": Words("Early free", "freed early", _MUCH_SOONER),
-}
 
 
 def words_of(finding: Finding) -> Words:
-    """What a finding is called; of a kind that nobody has words for yet, its name."""
-    if finding.fate is None and not finding.d_peak_bytes and finding.kind in _NO_EFFECT:
-        return _NO_EFFECT[finding.kind]
+    """Return what a finding is called; of a kind that nobody has words for yet, its name."""
     name = finding.kind.replace("_", " ")
     known = _WORDS.get(f"{finding.kind} {finding.fate}") or _WORDS.get(finding.kind)
     return known or Words(name.capitalize(), name, name)
 
 
-#: Findings that say something of the peak only.
-UNTIMELY = ("late_free", "early_free")
-
 _TERM = Column("term", "Adding up", "word")
 _REMAINING = Column("d_remaining_bytes", "Δremaining", "signed")
 _PEAK = Column("d_peak_bytes", "Δpeak", "signed")
 _SIZE = Column("size_bytes", "Size", "bytes", strong=True)
-_COUNT = Column("count", "Count", "count")
-_TOTAL = Column("total_bytes", "Total", "bytes", strong=True)
-_SIDE = Column("side", "In", "word")
 _D_REMAINING = Column("d_remaining_bytes", "Δremaining", "signed", strong=True)
 _D_PEAK = Column("d_peak_bytes", "Δpeak", "signed", drop=1)
-_ALLOC = Column("alloc_line", "ALLOC line", "count", drop=3)
-_FREE = Column("free_line", "FREE line", "count", drop=4)
-_LATER_BY = Column("late_by_allocs", "Later by ALLOCs", "count", drop=2)
-_BASE_FREE = Column("base_free_line", "Base FREE", "count", drop=3)
-_HEAD_FREE = Column("head_free_line", "Head FREE", "count", drop=4)
-_OWNER = Column("owner", "Owner", "name")
+_ALLOC = Column("alloc_line", "ALLOC line", "count", drop=2)
 _WHAT = Column("what", "What", "word")
 _WINDOWS = Column("windows", "In windows", "count")
 _BLOCKS = Column("count", "Count", "count", drop=2)
@@ -124,12 +91,11 @@ def finding_blocks(finding: Finding, window: WindowDiff, terms: Terms) -> Iterat
     first = f" (the first of {format_count(finding.count)})" if finding.count > 1 else ""
     for label, side in (("Base", finding.base), ("Head", finding.head)):
         none = "frees none like it in the window" if finding.kind == "released" else "has none like it"
-        yield Line(none if side is None else f"{_fate(side, terms)}{first}", label=label)
+        yield Line(none if side is None else f"{_ends(side, terms)}{first}", label=label)
     if finding.count > 1 and (others := _others(finding, terms)):
         yield Line(others, label="Also")
-    if finding.late_by_allocs:
-        meanwhile = f"{plural(finding.late_by_allocs, 'ALLOC')} ({format_bytes(finding.late_by_bytes or 0)})"
-        yield Line(f"both runs make up to {meanwhile} between the one FREE and the other", label="Later by")
+    if finding.untimely:
+        yield Line(timing(finding), label="Freed")
     yield Line(_effect(finding, window), label="Effect")
     if excerpt := _excerpt(finding):
         yield excerpt
@@ -153,11 +119,11 @@ def _amount(finding: Finding) -> str:
 
 
 def _requested(finding: Finding) -> str:
-    asked = finding.requested_bytes
-    return "" if asked is None or asked == finding.size_bytes else f"; the tensor asked for {asked} B"
+    requested = finding.requested_bytes
+    return "" if requested in (None, finding.size_bytes) else f"; the tensor asked for {requested} B"
 
 
-def _fate(side: Side, terms: Terms) -> str:
+def _ends(side: Side, terms: Terms) -> str:
     parts = [] if side.alloc_line is None else [f"ALLOC {terms.at(side.alloc_line)}"]
     at = "" if side.free_line is None else f" {terms.at(side.free_line)}"
     if side.freed == "in_window":
@@ -170,7 +136,7 @@ def _fate(side: Side, terms: Terms) -> str:
 
 
 def _others(finding: Finding, terms: Terms) -> str:
-    """Where the other blocks of the finding are told apart."""
+    """The lines of the other blocks of a finding."""
     lines, what = [], ""
     for member in finding.members[1:]:
         side = member.base if finding.context_of == "base" else member.head
@@ -191,25 +157,21 @@ def _others(finding: Finding, terms: Terms) -> str:
 
 def _effect(finding: Finding, window: WindowDiff) -> str:
     parts = []
-    for (name, whole), part in zip(effects_of(window), (finding.d_remaining_bytes, finding.d_peak_bytes), strict=True):
-        if part:
+    for effect, name, whole, _ in effects_of(window):
+        if part := getattr(finding, effect):
             share = format_explained(part, whole)
             parts.append(f"{format_signed(part)} of {name}{f' ({share})' if share else ''}")
     return ", ".join(parts) or "none on Δremaining and Δpeak"
 
 
-def effects_of(window: WindowDiff) -> tuple[tuple[str, int], tuple[str, int]]:
-    """What findings explain, by name and in bytes: of what the runs leave, and of how high they go.
+def effects_of(window: WindowDiff) -> tuple[tuple[str, str, int, int], ...]:
+    """Return what findings explain, of what the runs leave, and of how high they go: a finding's share, its name, bytes, and those explained.
 
-    How high is Δrise where blocks carried in from earlier in the log are no findings.  A factor between the sizes is taken out.
+    How high is Δrise where blocks carried in from earlier in the log are no findings.
     """
-    by_factor = window.peak.factor_bytes
-    left = "Δremaining beside the factor" if window.remaining.factor_bytes else "Δremaining"
-    if window.peak.carried_in_bytes:
-        name, high = "Δrise", window.rise_left_bytes
-    else:
-        name, high = "Δpeak", window.d_peak_bytes - by_factor
-    return (left, window.remaining_left_bytes), (f"{name} beside the factor" if by_factor else name, high)
+    high = ("Δrise", window.d_rise_bytes) if window.peak.carried_in_bytes else ("Δpeak", window.d_peak_bytes)
+    remaining = "Δremaining", window.d_remaining_bytes, window.remaining_explained_bytes
+    return ("d_remaining_bytes", *remaining), ("d_peak_bytes", *high, window.peak_explained_bytes)
 
 
 def _excerpt(finding: Finding) -> Excerpt | None:
@@ -224,113 +186,50 @@ def _excerpt(finding: Finding) -> Excerpt | None:
     return Excerpt(title, tuple(Quoted(line.line, line.text, line.is_event) for line in lines))
 
 
-def _one_sided(title: str, findings: Sequence[Finding], asked: Asked) -> Table:
-    """Blocks that only one of the runs allocates, or has at its peak, a row for those alike."""
-
-    def line(name: str, finding: Finding) -> int | None:
-        side = finding.head if _which(finding) == "head" else finding.base
-        return None if side is None else getattr(side, name)
-
-    columns = _owned((_SIDE, _SIZE, _COUNT, _TOTAL, _D_PEAK, _ALLOC, _FREE), findings, asked)
-    lines = {name: partial(line, name) for name in ("alloc_line", "free_line")}
-    return asked.table(title, columns, findings, "row", side=_which, **lines)
-
-
-def _owned(columns: Sequence[Column], findings: Sequence[Finding], asked: Asked) -> Sequence[Column]:
-    """The columns of findings, with their owners where one that is shown has one."""
-    return (*columns, _OWNER) if any(finding.owner for finding in asked.large(findings)[: asked.top]) else columns
-
-
-def _which(finding: Finding) -> str:
-    """The run that has the blocks, or has them at its peak; of several blocks some may be the one's and some the other's."""
-    if finding.kind != "elsewhere":
-        return finding.kind.removeprefix("opening_").removeprefix("only_")
-    return {finding.total_bytes: "head", -finding.total_bytes: "base"}.get(finding.d_peak_bytes, "either")
-
-
-def _untimely(findings: Sequence[Finding], asked: Asked) -> Table:
-    """Blocks that both runs free, one of them before its peak and the other after its own, or much later, a row for those alike."""
-    columns = (_WHAT, _SIZE, _COUNT, _TOTAL, _D_PEAK, _LATER_BY, _BASE_FREE, _HEAD_FREE)
-    return asked.table(
-        "Freed sooner in one run than in the other",
-        _owned(columns, findings, asked),
-        findings,
-        "row",
-        what=lambda one: words_of(one).short,
-        base_free_line=lambda one: one.base and one.base.free_line,
-        head_free_line=lambda one: one.head and one.head.free_line,
-    )
-
-
-def finding_table(findings: Sequence[Finding], asked: Asked) -> Table:
-    """Findings of any kind, the largest effect first, a row each."""
-    listed = asked.large(findings)[: asked.top]
-    high = any(finding.d_peak_bytes for finding in listed)
+def finding_table(findings: Sequence[Finding], asked: Asked, *, wide: bool = False) -> Table:
+    """Findings of any kind, the largest effect first, a row each; ``wide`` with the line of the first block of each."""
+    shown = asked.large(findings)[: asked.top]
+    high = any(finding.d_peak_bytes for finding in shown)
     # What tells the runs apart is never what makes room.
     effects: tuple[Column, ...] = (_D_REMAINING, _D_PEAK)
-    if high and not any(finding.d_remaining_bytes for finding in listed):
+    if high and not any(finding.d_remaining_bytes for finding in shown):
         effects = (replace(_D_PEAK, strong=True, drop=0),)
     elif high:
         effects = (_D_REMAINING, replace(_D_PEAK, drop=0))
+    owner = (OWNER,) if any(finding.owner for finding in shown) else ()
     return asked.table(
         "Other findings",
-        _owned((_WHAT, _SIZE, _COUNT, *effects), findings, asked),
+        (_WHAT, _SIZE, ALIKE[1], *effects, *((_ALLOC,) if wide else ()), *owner),
         findings,
         "finding",
         what=lambda one: words_of(one).short,
+        alloc_line=lambda one: getattr(one, one.context_of).alloc_line,
     )
 
 
 def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Asked, *, wide: bool = True) -> Table:
     """Findings of all windows, those alike in one row: ``3.38 MiB, kept by head, in 412 of 430 windows``; ``wide`` names these windows."""
-    listed = [row for row in rows if row.finding.size_bytes >= asked.min_size]
+    large = [row for row in rows if row.finding.size_bytes >= asked.min_size]
     # Peaks of several windows are of several moments: the largest one is shown, and never a sum.
-    high = (_LARGEST, _LARGEST_IN) if any(row.largest_d_peak_bytes for row in listed[:top]) else ()
+    high = (_LARGEST, _LARGEST_IN) if any(row.largest_d_peak_bytes for row in large[:top]) else ()
     places = (*high, _FIRST) if wide else high[:1]
-    if not wide and not any(row.d_remaining_bytes or row.largest_d_peak_bytes for row in listed[:top]):
-        # Only when blocks are freed differs: where that is, is all that there is to say.
-        places = (replace(_FIRST, drop=0), _BASE_FREE, _HEAD_FREE)
-    owner = (_OWNER,) if any(row.finding.owner for row in listed[:top]) else ()
+    owner = (OWNER,) if any(row.finding.owner for row in large[:top]) else ()
     columns = (_SIZE, _WHAT, _WINDOWS, _BLOCKS, _D_REMAINING, *places, *owner)
-    made = cells(
+    return Asked(top, terms=asked.terms).table(
+        "Findings over all windows",
         columns,
-        listed,
+        large,
+        "finding",
+        len(rows),
         size_bytes=lambda row: row.finding.size_bytes,
         what=lambda row: words_of(row.finding).short,
         windows=lambda row: f"{format_count(row.windows)} of {format_count(windows)}",
-        base_free_line=lambda row: row.finding.base and row.finding.base.free_line,
-        head_free_line=lambda row: row.finding.head and row.finding.head.free_line,
         owner=lambda row: row.finding.owner,
     )
-    return take("Findings over all windows", columns, made, len(rows), top, "finding", asked.terms)
-
-
-def other_findings(findings: Sequence[Finding], asked: Asked, *, example: bool) -> Iterator[Block]:
-    """What is not described in full.
-
-    Args:
-        findings: Of any kind that has a table.
-        asked: What was asked of lists.
-        example: Nothing is described in full: show where the largest block that only one run holds comes from.
-    """
-    for title, kinds, fate in (
-        ("Held, and only one run allocates it", ("only_head", "only_base"), "held"),
-        ("Temporary, and only one run allocates it", ("only_head", "only_base"), "temporary"),
-        ("Live at one of the two peaks only", ("elsewhere",), None),
-        ("From before the input, and only one run has it", ("opening_only_head", "opening_only_base"), None),
-    ):
-        found = [finding for finding in findings if finding.kind in kinds and finding.fate == fate]
-        if not found:
-            continue
-        yield from apart(_one_sided(title, found, asked))
-        if example and fate == "held":
-            yield from (excerpt for one in asked.large(found)[: min(asked.top, 1)] if (excerpt := _excerpt(one)))
-    if untimely := [finding for finding in findings if finding.kind in UNTIMELY]:
-        yield from apart(_untimely(untimely, asked))
 
 
 def account_blocks(window: WindowDiff) -> Iterator[Block]:
-    """How the differences of a pair of windows add up, to the last byte."""
+    """Yield how the differences of a pair of windows add up, to the last byte."""
     remaining, peak = window.remaining, window.peak
     terms = (
         ("From before, only in head", None, peak.opening_only_head_bytes),
@@ -346,7 +245,6 @@ def account_blocks(window: WindowDiff) -> Iterator[Block]:
         ("Older blocks freed", -remaining.d_released_bytes, peak.released_bytes),
         ("Frees without an ALLOC", -remaining.d_unknown_free_bytes, peak.unknown_free_bytes),
         ("Sizes that disagree", remaining.d_mismatch_bytes, peak.mismatch_bytes),
-        ("Factor between the sizes", remaining.factor_bytes, peak.factor_bytes),
     )
     used: list[tuple[Value, ...]] = [term for term in terms if term[1] or term[2]]
     if not used:
@@ -356,8 +254,5 @@ def account_blocks(window: WindowDiff) -> Iterator[Block]:
         ("Sum", window.d_remaining_bytes, window.d_peak_bytes),
         ("Unexplained", remaining.unexplained_bytes, peak.unexplained_bytes),
     )
-    yield None
-    if any(term[2] for term in used):
-        yield Table("", (_TERM, _REMAINING, _PEAK), rows)
-    else:
-        yield Table("", (_TERM, _REMAINING), tuple(row[:2] for row in rows))
+    columns = (_TERM, _REMAINING, *((_PEAK,) if any(term[2] for term in used) else ()))
+    yield from apart(Table("", columns, tuple(row[: len(columns)] for row in rows)))

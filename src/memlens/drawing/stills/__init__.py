@@ -1,1 +1,0 @@
-"""Stills: what they show, and how Matplotlib draws it."""

@@ -1,0 +1,367 @@
+"""The base of all results: JSON by their types, values worked out when they are first asked for, DataFrames, and how a notebook shows them.
+
+A result is a frozen :class:`msgspec.Struct` whose names are the contract of the machine output.  Nothing here knows a verb: a report, or
+the machine output, is made of a result by who needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Answer",
+    "Answered",
+    "Deferred",
+    "Failure",
+    "Listed",
+    "OnDemand",
+    "Result",
+    "Tables",
+    "Tabular",
+    "Tone",
+    "answered",
+    "deferred",
+    "lazy",
+    "names_of",
+    "per_window",
+    "plain",
+    "to_builtins",
+]
+
+T = TypeVar("T")
+R = TypeVar("R", bound="Answered")
+S = TypeVar("S", bound=type[Struct])
+Arguments = ParamSpec("Arguments")
+
+Tone: TypeAlias = Literal["good", "bad", "plain"]
+#: The fields of a result that are tables, with the types of their rows.
+Tables: TypeAlias = Mapping[str, type[Struct]]
+
+#: Results that an :class:`OnDemand` keeps at once: those of a hundred thousand windows would take more than their log.
+_MOST_KEPT = 4096
+
+
+# -- values worked out when they are first asked for --------------------------------------------------------------------------
+
+
+class Deferred(Generic[T]):
+    """A value that is worked out once, when it is first asked for.
+
+    Pickled it is its value: what goes to another process needs no log any more.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work: Callable[[], T] | None = work
+        self._value: T
+
+    def __call__(self) -> T:
+        if self._work is not None:
+            self._value, self._work = self._work(), None
+        return self._value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _itself, (self(),)
+
+    def __repr__(self) -> str:
+        return "…" if self._work is not None else repr(self._value)
+
+
+def _itself(value: T) -> T:
+    return value
+
+
+def deferred(work: Callable[Arguments, T], *args: Arguments.args, **keywords: Arguments.kwargs) -> T:
+    """Return the value of a call, worked out when it is first read: for a field that is declared :func:`lazy`."""
+    return cast("T", Deferred(lambda: work(*args, **keywords)))
+
+
+class _LazyField:
+    """Reads a field of a struct, and works its value out where that is a :class:`Deferred`."""
+
+    def __init__(self, member: Any) -> None:
+        self._member = member
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        value = self._member.__get__(instance, owner)
+        return value() if isinstance(value, Deferred) else value
+
+
+def lazy(*names: str) -> Callable[[S], S]:
+    """Declare fields of a struct that may be given :func:`deferred` values, and always give the values."""
+
+    def equal(one: Any, other: Any) -> bool:
+        return type(other) is type(one) and all(
+            getattr(one, name) == getattr(other, name) for name in one.__struct_fields__
+        )
+
+    def declare(kind: S) -> S:
+        if kind.__struct_config__.eq:
+            kind.__eq__ = equal  # type: ignore[method-assign]
+        for name in names:
+            setattr(kind, name, _LazyField(vars(kind)[name]))
+        return kind
+
+    return declare
+
+
+class OnDemand(Sequence[T]):
+    """Results, each made when it is asked for: thousands of windows have one, few are shown, and few are kept.  Pickled it is a list of all.
+
+    Args:
+        count: How many there are.
+        make: Makes the result of an index.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+        self._indices = range(count)
+        self._make = make
+        self._made: dict[int, T] = {}
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self[k] for k in self._indices[index]]
+        index = self._indices[index]
+        if index not in self._made:
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
+            self._made[index] = self._make(index)
+        return self._made[index]
+
+
+def per_window(
+    kind: Callable[..., T],
+    windows: Sequence[Any],
+    columns: Mapping[str, NDArray[np.int64] | NDArray[np.object_]],
+    **more: Callable[[Any], object],
+) -> OnDemand[T]:
+    """A result a window, from columns by the names of its fields, one entry a window.
+
+    Args:
+        kind: The result's type.
+        windows: The windows.
+        columns: All fields but the last ones, and perhaps more.
+        more: What gives each of those last fields, in their order, given the window, when it is asked for.
+    """
+    rows = [columns[name] for name in cast("Any", kind).__struct_fields__ if name not in more]
+
+    def one(k: int) -> T:
+        late = (deferred(work, window) for window in [windows[k]] for work in more.values()) if more else ()
+        return kind(*(row.item(k) for row in rows), *late)
+
+    return OnDemand(len(windows), one)
+
+
+# -- results ------------------------------------------------------------------------------------------------------------------
+
+
+class Result(Struct, frozen=True):
+    """The result of an analyzer or a verb, or a part of one.
+
+    Attributes:
+        in_json: The names of the machine output in their order, which are those of fields or properties, or ``name=attribute``; empty where they
+            are the fields.
+        tables: The fields that are tables, with the types of their rows; the first one is what :meth:`to_pandas` gives.
+        scales: Those of them that are a scale, and not a list with the most important first: they are never cut.
+        headlines: Lists of which ten entries are kept even where tables are left out.
+        spliced: Parts whose names stand beside those of the result: results, or mappings by name.
+    """
+
+    in_json: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[Tables] = {}
+    scales: ClassVar[frozenset[str]] = frozenset({"histogram"})
+    headlines: ClassVar[frozenset[str]] = frozenset()
+    spliced: ClassVar[frozenset[str]] = frozenset()
+
+    def to_dict(self, top: int | None = None, min_size: int = 0) -> dict[str, Any]:
+        """Everything by the names of the machine output, in plain JSON types; see :func:`plain`."""
+        return cast("dict[str, Any]", to_builtins(plain(self, top, min_size)))
+
+    def to_pandas(self, table: str | None = None) -> pd.DataFrame:
+        """A table of the result as a DataFrame, one row a row; that of a :class:`Tabular` has its rows, and one without tables the fields as one row.
+
+        Args:
+            table: Which of :attr:`tables`; the first one when not given.
+
+        Raises:
+            UsageError: The result has no such table.
+        """
+        import pandas as pd
+
+        if table is None and (isinstance(self, Tabular) or not self.tables):
+            return pd.DataFrame(self.rows() if isinstance(self, Tabular) else [self.to_dict()])
+        name = next(iter(self.tables)) if table is None else table
+        if name not in self.tables:
+            from memlens.errors import UsageError
+
+            raise UsageError(
+                f"{type(self).__name__} has no table {name!r}", f"It has: {', '.join(self.tables) or 'none'}."
+            )
+        columns = list(names_of(self.tables[name]))
+        return pd.DataFrame([row.to_dict() for row in getattr(self, name)], columns=columns)
+
+
+class Failure(Result, frozen=True):
+    """One of several inputs that could not be read.
+
+    Attributes:
+        path: The input as it was named.
+        message: What is wrong.
+        hint: What to do next, or ``""``.
+    """
+
+    path: str
+    message: str
+    hint: str = ""
+
+
+class Tabular:
+    """A result that can be read as flat rows, too."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, all with the same names."""
+        raise NotImplementedError
+
+
+# -- what results are made of in the machine output ----------------------------------------------------------------------------
+
+
+class Listed(Generic[T]):
+    """A long list of the machine output, whose entries are made while it is walked through, so that it is never held."""
+
+    def __init__(self, of: Sequence[T], make: Callable[[T], Any]) -> None:
+        self._of, self._make = of, make
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._make, self._of)
+
+
+@cache
+def names_of(kind: type[Struct]) -> dict[str, str]:
+    """The names of a type of results in the machine output, each with that of the attribute that has its value."""
+    own: tuple[str, ...] = getattr(kind, "in_json", ()) or kind.__struct_fields__
+    return {name: attribute or name for name, _, attribute in (entry.partition("=") for entry in own)}
+
+
+def plain(value: Any, top: int | None = None, min_size: int = 0) -> Any:
+    """A result as dicts, lists and values; what is made on demand is a :class:`Listed`.
+
+    Args:
+        value: A result, or what results hold.  The ``top`` and ``min_size`` of a result count before those of what it is a part of.
+        top: How many rows of each table to keep; ``None`` keeps all.  Where rows are left out, ``<table>_left_out`` counts them.  ``0``
+            leaves the tables out altogether, and works none of them out.
+        min_size: Leave rows of smaller blocks (bytes) out of tables.
+    """
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, Struct):
+        return _plain_struct(value, top, min_size)
+    if isinstance(value, OnDemand):
+        return Listed(value, lambda entry: plain(entry, top, min_size))
+    if isinstance(value, (tuple, list)):
+        return [plain(entry, top, min_size) for entry in value]
+    if isinstance(value, Mapping):
+        return {name: plain(entry, top, min_size) for name, entry in value.items()}
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _plain_struct(value: Struct, top: int | None, min_size: int) -> dict[str, Any]:
+    if not isinstance(value, Result):
+        return {name: plain(getattr(value, name), top, min_size) for name in value.__struct_fields__}
+    top, min_size = getattr(value, "top", top), getattr(value, "min_size", min_size)
+    found: dict[str, Any] = {}
+    for name, attribute in names_of(type(value)).items():
+        if name in value.spliced:
+            found |= plain(getattr(value, attribute), top, min_size)
+        elif name not in value.tables and name not in value.headlines:
+            found[name] = plain(getattr(value, attribute), top, min_size)
+        elif (most := 10 if top == 0 and name in value.headlines else top) != 0:
+            rows = kept = getattr(value, attribute)
+            if name not in value.scales:
+                kept = [row for row in rows if getattr(row, "size_bytes", min_size) >= min_size] if min_size else rows
+                kept = kept[:most]
+            found[name] = [plain(row, top, min_size) for row in kept]
+            if len(kept) < len(rows):
+                found[f"{name}_left_out"] = len(rows) - len(kept)
+    return found
+
+
+def to_builtins(value: Any) -> Any:
+    """Return the output of :func:`plain` in plain JSON types alone."""
+    return msgspec.to_builtins(value, enc_hook=_builtin)
+
+
+def _builtin(value: Any) -> Any:
+    if isinstance(value, Listed):
+        return list(value)
+    if hasattr(value, "item"):  # a NumPy scalar, as analyzers of other packages may give
+        return value.item()
+    raise TypeError(f"a result holds {type(value).__name__}, which is no JSON")
+
+
+# -- verdicts -----------------------------------------------------------------------------------------------------------------
+
+
+class Answer(Struct, frozen=True):
+    """A verdict in plain words, with exact figures.
+
+    Attributes:
+        sentences: One to three, the most important first; names in them are text from logs.
+        tone: ``bad`` where memory ran out, grew, or costs more than before; ``good`` where a question was asked and nothing of that was
+            found; else ``plain``.
+    """
+
+    sentences: tuple[str, ...]
+    tone: Tone = "plain"
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
+
+
+@lazy("answer")
+class Answered(Result, frozen=True, kw_only=True):
+    """A result with a verdict, which whoever makes the result gives it (:func:`answered`); a notebook shows it as its screen.
+
+    Attributes:
+        answer: What it says, in sentences.
+    """
+
+    #: Makes the HTML that a notebook shows of a result; set where the reports are at hand.
+    to_html: ClassVar[Callable[[object], str] | None] = None
+
+    answer: Answer = Answer(())
+
+    @property
+    def verdict(self) -> str:
+        """The verdict, in one to three sentences with exact figures."""
+        return str(self.answer)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.answer}>"
+
+    def _repr_html_(self) -> str | None:
+        return None if Answered.to_html is None else Answered.to_html(self)
+
+
+def answered(result: R, answer_of: Callable[[R], Answer]) -> R:
+    """A result with its verdict, which is worked out when it is asked for."""
+    return msgspec.structs.replace(result, answer=Deferred(lambda: answer_of(result)))
