@@ -8,9 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from night import many
+
+from memlens.native import load
 
 ROOT = Path(__file__).resolve().parents[1]
-os.environ.pop("MEMLENS_CACHE", None)  # each test reads what it reads
+# How long an example takes says how busy the machine is.
+settings.register_profile("memlens", deadline=None, max_examples=many(100))
+settings.load_profile("memlens")
 # Under nohup, or behind a shell's "&", signals are ignored, and so they would be in the programs that tests start and interrupt.
 for _ignored in ("SIGINT", "SIGHUP", "SIGQUIT"):
     if hasattr(signal, _ignored) and signal.getsignal(getattr(signal, _ignored)) == signal.SIG_IGN:
@@ -27,6 +33,9 @@ SMOKE = frozenset(
         "test_lifetimes.py",
     }
 )
+#: Tests that replay runs, which only the compiled modules can.
+REPLAYS = ("tests/allocators/", "tests/replaying/", "cli/test_whatif.py", "[oom_whole]")
+WITHOUT = pytest.mark.skip(reason="without the compiled modules nothing is replayed")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -37,9 +46,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the smoke tests."""
-    tests = ROOT / "tests"
+    """Mark the smoke tests, and skip those that replay runs where that cannot be done."""
+    tests, compiled = ROOT / "tests", load("memlens._replay") is not None
     for item in items:
+        if not compiled and any(part in item.nodeid for part in REPLAYS):
+            item.add_marker(WITHOUT)
         smoke = item.path.is_relative_to(tests) and item.path.relative_to(tests).as_posix() in SMOKE
         if smoke and "[docs/" not in item.nodeid:  # of the pages the README alone
             item.add_marker("smoke")

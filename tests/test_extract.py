@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import os
 import re
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +15,7 @@ from hypothesis import strategies as st
 
 from memlens.cli.verbs.slice import command as slice_command
 from memlens.errors import AnchorError, OutputError, UsageError
-from memlens.extract import Renumberer, TextCutter, events_only, slice_log
+from memlens.exporting.extract import Renumberer, TextCutter, events_only, slice_log
 from memlens.inputs.paddle.events import BLOCK, CHUNK_BACK, CHUNK_NEW
 from memlens.windows.patterns import Matcher, Pattern
 
@@ -51,7 +47,7 @@ def base(tmp_path: Path) -> Path:
 
 def cut(log: Path, tmp_path: Path, **options: object) -> bytes:
     out = tmp_path / "cut.log"
-    slice_log(log, out, force=True, **options)  # type: ignore[arg-type]
+    slice_log(log, output=out, force=True, **options)  # type: ignore[arg-type]
     return out.read_bytes()
 
 
@@ -62,51 +58,9 @@ def test_a_window_is_cut_out_byte_for_byte(base: Path, tmp_path: Path) -> None:
     assert cut(base, tmp_path, start="START SOT_CALL_0", end="END SOT_CALL_0") == CALL_0
 
 
-def test_what_was_cut_is_told(base: Path, tmp_path: Path) -> None:
-    piece = slice_log(base, tmp_path / "cut", start_regex=r"START (SOT_CALL_\d)", end="END SOT_CALL_0")
-    assert (piece.name, piece.start_line, piece.end_line, piece.open_end) == ("SOT_CALL_0", 3, 8, False)
-    assert (piece.bytes, piece.written_bytes) == (len(CALL_0), len(CALL_0))
-
-
-def test_without_an_end_it_goes_to_the_end_of_the_log(base: Path, tmp_path: Path) -> None:
-    piece = slice_log(base, tmp_path / "cut", start="START SOT_CALL_1", end="EPOCH 1")
-    assert (piece.open_end, piece.end_line) == (True, 12)
-    assert (tmp_path / "cut").read_bytes() == BASE[BASE.index(b"START SOT_CALL_1") :]
-
-
-def test_without_a_start_it_begins_with_the_log(base: Path, tmp_path: Path) -> None:
-    assert cut(base, tmp_path, end_regex=["SOT_CALL_1", "CALL_0$"]) == BASE[: BASE.index(b"START SOT_CALL_0")]
-    assert cut(base, tmp_path, end="EPOCH 0 START") == b""
-    assert cut(base, tmp_path) == BASE
-
-
-def test_nth_takes_the_later_start(base: Path, tmp_path: Path) -> None:
-    assert cut(base, tmp_path, start_regex="^START", end_regex="^END", nth=2).startswith(b"START SOT_CALL_1\n")
-
-
-def test_compressed_logs_are_cut_too(tmp_path: Path) -> None:
-    path = tmp_path / "run.log"  # told by content and not by name
-    path.write_bytes(gzip.compress(BASE))
-    assert cut(path, tmp_path, start="START SOT_CALL_0", end="END SOT_CALL_0") == CALL_0
-
-
-def test_of_a_compressed_log_cut_short_the_readable_part_is_cut_and_the_loss_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "run.log.gz"
-    text = b"".join(b"%d %d\n" % (i, i * i * 7919) for i in range(50_000))
-    path.write_bytes(gzip.compress(text)[:100_000])
-    out = tmp_path / "out"
-    result = CliRunner().invoke(slice_command, [str(path), "-o", str(out)])
-    assert result.exit_code == 0
-    assert len(out.read_bytes()) > 100_000
-    assert text.startswith(out.read_bytes())
-    assert "what was readable is cut" in result.stderr
-    # a window that ends before the damage is whole
-    assert slice_log(path, tmp_path / "whole", end_regex="^100 ").cut_short == ""
-
-
 def test_a_stream_is_cut_in_one_pass(tmp_path: Path) -> None:
     out = tmp_path / "cut"
-    slice_log(io.BytesIO(BASE), out, start="START SOT_CALL_0", end="END SOT_CALL_0")
+    slice_log(io.BytesIO(BASE), output=out, start="START SOT_CALL_0", end="END SOT_CALL_0")
     assert out.read_bytes() == CALL_0
 
 
@@ -168,11 +122,6 @@ def test_events_only_keeps_event_lines_and_anchors(base: Path, tmp_path: Path) -
     )
 
 
-def test_events_only_leaves_nothing_where_there_is_no_event() -> None:
-    assert events_only(b"START\nAllocate 16 bytes, aligned to 256\n\n") == b""
-    assert events_only(b"") == b""
-
-
 PARTS = [
     "START",
     "Alloc 1 bytes, ptr = 0x1",
@@ -224,12 +173,6 @@ def test_renumbering_makes_equal_work_equal_text(base: Path, tmp_path: Path) -> 
     )
 
 
-def test_numbers_count_first_uses_and_go_on_over_blocks() -> None:
-    renumberer = Renumberer()
-    assert renumberer.rewrite(b"0xb 0xa 0xb\n") == b"#1 #2 #1\n"
-    assert renumberer.rewrite(b"0xa 0xc\n") == b"#2 #3\n"
-
-
 @pytest.mark.parametrize(
     ("line", "rewritten"),
     [
@@ -248,58 +191,12 @@ def test_prefixes_times_and_threads_go(line: bytes, rewritten: bytes) -> None:
     assert Renumberer().rewrite(line) == rewritten
 
 
-# -- what goes wrong -----------------------------------------------------------------------------------------------------
-
-
-def test_a_start_that_matches_nothing_leaves_no_file(base: Path, tmp_path: Path) -> None:
-    with pytest.raises(AnchorError, match=r"no line matches") as error:
-        slice_log(base, tmp_path / "out", start="start SOT_CALL_1")
-    assert "line 10: START SOT_CALL_1" in error.value.hint
-    assert [path.name for path in tmp_path.iterdir()] == ["base.log"]
-
-
-def test_too_large_an_nth_says_how_many_there_are(base: Path, tmp_path: Path) -> None:
-    with pytest.raises(AnchorError, match="matches 2 lines; there is no number 3"):
-        slice_log(base, tmp_path / "out", start_regex="^START SOT", nth=3)
-    with pytest.raises(UsageError):
-        slice_log(base, tmp_path / "out", start="a", start_regex="b")
-
-
-def test_a_file_that_exists_is_not_written_over_unasked(base: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.write_text("mine")
-    with pytest.raises(OutputError, match="exists"):
-        slice_log(base, out)
-    assert out.read_text() == "mine"
-    slice_log(base, out, force=True)
-    assert out.read_bytes() == BASE
-
-
-def test_a_log_is_not_cut_in_place(tmp_path: Path) -> None:
-    log = tmp_path / "base.log"
-    log.write_bytes(b"one\ntwo\n")
-    with pytest.raises(UsageError, match="an input of this command"):
-        slice_log(log, log, start="two", force=True)
-    assert log.read_bytes() == b"one\ntwo\n"
-
-
-def test_progress_is_told_in_bytes(base: Path, tmp_path: Path) -> None:
-    told: list[int] = []
-    slice_log(base, tmp_path / "out", progress=told.append)
-    assert told[-1] == len(BASE)
-
-
 # -- the verb ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_verb_writes_the_window_to_stdout(base: Path) -> None:
     result = CliRunner().invoke(slice_command, [str(base), "--start", "START SOT_CALL_0", "--end", "END SOT_CALL_0"])
     assert (result.exit_code, result.stdout_bytes, result.stderr) == (0, CALL_0, "")
-
-
-def test_the_verb_reads_stdin() -> None:
-    result = CliRunner().invoke(slice_command, ["-", "--start-regex", "CALL_0", "--end-regex", "^END"], input=BASE)
-    assert (result.exit_code, result.stdout_bytes) == (0, CALL_0)
 
 
 def test_the_verb_writes_a_file_and_says_what_on_stderr(base: Path, tmp_path: Path) -> None:
@@ -326,44 +223,6 @@ def test_the_verb_writes_a_file_and_says_what_on_stderr(base: Path, tmp_path: Pa
     assert out.read_bytes() == CALL_0
 
 
-def test_the_verb_notes_an_end_that_never_came(base: Path) -> None:
-    result = CliRunner().invoke(slice_command, [str(base), "--start", "START SOT_CALL_1", "--end", "nowhere"])
-    assert "no line matches the end" in result.stderr
-
-
-def test_the_verb_refuses_options_that_make_no_sense_together(base: Path) -> None:
-    for arguments in (["--nth", "2"], ["--start", "a", "--start-regex", "b"], ["--start-regex", "("], ["--start", ""]):
-        assert isinstance(CliRunner().invoke(slice_command, [str(base), *arguments]).exception, UsageError)
-    assert CliRunner().invoke(slice_command, [str(base), "--nth", "0"]).exit_code == 2
-
-
-def test_every_option_of_the_verb_is_explained() -> None:
-    text = CliRunner().invoke(slice_command, ["-h"]).stdout
-    assert all(option.help for option in slice_command.params if option.param_type_name == "option")
-    assert "memlens slice run.log --start" in text
-
-
-def test_a_reader_that_closes_the_pipe_ends_the_verb_quietly(tmp_path: Path) -> None:
-    # GIVEN a log much larger than a pipe holds
-    log = tmp_path / "large.log"
-    log.write_bytes(BASE * 50_000)
-    # WHEN the reader takes ten bytes and goes
-    program = "from memlens.cli.verbs.slice import command as slice_command; slice_command(standalone_mode=False)"
-    run = subprocess.Popen(
-        [sys.executable, "-c", program, str(log)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert run.stdout is not None
-    assert run.stderr is not None
-    with run.stdout, run.stderr:
-        assert run.stdout.read(10) == BASE[:10]
-        run.stdout.close()
-        # THEN it ends well, without a word
-        assert (run.stderr.read(), run.wait(30)) == (b"", 0)
-
-
 # -- real logs -----------------------------------------------------------------------------------------------------------
 
 
@@ -374,3 +233,17 @@ def test_two_runs_of_a_real_model_differ_in_nothing_once_renumbered(shared: Path
     texts = [cut(log, tmp_path, **options) for log in logs]
     assert texts[0].count(b"Alloc ") > 50
     assert texts[0] == texts[1]
+
+
+def test_a_start_that_matches_nothing_leaves_no_file(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(AnchorError, match=r"no line matches") as error:
+        slice_log(base, output=tmp_path / "out", start="start SOT_CALL_1")
+    assert "line 10: START SOT_CALL_1" in error.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["base.log"]
+
+
+def test_too_large_an_nth_says_how_many_there_are(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(AnchorError, match="matches 2 lines; there is no number 3"):
+        slice_log(base, output=tmp_path / "out", start_regex="^START SOT", nth=3)
+    with pytest.raises(UsageError):
+        slice_log(base, output=tmp_path / "out", start="a", start_regex="b")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +12,7 @@ import pytest
 import memlens
 from memlens import options
 from memlens.cli import VERBS
-from memlens.keywords import options_of
+from memlens.options.keywords import options_of
 
 if TYPE_CHECKING:  # a type checker knows the keyword arguments: these are errors, and their ignores are needed
     memlens.analyze("run.log", by="STEP", end="EXIT", top=None)
@@ -44,7 +43,7 @@ def test_a_function_takes_the_fields_of_its_options_and_documents_each(name: str
     keywords = {
         key: one.default for key, one in inspect.signature(function).parameters.items() if one.default is not one.empty
     }
-    assert keywords == {spec.name: spec.default for spec in fields(OWNERS[name])}
+    assert keywords == {name: one.default for name, one in options_of(OWNERS[name]).items()}
     assert function.__name__ == name
     for key, one in options_of(OWNERS[name]).items():
         assert f"\n    {key}: " in function.__doc__

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
+from memlens.log import Log
 
 rows = st.lists(
     st.tuples(
@@ -15,7 +16,7 @@ rows = st.lists(
 )
 
 
-def plain_pairs(log: EventLog) -> tuple[list[int], list[int]]:
+def plain_pairs(log: Log) -> tuple[list[int], list[int]]:
     """The reference implementation: a dictionary of live addresses."""
     partner, doubles, live = [-1] * len(log), [], {}
     for event, (kind, addr) in enumerate(zip(log.kind.tolist(), log.addr.tolist(), strict=True)):
@@ -30,20 +31,19 @@ def plain_pairs(log: EventLog) -> tuple[list[int], list[int]]:
 
 
 @given(rows)
-@settings(deadline=None)
 def test_pairing_gives_what_a_dictionary_gives(rows: list[tuple[Kind, int, int]]) -> None:
-    log = EventLog.from_rows(rows)
+    log = Log.from_rows(rows)
     found = log.lifetimes
     assert (found.partner.tolist(), found.double_allocs.tolist()) == plain_pairs(log)
 
 
 def test_an_alloc_of_a_live_address_leaves_the_older_one_without_a_free() -> None:
-    log = EventLog.from_rows([(Kind.ALLOC, 1, 16), (Kind.ALLOC, 2, 16), (Kind.FREE, 2, 16), (Kind.FREE, 1, 16)])
+    log = Log.from_rows([(Kind.ALLOC, 1, 16), (Kind.ALLOC, 2, 16), (Kind.FREE, 2, 16), (Kind.FREE, 1, 16)])
     found = log.lifetimes
     assert found.partner.tolist() == [-1, 2, 1, -1]
     assert found.double_allocs.tolist() == [1]
 
 
 def test_chunks_are_not_paired() -> None:
-    log = EventLog.from_rows([(Kind.RESERVE, 1, 16), (Kind.ALLOC, 1, 16), (Kind.RELEASE, 1, 16), (Kind.FREE, 1, 16)])
+    log = Log.from_rows([(Kind.RESERVE, 1, 16), (Kind.ALLOC, 1, 16), (Kind.RELEASE, 1, 16), (Kind.FREE, 1, 16)])
     assert log.lifetimes.partner.tolist() == [-1, 3, -1, 1]

@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_paddle import microseconds
 
-from memlens.text import (
-    format_duration,
-    format_moment,
-    format_share,
-    plain_ascii,
-    plural,
-    shorten,
-    visible,
-    width_of,
-)
+from memlens.text import format_duration, format_moment, shorten, visible, width_of
 
 #: Any text, surrogates included: a file name may hold undecodable bytes.
 any_text = st.text(st.characters(codec=None))
@@ -64,24 +55,6 @@ def test_a_shortened_name_fits_and_keeps_both_ends(text: str, width: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "short"),
-    [
-        ("SOT_CALL_42", 11, "SOT_CALL_42"),
-        ("SOT_CALL_42", 10, "SOT_C…L_42"),
-        ("张量张量张", 7, "张…张"),
-        ("abc", 1, "…"),
-    ],
-)
-def test_names_are_cut_in_the_middle_and_wide_characters_count_twice(name: str, width: int, short: str) -> None:
-    assert shorten(name, width) == short
-
-
-@given(any_text)
-def test_text_for_an_ascii_output_is_ascii(text: str) -> None:
-    assert plain_ascii(visible(text)).isascii()
-
-
-@pytest.mark.parametrize(
     ("stamp", "shown"),
     [
         ("0712 10:54:13.123456", "07-12 10:54:13.123456"),
@@ -114,15 +87,3 @@ def test_a_moment_is_written_as_the_log_wrote_it(stamp: str, shown: str) -> None
 )
 def test_durations_take_the_unit_that_suits_them(microseconds: int, shown: str) -> None:
     assert format_duration(microseconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("part", "whole", "shown"),
-    [(1, 3, "33%"), (3, 3, "100%"), (1, 1000, "<1%"), (0, 1000, "0%"), (0, 0, ""), (5, -5, "")],
-)
-def test_a_small_share_is_not_written_as_nothing(part: int, whole: int, shown: str) -> None:
-    assert format_share(part, whole) == shown
-
-
-def test_one_is_not_many() -> None:
-    assert [plural(0, "free"), plural(1, "free"), plural(1942, "free")] == ["0 frees", "1 free", "1,942 frees"]

@@ -10,14 +10,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.analyzers import fates, get, names
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
 from memlens.facts import Facts
-from memlens.folding import levels
+from memlens.folding import tally as tallying
 from memlens.lifetimes import Lifetimes
+from memlens.log import Log
 from memlens.windows.windows import Window
 
 Rows = list[tuple[Kind, int, int]]
@@ -73,23 +74,23 @@ batch_sizes = st.sampled_from([1, 2, 3, 7, 64])
 @contextmanager
 def batches_of(size: int) -> Iterator[None]:
     """Few events in a batch, so that small logs have many."""
-    before = levels.BATCH
-    levels.BATCH = size
+    before = tallying.BATCH
+    tallying.BATCH = size
     try:
         yield
     finally:
-        levels.BATCH = before
+        tallying.BATCH = before
 
 
-def build(rows: Rows, opening: int = 0, **columns: Any) -> EventLog:
+def build(rows: Rows, opening: int = 0, **columns: Any) -> Log:
     line = np.arange(1, len(rows) + 1)
     line[:opening] = 0  # an opening event has no line
-    log = EventLog.from_rows(rows, line=line, facts=Facts(opening=opening), **columns)
+    log = Log.from_rows(rows, line=line, facts=Facts(opening=opening), **columns)
     log.__dict__["lifetimes"] = plain_pairs(rows)
     return log
 
 
-def windows_of(log: EventLog, bounds: Bounds) -> list[Window]:
+def windows_of(log: Log, bounds: Bounds) -> list[Window]:
     return [Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + 1, hi) for lo, hi in bounds]
 
 
@@ -177,7 +178,6 @@ def plain(rows: Rows, lo: int, hi: int, opening: int = 0) -> Plain:
     return out
 
 
-@settings(deadline=None)
 @given(cut_logs(), batch_sizes)
 def test_figures_of_many_windows_are_those_of_the_reference_implementation(
     cut: tuple[Rows, Bounds, int], batch: int
@@ -228,7 +228,6 @@ def test_figures_of_many_windows_are_those_of_the_reference_implementation(
             }
 
 
-@settings(deadline=None)
 @given(cut_logs(), batch_sizes)
 def test_tables_are_those_of_the_reference_implementation(cut: tuple[Rows, Bounds, int], batch: int) -> None:
     rows, bounds, opening = cut
@@ -295,7 +294,6 @@ def test_tables_are_those_of_the_reference_implementation(cut: tuple[Rows, Bound
                 assert (b.allocs, b.alloc_bytes) == (len(sizes), sum(sizes))
 
 
-@settings(deadline=None)
 @given(cut_logs())
 def test_held_released_and_the_running_sum_obey_their_identity_in_every_window(cut: tuple[Rows, Bounds, int]) -> None:
     rows, bounds, opening = cut
@@ -311,7 +309,6 @@ def test_held_released_and_the_running_sum_obey_their_identity_in_every_window(c
         assert u.unknown_free_bytes == sum(group.total_bytes for group in u.unknown)
 
 
-@settings(deadline=None)
 @given(sound_logs())
 def test_what_is_live_at_the_end_is_held_or_opening_or_earlier(cut: tuple[Rows, Bounds, int]) -> None:
     rows, bounds, opening = cut
@@ -323,7 +320,6 @@ def test_what_is_live_at_the_end_is_held_or_opening_or_earlier(cut: tuple[Rows, 
         assert top.peak_bytes == sum(group.total_bytes for group in top.live)
 
 
-@settings(deadline=None)
 @given(openings, logs(), st.data())
 def test_consecutive_windows_add_up_to_the_whole_log(before: Rows, after: Rows, data: st.DataObject) -> None:
     rows, opening = before + after, len(before)
@@ -338,16 +334,15 @@ def test_consecutive_windows_add_up_to_the_whole_log(before: Rows, after: Rows, 
     assert max(peak.reserved_peak_bytes for peak in peaks) == top.reserved_peak_bytes
 
 
-@settings(deadline=None)
 @given(logs(), st.data(), batch_sizes)
 def test_tallies_of_a_split_log_join_to_the_tally_of_the_whole(rows: Rows, data: st.DataObject, batch: int) -> None:
     log, end = build(rows), len(rows)
     cuts = np.unique([*data.draw(st.lists(st.integers(0, end), max_size=6)), 0, end])
     kept = np.unique([*data.draw(st.lists(st.sampled_from(cuts.tolist()))), 0, end])
     with batches_of(batch):
-        whole = levels.tally(log, kept).squeeze(kept)
-        parts = [levels.tally(log, np.array([lo, hi])) for lo, hi in pairwise(cuts)]
-        empty = levels.tally(log, np.array([0, 0]))
+        whole = tallying.tally(log, kept).squeeze(kept)
+        parts = [tallying.tally(log, np.array([lo, hi])) for lo, hi in pairwise(cuts)]
+        empty = tallying.tally(log, np.array([0, 0]))
         joined = empty.join(*(part.squeeze(part.edges[[0, -1]]) for part in parts)).squeeze(kept)
     for name in ("edges", "sums", "largest", "rise"):
         assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name
@@ -368,7 +363,6 @@ def test_layers_hold_every_window_once_and_share_no_event(cut: tuple[Rows, Bound
     assert len(layers) == events.max()
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([Kind.ALLOC, Kind.FREE]), st.integers(0, 99), st.integers(-1, 60)), max_size=20),
     batch_sizes,

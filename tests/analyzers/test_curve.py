@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from logs import window_of
 
 import memlens
 from memlens.analyzers.curve import BUCKETS, Curve, curve
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
+from memlens.log import Log
 from memlens.windows.windows import Window
 
 Rows = list[tuple[Kind, int, int]]
@@ -28,17 +30,13 @@ rows = st.lists(
 @contextmanager
 def batches_of(size: int) -> Iterator[None]:
     """Few events in a batch, so that small logs have many."""
-    defaults = EventLog.batches.__kwdefaults__
+    defaults = Log.batches.__kwdefaults__
     assert defaults is not None
     before, defaults["size"] = defaults["size"], size
     try:
         yield
     finally:
         defaults["size"] = before
-
-
-def window_of(log: EventLog, lo: int, hi: int) -> Window:
-    return Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + 1, hi)
 
 
 def walked(events: Rows) -> list[tuple[int, int]]:
@@ -75,7 +73,7 @@ def test_each_bucket_has_the_lowest_and_the_highest_level_of_its_events(
 ) -> None:
     places = st.integers(0, len(events))
     lo, hi = sorted(data.draw(st.tuples(places, places)))
-    window = window_of(EventLog.from_rows(events), lo, hi)
+    window = window_of(Log.from_rows(events), lo, hi)
     with batches_of(batch):
         check(curve(window, buckets=buckets), window, walked(events), buckets)
 
@@ -84,7 +82,7 @@ def test_failures_and_steps_are_marked_by_their_events() -> None:
     events: Rows = [(Kind.ALLOC, 256, address) for address in range(1, 9)]
     # The line of event k begins at byte 10 k; memory ran out behind events 3 and 5, and a message stands before all events.
     ooms = tuple(OutOfMemory(at, at, "GPU 0", size, None, "") for at, size in ((35, 1 << 20), (55, 2 << 20)))
-    log = EventLog.from_rows(events, offset=np.arange(8) * 10, facts=Facts(ooms=ooms, bytes=80, lines=8))
+    log = Log.from_rows(events, offset=np.arange(8) * 10, facts=Facts(ooms=ooms, bytes=80, lines=8))
     steps = [Window(log, name, lo, lo + 4, 10 * lo, 10 * lo + 40, lo + 1, lo + 4) for name, lo in (("a", 0), ("b", 4))]
     made = curve(log.whole, steps)
     assert made.failures == (3, 5)
@@ -95,7 +93,7 @@ def test_failures_and_steps_are_marked_by_their_events() -> None:
 
 def test_opening_blocks_are_the_level_that_the_first_bucket_starts_from() -> None:
     events: Rows = [(Kind.ALLOC, 1000, 1), (Kind.RESERVE, 4000, 1), (Kind.FREE, 1000, 1), (Kind.ALLOC, 10, 2)]
-    made = curve(EventLog.from_rows(events, facts=Facts(opening=2, lines=2)).whole)
+    made = curve(Log.from_rows(events, facts=Facts(opening=2, lines=2)).whole)
     assert made.high_bytes.tolist() == [1000, 10]
     assert made.low_bytes.tolist() == [0, 10]
     assert made.reserved_bytes.tolist() == [4000, 4000]
@@ -113,19 +111,3 @@ def test_the_curve_of_a_log_has_the_peaks_of_the_frameworks_own_figures(shared: 
     assert len(made) == BUCKETS
     assert made.high_bytes.max() == figures["allocated_peak"]
     assert made.reserved_bytes.max() == figures["reserved_peak"]
-
-
-def test_the_curve_of_a_series_is_that_of_the_whole_log_with_its_windows(examples: Path) -> None:
-    log = examples / "cnn_5steps.log.gz"
-    (cut,) = memlens.analyze(log, by="STEP (\\d+)").logs
-    (whole,) = memlens.analyze(log, whole=True).logs
-    assert cut.curve is not None
-    assert whole.curve is not None
-    assert cut.curve.high_bytes.tolist() == whole.curve.high_bytes.tolist()
-    assert [name for _, name in cut.curve.steps] == [window.name for window in cut.windows]
-    assert whole.curve.steps == ()
-
-
-def test_one_of_several_logs_has_no_curve(examples: Path) -> None:
-    logs = sorted(examples.glob("*.log.gz"))[:2]
-    assert [log.curve for log in memlens.analyze(logs).logs] == [None, None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ import pytest
 
 from memlens import analyzers
 from memlens.analyzers import registry
+from memlens.results import Result
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "analyzers.md").read_text()
-RESULTS: dict[str, type[analyzers.Result]] = {
+RESULTS: dict[str, type[Result]] = {
     "remaining": analyzers.Remaining,
     "peak": analyzers.Peak,
     "segments": analyzers.Segments,
@@ -31,12 +31,13 @@ def section(name: str) -> str:
 
 
 def defined_in(text: str) -> set[str]:
-    """Names in the first column of the tables."""
-    return {name for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    """Names before the colon of each item of its lists."""
+    items = re.findall(r"^- ((?:`\w+`,?\s+)*`\w+`):", text, re.MULTILINE)
+    return {name for item in items for name in re.findall(r"`(\w+)`", item)}
 
 
 def fields_of(kind: Any) -> set[str]:
-    return {spec.name for spec in dataclasses.fields(kind)}
+    return set(kind.__struct_fields__)
 
 
 def test_every_registered_analyzer_has_a_section() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import memlens
 from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures
-from memlens.events import EventLog
+from memlens.log import Log
 from memlens.reports import terminal
 from memlens.reports.blocks import Asked
 from memlens.reports.failures import failure_blocks
@@ -36,9 +36,9 @@ def message(asked: int, used: int, left: int, device: str = "GPU 0") -> str:
     )
 
 
-def read(text: str) -> EventLog:
+def read(text: str) -> Log:
     log = memlens.read(io.BytesIO(text.encode()))
-    assert isinstance(log, EventLog)
+    assert isinstance(log, Log)
     return log
 
 
@@ -66,61 +66,6 @@ def test_a_limit_of_the_process_is_named_and_is_not_said_to_be_the_device() -> N
         assert ", with 48.00 MiB left of the 60.00 MiB that FLAGS_gpu_memory_limit_mb allows " in sentence(text)
         assert sentence(text).endswith(f"({why}).")
         assert "device" not in screen(text)
-
-
-def test_with_a_limit_no_other_process_is_blamed() -> None:
-    """20 MiB asked for; 50 of 60 counted; the log shows 12 of them. Without a limit 38 MiB are held by others."""
-    text = THREE + message(20, 50, 10)
-    (without,) = failures(read(text))
-    (limited,) = failures(read(text + LIMIT.format(60)))
-    assert (without.cause, without.elsewhere_bytes) == ("another process", 38 << 20)
-    assert (limited.cause, limited.elsewhere_bytes, limited.limit_bytes) == ("too much", None, 60 << 20)
-    assert "; 38.00 MiB of the device's 60.00 MiB were neither free nor reserved by this run (another process)." in (
-        sentence(text)
-    )
-
-
-def test_what_is_held_elsewhere_is_said_where_the_request_is_unknown() -> None:
-    text = THREE + (
-        "Out of memory error on npu 0. total memory is 60.000000MB, used memory is 50.000000MB, available memory is only"
-        " 10.000000MB.\n"
-    )
-    # 60 - 10 - 12 reserved
-    assert (
-        "38.00 MiB of the device's 60.00 MiB were neither free nor reserved by this run (how much was asked for is not"
-        in (sentence(text))
-    )
-
-
-def test_what_could_never_fit_is_said_so() -> None:
-    text = THREE + message(64, 12, 48)
-    assert sentence(text).endswith("(more than the 60.00 MiB that the device has in all).")
-    assert "it can never fit: the device has 60.00 MiB" in screen(text)
-    assert "never" not in screen(THREE + message(60, 12, 48))  # it fits on an empty device
-
-
-def test_what_all_of_its_own_memory_would_not_have_sufficed_for_is_too_much_asked_for() -> None:
-    """12 MiB are its own; of the device 48, 38 or 37 are left by a message that does not say what the device has."""
-    for left, why in ((48, "in use"), (38, "in use"), (37, "asked for")):
-        told = f"Out of memory error on GPU 0. Cannot allocate 50.000000MB memory on GPU 0, available memory is only {left}.000000MB.\n"
-        assert sentence(THREE + told).endswith(f"(too much {why}).")
-
-
-def test_the_device_is_named_where_failures_are_of_several() -> None:
-    two = THREE + message(50, 12, 48) + message(50, 12, 48, "GPU 1")
-    assert sentence(two).startswith("Ran out of memory on GPU 0 at line 10: ")
-    assert sentence(two).endswith("; the first of 2 failures).")
-    assert screen(two).startswith("Out of memory on GPU 0 at line 10: too much (and 1 more failure")
-    assert "GPU" not in sentence(THREE + message(50, 12, 48))
-
-
-def test_one_block_is_not_the_oldest_and_the_youngest() -> None:
-    assert "Oldest" not in screen(block(0) + message(58, 4, 56))
-    assert "Oldest" in screen(block(0) + block(1) + message(58, 8, 52))
-
-
-def test_what_would_have_had_to_go_did_not() -> None:
-    assert "so the largest block, 4.00 MiB, would have had to go" in screen(THREE + message(50, 12, 48))
 
 
 # Failures of windows.

@@ -12,32 +12,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from failing_runs import KIB, FailedAt, Machine, replayed, run_until_full
+from failing_runs import FailedAt, replayed, run_until_full
 from hypothesis import given
 from hypothesis import strategies as st
-from in_threads import in_small_blocks
 from snapshots import entry, frame, segment
 from snapshots import read as read_snapshot
 
 import memlens
 from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures
 from memlens.analyzers.failures.causes import Room, cause_of
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading
+from memlens.log import Log
 from memlens.windows.patterns import Pattern
 
 A, F, R = Kind.ALLOC, Kind.FREE, Kind.RESERVE
 Rows = list[tuple[Kind, int, int]]
 
 
-def read(text: bytes) -> EventLog:
+def read(text: bytes) -> Log:
     log = memlens.read(io.BytesIO(text))
-    assert isinstance(log, EventLog)
+    assert isinstance(log, Log)
     return log
 
 
-def only(log: EventLog) -> MemoryFailure:
+def only(log: Log) -> MemoryFailure:
     (failure,) = failures(log)
     return failure
 
@@ -110,14 +110,6 @@ def _fewest(live: Sequence[tuple[int, int]], missing: int) -> tuple[int | None, 
     return None, None
 
 
-def test_a_log_is_read_alike_in_blocks_of_any_size() -> None:
-    machine, run = run_until_full(3, "none")
-    for size in (40, 333, 5000):
-        with in_small_blocks(size):
-            (oom,) = read(machine.text).facts.ooms
-        assert (oom.unanswered_bytes, oom.owner) == (run.asked, "conv2d < net.py:7 forward")
-
-
 # What is asked for where the message does not say.
 
 
@@ -135,26 +127,6 @@ BLOCK = ("Allocate 240 bytes, aligned to 256, extra size 0", "Not found and real
 def asked(*texts: str | tuple[int, str]) -> tuple[int | None, str]:
     (oom,) = read(lines(*BLOCK, *texts, REFUSED)).facts.ooms
     return oom.unanswered_bytes, oom.owner
-
-
-def test_a_request_that_got_its_block_is_not_what_failed() -> None:
-    assert asked() == (None, "")
-    assert asked("Free 256 bytes, ptr = 0x1000") == (None, "")
-    assert asked("Allocate 500 bytes, aligned to 512, extra size 0") == (512, "")
-
-
-def test_a_block_of_another_thread_does_not_answer_a_request() -> None:
-    request, other = "Allocate 500 bytes, aligned to 512, extra size 0", (2, "Alloc 512 bytes, ptr = 0x2000")
-    assert asked(request, other) == (512, "")
-    assert asked(request, "Alloc 512 bytes, ptr = 0x2000") == (None, "")
-
-
-def test_where_two_threads_wait_none_is_blamed() -> None:
-    request = "Allocate 500 bytes, aligned to 512, extra size 0"
-    assert asked(request, (2, "Allocate 700 bytes, aligned to 768, extra size 0")) == (None, "")
-    assert asked(
-        request, (2, "Allocate 700 bytes, aligned to 768, extra size 0"), (2, "Alloc 768 bytes, ptr = 0x3000")
-    ) == (512, "")
 
 
 def test_who_waits_is_what_a_plain_walk_over_the_lines_says() -> None:
@@ -177,13 +149,6 @@ def test_who_waits_is_what_a_plain_walk_over_the_lines_says() -> None:
         assert asked(*rows)[0] == (next(iter(waiting.values())) if len(waiting) == 1 else None), seed
         seen[len(waiting)] += 1
     assert min(seen[count] for count in (0, 1, 2)) > 10
-
-
-def test_the_operator_is_that_of_the_thread_that_waits() -> None:
-    one, two = "Running AD API: matmul", (2, "Running AD API: relu")
-    request = "Allocate 500 bytes, aligned to 512, extra size 0"
-    assert asked(one, two, request) == (512, "matmul")
-    assert asked(one, two, (2, request)) == (512, "relu")
 
 
 def test_a_traceback_names_the_operator_and_its_callers() -> None:
@@ -216,20 +181,8 @@ def test_a_line_of_ones_own_names_who_asked_before_all_others() -> None:
     )
     text += lines((0, "Traceback (most recent call last):"), (0, "    return _C_ops.relu(x)"), REFUSED)
     log = memlens.read(io.BytesIO(lines(*BLOCK) + text), owners=[Pattern(r"layer (\S+)", regex=True)])
-    assert isinstance(log, EventLog)
+    assert isinstance(log, Log)
     assert [oom.owner for oom in log.facts.ooms] == ["encoder.3"]
-
-
-def test_a_size_that_the_message_rounds_is_taken_from_the_request() -> None:
-    text = (
-        0,
-        "Out of memory error on GPU 0. Cannot allocate 0.007812MB memory on GPU 0, available memory is only 0.000000B.",
-    )
-    (oom,) = read(lines(*BLOCK, "Allocate 8100 bytes, aligned to 8192, extra size 0", text)).facts.ooms
-    assert (oom.requested_bytes, oom.unanswered_bytes, oom.asked_bytes) == (8191, 8192, 8192)
-    # Another size is that of a chunk, and the message's counts.
-    (oom,) = read(lines(*BLOCK, "Allocate 100 bytes, aligned to 256, extra size 0", text)).facts.ooms
-    assert oom.asked_bytes == 8191
 
 
 # Causes: what must be claimed, and what must not.
@@ -307,8 +260,8 @@ def test_what_is_claimed_holds_whatever_is_not_known(known: dict[str, int | None
 CHUNK: Rows = [(R, 1000, 1000), (A, 400, 1000), (A, 300, 1600)]
 
 
-def made(rows: Rows, ooms: Sequence[OutOfMemory], **facts: Any) -> EventLog:
-    return EventLog.from_rows(rows, facts=Facts(lines=9, bytes=99, ooms=tuple(ooms), **facts))
+def made(rows: Rows, ooms: Sequence[OutOfMemory], **facts: Any) -> Log:
+    return Log.from_rows(rows, facts=Facts(lines=9, bytes=99, ooms=tuple(ooms), **facts))
 
 
 def oom(offset: int, size: int | None, free: int | None = None, **more: Any) -> OutOfMemory:
@@ -438,15 +391,6 @@ def test_a_run_that_went_on_has_not_ended_in_its_failure() -> None:
     assert failure_sentence([first]).startswith("Ran out of memory at line 4, and went on: 250 B were asked for")
 
 
-def test_before_the_first_block_nothing_is_live() -> None:
-    found = only(made(CHUNK, [oom(0, 250)]))
-    assert (found.event, found.allocated_bytes, found.live, found.youngest, found.oldest) == (None, 0, (), None, None)
-
-
-def test_a_log_without_failures_has_none() -> None:
-    assert failures(made(CHUNK, [])) == ()
-
-
 # Real logs.
 
 
@@ -500,12 +444,6 @@ def test_a_failure_in_a_trace_has_the_operator_and_the_frame_around_it(shared: P
     assert found.cause == "unknown"  # a trace does not say what the machine has
 
 
-@pytest.mark.parametrize("name", ["rmm_log.dev0.csv", "rmm_log_large.dev0.csv.gz"])
-def test_a_failure_of_rmm_has_no_cause(shared: Path, name: str) -> None:
-    found = only(memlens.read(shared / "data/rmm" / name))
-    assert (found.line, found.requested_bytes, found.allocated_bytes, found.cause) == (2, 2147483648, 0, "unknown")
-
-
 def test_thousands_of_failures_are_worked_out_one_by_one() -> None:
     chance = random.Random(7)
     rows: Rows = [(R, 1 << 30, 1 << 30), *((A, 256, (1 << 30) + 256 * k) for k in range(30_000))]
@@ -514,10 +452,3 @@ def test_thousands_of_failures_are_worked_out_one_by_one() -> None:
     assert len(many) == 10_000
     assert many[5000].allocated_bytes == 256 * (places[5000] - 1)
     assert " of 10,000 failures" in failure_sentence(many)
-
-
-def test_a_machine_with_room_does_not_fail() -> None:
-    machine = Machine(100 * KIB)
-    for _ in range(10):
-        assert machine.alloc(10 * KIB) is not None
-    assert machine.alloc(KIB) is None

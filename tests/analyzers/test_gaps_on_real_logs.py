@@ -20,14 +20,15 @@ from typing import Any
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import many
 from snapshots import Allocator, rounded, snapshot
 from snapshots import read as read_snapshot
 
 from memlens.analyzers import get
 from memlens.analyzers.failures import failures
 from memlens.analyzers.segments import Segments, layout_before
-from memlens.events import EventLog
 from memlens.inputs import Reading
+from memlens.log import Log
 
 MIB = 1 << 20
 
@@ -403,7 +404,7 @@ class Splitting(Allocator):
         self.record("alloc", at, size, frames)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=many(40))
 @given(st.integers(0, 2**32), st.integers(1, 120), st.booleans(), st.none() | st.integers(2, 100))
 def test_what_blocks_occupy_beyond_their_size_is_what_an_allocator_gave_them(
     seed: int, steps: int, streams: bool, last: int | None
@@ -429,7 +430,7 @@ def test_what_blocks_occupy_beyond_their_size_is_what_an_allocator_gave_them(
         assert sum(found[1]) >= sum(gaps) if cut else found[1] == gaps
 
 
-def chunks_and_gaps(log: EventLog, stop: int) -> tuple[int, list[int]]:
+def chunks_and_gaps(log: Log, stop: int) -> tuple[int, list[int]]:
     layout = layout_before(log, stop)
     assert layout is not None
     return len(layout.chunk_size), sorted(layout.gap_size.tolist())

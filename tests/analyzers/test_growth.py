@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_series import LEAKS, LENGTHS, NO_LEAKS, Maker, grown, made
+from night import many
 
 from memlens.analyzers import growth
 from memlens.analyzers.series.trend import judge
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
 
 
@@ -145,12 +147,6 @@ def test_of_several_windows_the_lowest_level_rises_by_four_times_what_came_back(
         assert judge(np.arange(14) * 100 + 50_000 * alone + more * together).verdict == says
 
 
-def test_a_swing_of_a_hundredth_is_flat() -> None:
-    # Half of 100 bytes to each side, of a highest level that is a little more than a hundred times that, and a little less.
-    assert judge(series(*[9_980, 10_080] * 15)).verdict == "flat"
-    assert judge(series(*[9_890, 9_990] * 15)).verdict == "swinging"
-
-
 @pytest.mark.parametrize("kind", LEAKS, ids=lambda kind: kind.__name__)
 def test_leaks_of_every_kind_are_found(kind: Maker) -> None:
     # The rates over all kinds and lengths stand in docs/analyzers.md; large noise and few windows are what is missed.
@@ -166,13 +162,6 @@ def test_series_without_a_leak_raise_no_alarm(kind: Maker) -> None:
     alarms = {n: grown(kind, n, count, seed=11) for n, count in runs.items()}
     hard = {"cache_by_chance": 0.25, "random_walk": 0.15, "lazy_walk": 0.15}.get(kind.__name__, 0.06)
     assert all(alarms[n] <= hard * runs[n] for n in runs), alarms
-
-
-def test_over_all_kinds_95_of_100_leaks_are_found_and_at_most_2_of_100_alarms_are_false() -> None:
-    found = [grown(kind, n, 6, seed=5) for kind in LEAKS for n in (20, 50)]
-    alarms = [grown(kind, n, 6, seed=5) for kind in NO_LEAKS for n in (20, 50)]
-    assert sum(found) >= 0.95 * 6 * len(found)
-    assert sum(alarms) <= 0.02 * 6 * len(alarms)
 
 
 @pytest.mark.parametrize("windows", range(4, 31))
@@ -201,7 +190,7 @@ def test_every_late_leak_of_ten_windows_is_found_from_its_first_window_on(window
         assert found.gained_bytes == live[-1] - live[0] == 10 * found.gained_bytes_per_window
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=many(40))
 @given(
     st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=60),
     st.integers(-(10**12), 10**12),
@@ -215,7 +204,7 @@ def test_the_verdict_depends_on_neither_the_base_level_nor_the_unit(values: list
     assert there.gained_bytes == unit * here.gained_bytes
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=many(40))
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=40))
 def test_the_swing_is_half_of_the_most_that_came_back(values: list[int]) -> None:
     n = len(values)
@@ -229,20 +218,12 @@ def test_the_swing_is_half_of_the_most_that_came_back(values: list[int]) -> None
     assert judge(series(*values)).swing_bytes == max(back, default=0) // 2
 
 
-def test_what_is_gained_below_the_verdict_is_still_counted() -> None:
-    # six windows that gain 512 bytes each, after one that gains less: floors 512·3 apart, over 2 windows
-    found = judge(series(0, 10, 522, 522, 1034, 1546))
-    assert found.verdict == "flat"
-    # second half from 522 on, second quarter (windows 1 and 2) from 10 on
-    assert (found.gained_bytes, found.gained_bytes_per_window) == (512, 256.0)
-
-
 def test_a_first_rise_by_far_more_than_the_later_ones_is_warm_up() -> None:
     warm = judge(series(0, *(900 + 2 * k for k in range(20))))
     assert (warm.since, warm.gained_bytes, warm.gained_bytes_per_window) == (2, 38, 2.0)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=many(300))
 @given(
     st.lists(st.sampled_from([0, 0, 0, 1, 1, 4, 9]), min_size=1, max_size=40),
     st.lists(st.integers(0, 3), min_size=40, max_size=40),
@@ -287,14 +268,6 @@ def test_a_leak_under_a_sawtooth_has_its_rate_wherever_the_last_tooth_is_cut(win
     assert (found.verdict, found.gained_bytes_per_window) == ("growing", 64)
 
 
-def test_a_sawtooth_gains_what_its_floor_gains() -> None:
-    # 20 teeth of 5 windows; each comes back to a floor 7 bytes higher
-    found = judge(series(*(k % 5 * 100 + k // 5 * 7 for k in range(100))))
-    assert found.verdict == "growing"
-    assert found.gained_bytes % 7 == 0
-    assert found.gained_bytes_per_window == pytest.approx(7 / 5, rel=0.1)
-
-
 def test_ten_thousand_windows_take_no_quadratic_time() -> None:
     # comparing every window with every other would take a hundred million steps
     assert judge(np.arange(10_000) * 512).since == 1
@@ -317,27 +290,13 @@ def steps(bytes_kept: list[int], *, teardown: bool = False, between: int = 0) ->
     if teardown:
         rows += [(Kind.FREE, size, addr) for size, addr in sizes]
         edges[-1] = len(rows)
-    log = EventLog.from_rows(rows)
+    log = Log.from_rows(rows)
     starts = [edge + between * (k > 0) for k, edge in enumerate(edges[:-1])]
     last = len(starts) - 1
     return [
         Window(log, str(k), lo, hi, lo, hi, 1, 1, open_end=teardown and k == last)
         for k, (lo, hi) in enumerate(zip(starts, edges[1:], strict=True))
     ]
-
-
-def test_a_leak_of_512_bytes_a_step_is_growth_with_its_slope_and_its_pile() -> None:
-    # GIVEN ten windows, of which the first keeps weights and each keeps 512 bytes
-    found = growth(steps([10**6 + 512] + [512] * 9))
-    # THEN the level, slope and verdict say so
-    assert found.live_bytes == tuple(accumulate([10**6 + 512] + [512] * 9))
-    assert (found.windows, found.judged, found.verdict) == (10, 10, "growing")
-    assert (found.since, found.since_window, found.open_end) == ("1", 1, None)
-    assert (found.gained_bytes, found.gained_bytes_per_window) == (9 * 512, 512)
-    # AND the pile is the 512-byte blocks of all windows but the first, not the weights
-    (pile,) = found.piling
-    assert (pile.size_bytes, pile.count, pile.total_bytes, pile.windows) == (512, 9, 9 * 512, 9)
-    assert pile.bytes_per_window == 512
 
 
 def test_what_is_freed_when_the_process_ends_does_not_hide_a_leak() -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from logs import window_of
 
 from memlens.analyzers import get, growth
-from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.series.growth import PILE_WINDOWS
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
 from memlens.facts import Facts
-from memlens.windows.windows import Window
+from memlens.log import Log
 
 NAMES = ("conv2d", "relu", "[red]<b>")
 Row = tuple[Kind, int, int, int]
@@ -29,13 +28,9 @@ rows = st.tuples(
 )
 
 
-def build(events: Sequence[Row], *, owners: bool = True) -> EventLog:
-    log = EventLog.from_rows([row[:3] for row in events], line=np.arange(1, len(events) + 1))
+def build(events: Sequence[Row], *, owners: bool = True) -> Log:
+    log = Log.from_rows([row[:3] for row in events], line=np.arange(1, len(events) + 1))
     return log.without_cache(owner=np.array([row[3] for row in events], np.int32), owner_names=NAMES) if owners else log
-
-
-def window(log: EventLog, lo: int, hi: int) -> Window:
-    return Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + 1, hi)
 
 
 def name(number: int) -> str | None:
@@ -55,7 +50,6 @@ def pairs(events: Sequence[Row]) -> dict[int, int]:
     return partner
 
 
-@settings(deadline=None)
 @given(st.lists(rows, min_size=1, max_size=40), st.data())
 def test_groups_are_those_of_the_plain_twin(events: list[Row], data: st.DataObject) -> None:
     lo, hi = sorted(data.draw(st.tuples(st.integers(0, len(events)), st.integers(0, len(events)))))
@@ -71,7 +65,7 @@ def test_groups_are_those_of_the_plain_twin(events: list[Row], data: st.DataObje
             unknown[size, name(owner)].append(event)
         elif kind == Kind.FREE and partner[event] < lo:
             released[events[partner[event]][1], name(events[partner[event]][3])].append(event)
-    result = get("unmatched")(window(log, lo, hi))
+    result = get("unmatched")(window_of(log, lo, hi))
     assert {(g.size_bytes, g.owner, g.freed == "later"): (g.count, g.first_event) for g in result.held} == {
         key: (len(found), found[0]) for key, found in held.items()
     }
@@ -80,7 +74,7 @@ def test_groups_are_those_of_the_plain_twin(events: list[Row], data: st.DataObje
             key: (len(found), found[0]) for key, found in want.items()
         }
 
-    peak = get("peak")(window(log, lo, hi))
+    peak = get("peak")(window_of(log, lo, hi))
     seen = lo if peak.event is None else peak.event + 1
     live: dict[tuple[int, str | None], int] = defaultdict(int)
     for event in range(seen):
@@ -90,10 +84,9 @@ def test_groups_are_those_of_the_plain_twin(events: list[Row], data: st.DataObje
     assert [g.total_bytes for g in peak.live] == sorted((g.total_bytes for g in peak.live), reverse=True)
 
 
-@settings(deadline=None)
 @given(st.lists(rows, min_size=1, max_size=40))
 def test_owners_split_groups_and_change_no_total(events: list[Row]) -> None:
-    with_owners, without = (window(build(events, owners=owners), 0, len(events)) for owners in (True, False))
+    with_owners, without = (window_of(build(events, owners=owners), 0, len(events)) for owners in (True, False))
     for analyzer, tables in (("peak", ("live",)), ("unmatched", ("held", "released", "unknown"))):
         split, joined = get(analyzer)(with_owners), get(analyzer)(without)
         assert split.to_dict(top=0) == joined.to_dict(top=0)
@@ -108,39 +101,11 @@ def test_owners_split_groups_and_change_no_total(events: list[Row]) -> None:
             assert totals == wanted
 
 
-def test_groups_of_equal_totals_come_larger_blocks_first_then_in_file_order() -> None:
-    log = build([(Kind.ALLOC, 256, 1, 1), (Kind.ALLOC, 256, 2, 0), (Kind.ALLOC, 256, 3, -1), (Kind.ALLOC, 256, 4, 0)])
-    groups = by_size_and_owner(log, np.arange(4))
-    assert [(group.owner, group.blocks, group.first_event) for group in groups] == [
-        ("conv2d", 2, 1),
-        ("relu", 1, 0),
-        (None, 1, 2),
-    ]
-
-
-def test_what_piles_up_says_whom_it_belongs_to() -> None:
-    # Each window leaves a block of conv2d behind, and every other one a block of relu that is as large.
-    events: list[Row] = []
-    edges = [0]
-    for step in range(10):
-        events.append((Kind.ALLOC, 512, 1000 + step, 0))
-        if step % 2:
-            events.append((Kind.ALLOC, 512, 2000 + step, 1))
-        edges.append(len(events))
-    log = build([*events, (Kind.ALLOC, 1, 1, -1)])
-    result = growth([window(log, lo, hi) for lo, hi in pairwise(edges)])
-    assert (result.judged, result.since_window) == (10, 1)
-    assert [(pile.size_bytes, pile.owner, pile.count, pile.windows) for pile in result.piling] == [
-        (512, "conv2d", 9, 9),
-        (512, "relu", 5, 5),
-    ]
-
-
 def test_a_size_that_several_owners_leave_behind_a_few_times_each_is_no_pile_of_any() -> None:
     events: list[Row] = [(Kind.ALLOC, 512, 1000 + step, step % 4 - 1) for step in range(9)]
     events.append((Kind.ALLOC, 1, 1, -1))
     with_owners, without = (
-        growth([window(log, step, step + 1) for step in range(9)])
+        growth([window_of(log, step, step + 1) for step in range(9)])
         for log in (build(events), build(events, owners=False))
     )
     # 8 judged windows and 4 owners (none is one too): 2 windows each, fewer than a pile takes.
@@ -159,7 +124,7 @@ def test_blocks_without_an_owner_are_named_by_where_they_come_from() -> None:
     ]
     for marks, other in (((), "(no stack)"), (None, None)):  # an input of stacks, and one of lines
         log = build(events).without_cache(facts=Facts(opening=2), marks=marks)
-        groups = get("peak")(window(log, 2, 4)).live
+        groups = get("peak")(window_of(log, 2, 4)).live
         assert {(group.owner, group.count) for group in groups} == {
             ("(before the input)", 1),
             ("conv2d", 2),
@@ -167,7 +132,7 @@ def test_blocks_without_an_owner_are_named_by_where_they_come_from() -> None:
         }
     # AND where an input has no owners at all, only opening blocks have one
     log = build(events, owners=False).without_cache(facts=Facts(opening=2), marks=())
-    assert {(group.owner, group.count) for group in get("peak")(window(log, 2, 4)).live} == {
+    assert {(group.owner, group.count) for group in get("peak")(window_of(log, 2, 4)).live} == {
         ("(before the input)", 2),
         (None, 2),
     }

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import many
 from numpy.typing import NDArray
 
 from memlens.analyzers import running
 from memlens.analyzers.running import Running
 from memlens.facts import Kind
-from memlens.inputs.line_reader import Believed, Taken
+from memlens.inputs.input_format import NewEvents, Selection
 from memlens.windows.landmarks import Landmarks
 
 #: Kind, size, group; and whether a line that cuts stands before it, and whether what was read so far is handed over there.
@@ -35,7 +36,7 @@ def plain(events: list[tuple[int, Kind, int]], of: set[int]) -> tuple[int, int |
 
 
 @given(EVENTS, st.integers(0, 3), st.integers(2, 8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300))
 def test_levels_are_those_of_the_events(
     events: list[tuple[Kind, int, int, bool, bool]], other: int, stretches: int
 ) -> None:
@@ -59,10 +60,10 @@ def test_levels_are_those_of_the_events(
                     "offset": np.arange(handed, k + 1) * LINE,
                     "line": np.arange(handed, k + 1) + 1,
                 }
-                believed = (Believed(None, "", sets[0], sets[0], 0),)
+                selected = (Selection(None, "", sets[0], sets[0], 0),)
                 groups = np.array([event[2] for event in part], np.int8)
                 found.add(
-                    Taken(columns, groups, sets, believed, (k + 1) * LINE, k + 1, (), Landmarks(), 0),
+                    NewEvents(columns, groups, sets, selected, (k + 1) * LINE, k + 1, (), Landmarks(), 0),
                     np.array(new, np.int64),
                 )
                 handed = k + 1
@@ -112,8 +113,8 @@ def test_what_is_forgotten_leaves_the_levels_that_were_noted() -> None:
             "offset": np.array([k * LINE]),
             "line": np.array([k + 1]),
         }
-        taken = Taken(columns, None, sets, (), (k + 1) * LINE, k + 1, (), Landmarks(), 0)
-        found.add(taken, np.array([k * LINE]))
+        new = NewEvents(columns, None, sets, (), (k + 1) * LINE, k + 1, (), Landmarks(), 0)
+        found.add(new, np.array([k * LINE]))
         if k == 2:
             found.forget(np.array([2 * LINE]), np.array([LINE, 2 * LINE]))
     assert found.noted(sets[0]).tolist() == [5, 12]

@@ -82,27 +82,6 @@ def test_steps_that_need_ever_more_for_a_while_fill_the_device_though_nothing_st
     assert (growth.reserved_from_bytes, growth.reserved_gained_bytes) == (3 * MIB, 29 * 8 * MIB + 406 * 64 * KIB)
 
 
-def test_nothing_is_said_of_reserved_where_no_line_tells_of_chunks() -> None:
-    log = run(29, longer, chunks=False)
-    assert log.growth is not None
-    assert (log.growth.reserved_verdict, log.growth.reserved_gained_bytes) == (None, None)
-    assert "but the peak of a step does from STEP 1 on, from 11.00 MiB to 12.75 MiB. " in log.verdict
-
-
-def test_beside_a_leak_peaks_that_grow_by_far_more_are_named_and_others_are_not() -> None:
-    def both(pool: Pool, number: int) -> None:
-        pool.alloc(4 * KIB)
-        longer(pool, number)
-
-    assert (
-        "; the peak of a step grows from STEP 1 on, from 11.00 MiB to 12.86 MiB, and reserved grows "
-        in run(29, both).verdict
-    )
-    leak = run(29, lambda pool, number: (pool.alloc(4 * KIB), used(MIB)(pool))[1]).verdict  # peaks grow as live does
-    assert "peak of a step" not in leak
-    assert "reserved grows" not in leak
-
-
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("steps", [20, 40, 100])
 def test_requests_of_sizes_by_chance_and_a_warm_up_are_no_growth_of_the_device(steps: int, seed: int) -> None:
@@ -164,46 +143,6 @@ def test_what_rose_and_is_no_growth_is_told_with_its_steps(steps: int, kept: Cal
 )  # fmt: skip
 def test_the_rate_of_a_leak_and_the_steps_that_leak(steps: int, kept: Callable[[int], int], says: str) -> None:
     assert f"Memory grows {says}" in run(steps, grow(kept)).verdict
-
-
-def test_a_leak_in_a_sawtooth_has_the_rate_of_the_leak() -> None:
-    # 64 KiB a step, under teeth of 7 steps of 256 KiB each; 31 steps cut the last tooth off
-    teeth: list[int] = []
-
-    def step(pool: Pool, number: int) -> None:
-        teeth.append(pool.alloc(256 * KIB))
-        pool.alloc(64 * KIB)
-        if number % 7 == 6:
-            while teeth:
-                pool.free(teeth.pop())
-
-    log = run(31, step)
-    assert log.growth is not None
-    assert log.growth.gained_bytes_per_window == 64 * KIB
-    # 31 blocks are left, in 1.75 MiB of floor (28 of them), so not "most of it"
-    assert "; 31 blocks of 64.00 KiB pile up." in log.verdict
-
-
-def test_the_share_of_the_largest_pile_is_said_where_it_is_not_most() -> None:
-    def ten_sizes(pool: Pool, number: int) -> None:
-        for k in range(1, 11):
-            pool.alloc(MIB + 4 * KIB * k)
-
-    # the largest of ten sizes: (1024 + 40) of 10 * 1024 + 4 * 55 KiB is 10.2 %
-    assert ", above all 19 blocks of 1.04 MiB (10%)." in run(19, ten_sizes).verdict
-
-
-def test_where_one_block_gets_larger_no_pile_is_claimed() -> None:
-    held: list[int] = []
-
-    def step(pool: Pool, number: int) -> None:
-        if held:
-            pool.free(held.pop())
-        held.append(pool.alloc((number + 1) * 256 * KIB))
-
-    assert (
-        "256.00 KiB a step, 7.25 MiB in all over 29 steps, and no blocks of one size pile up" in run(29, step).verdict
-    )
 
 
 @pytest.mark.parametrize(

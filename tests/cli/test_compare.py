@@ -12,12 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import made_runs as made
 import pytest
-from widths import check_widths
+from made_rank_logs import MadeJob, Program, large_job
 
 MIB = made.MIB
 
@@ -43,81 +44,7 @@ def rows_of(ran: Any) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(ran.out)))
 
 
-# --- the cases ---
-
-
-def test_case_3_looks_as_approved_and_says_the_same_at_every_width(
-    memlens: Any, case_3: str, golden: Callable[[str, str], None]
-) -> None:
-    options = ("--rows", "gbs,rank", "--cols", "branch", "--base", "branch=develop", "-m", "peak")
-
-    def show(columns: int | None) -> str:
-        ran = memlens("compare", "--template", case_3, *options, columns=columns)
-        assert (ran.code, ran.err) == (0, "")
-        return str(ran.out)
-
-    golden("cli_compare_case_3_80.txt", show(80))
-    check_widths(show)
-
-
-def test_case_3_is_a_table_to_paste(memlens: Any, case_3: str) -> None:
-    options = ("--base", "branch=develop", "-m", "peak", "--format", "markdown")
-    lines = memlens("compare", "--template", case_3, *options).out.splitlines()
-    assert "| gbs | rank | develop | PR | Change | % |" in lines
-    assert "| 1024 | 1 | 25504.00 | 21380.00 | **-4124.00** | -16.17% |" in lines
-    assert "| 3072 | 7 | OOM 256.00 MiB | 7834.00 | **was OOM** |  |" in lines
-
-
-def test_case_2_on_real_logs(memlens: Any, shared: Path) -> None:
-    folder = shared / "data" / "paddle"
-    names = ["30b2_ast_transformer_pt.log", "30b2_ast_transformer_pir.log", "30_ast_transformer_pir.log"]
-    ran = memlens("compare", *(folder / name for name in names), columns=80)
-    assert (ran.code, ran.err) == (0, "")
-    # 11790080, 12576512 and 12054784 bytes allocated; 12092672, 14062848 and 12244736 reserved, by the device itself
-    figures = [line.split()[1:] for line in ran.out.splitlines() if "transfo" in line or ".log  " in line]
-    figures = [row for row in figures if row and re.fullmatch(r"[\d.]+", row[0])]
-    assert figures == [
-        ["11.24", "11.53"],
-        ["11.99", "+0.75", "+6.67%", "13.41", "+1.88"],
-        ["11.50", "+0.25", "+2.24%", "11.68", "+0.15"],
-    ]
-
-
-def test_case_5_has_memory_and_time_of_an_iteration(memlens: Any, tmp_path: Path) -> None:
-    for name, mib, step_us in (("before.log", 8250, 140_286), ("after.log", 7183, 129_857)):
-        (tmp_path / name).write_text(made.log_text(mib * MIB, step_us=step_us, steps=3))
-    pair = (tmp_path / "before.log", tmp_path / "after.log")
-    ran = memlens("compare", *pair, "--start", "STEP 1", "--end", "STEP 2", "-m", "peak", "-m", "time", columns=80)
-    assert re.search(r"^before\.log +8250\.00 +0\.982$", ran.out, re.MULTILINE)
-    assert re.search(r"^after\.log +7183\.00 +-1067\.00 +-12\.93% +0\.909 +-0\.073 +-7\.43%$", ran.out, re.MULTILINE)
-
-
 # --- what is compared ---
-
-
-def test_logs_are_compared_with_the_first_or_with_the_base(memlens: Any, logs: tuple[Path, Path]) -> None:
-    rows = rows_of(memlens("compare", *logs, "--format", "csv"))
-    assert [row["d_peak_bytes"] for row in rows] == ["", str(2 * MIB)]
-    rows = rows_of(memlens("compare", *logs, "--base", logs[1], "--format", "csv"))
-    assert [row["d_peak_bytes"] for row in rows] == [str(-2 * MIB), ""]
-
-
-def test_one_window_and_a_series_are_compared(memlens: Any, logs: tuple[Path, Path]) -> None:
-    rows = rows_of(memlens("compare", *logs, "--start", "STEP 1", "--format", "csv"))
-    assert [(row["window"], row["start_line"]) for row in rows] == [("STEP 1", "11"), ("STEP 1", "11")]
-    values = json.loads(memlens("compare", *logs, "--by", r"STEP (\d+)", "--format", "json").out)
-    assert values["by"] == r"STEP (\d+)"
-    assert [[window["name"] for window in run["windows"]] for run in values["runs"]] == [["0", "1"], ["0", "1"]]
-    assert values["runs"][1]["typical"]["peak_bytes"] == 12 * MIB
-
-
-def test_a_run_out_of_memory_keeps_its_figures_in_json(memlens: Any, case_3: str) -> None:
-    values = json.loads(memlens("compare", "--template", case_3, "--format", "json").out)
-    assert (values["schema"], values["template"], values["cols"]) == ("memlens.compare/2", case_3, "branch")
-    (run,) = [run for run in values["runs"] if run["path"] == "runs/gbs3072/develop/workerlog.0"]
-    assert (run["status"], run["oom"]["requested_bytes"]) == ("oom", made.OOM_BYTES)
-    assert run["windows"][0]["peak_bytes"] == 31 * 1024 * MIB
-    assert run["windows"][0]["d_peak_bytes"] is None
 
 
 def test_a_missing_run_is_said_and_does_not_lose_the_others(
@@ -148,44 +75,50 @@ def test_stdin_may_be_one_of_the_logs(process: Callable[..., Any], logs: tuple[P
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_so_many_jobs_say_the_same(process: Callable[..., Any], case_3: str, jobs: int) -> None:
-    ran = process("compare", "--template", case_3, "--jobs", jobs, "--format", "csv")
+    ran = process("compare", case_3, "--jobs", jobs, "--format", "csv")
     assert ran.returncode == 0, ran.stderr
     assert [row["path"].count("gbs") for row in csv.DictReader(io.StringIO(ran.stdout))] == [1] * 96
 
 
-def test_hostile_names_stay_text(memlens: Any, tmp_path: Path) -> None:
-    for name in ("[red]a[] \x1b[31m", "=1+2", "\u202eb|`c`"):
-        (tmp_path / f"{name}.log").write_text(made.log_text(MIB))
-    for form in ("table", "markdown", "csv"):
-        ran = memlens("compare", "--template", f"{tmp_path}/{{x}}.log", "--format", form, columns=80)
-        assert (ran.code, ran.err) == (0, "")
-        assert not set("\x1b\u202e").intersection(ran.out)
-    assert "'=1+2" in ran.out
+# --- the ranks of one job ---
+
+
+def test_a_folder_a_template_and_a_list_of_ranks_say_the_same(memlens: Any, tmp_path: Path) -> None:
+    usual = Program()
+    more = replace(usual, parameters=(*usual.parameters, (30 * MIB, "gather")))
+    job = tmp_path / "job"
+    MadeJob({f"node{k // 4}/workerlog.{k % 4}": more if k == 6 else usual for k in range(8)}).write(job)
+    (job / "node1" / "nvidia-smi.txt").write_text("no log\n")
+    ran = memlens("compare", job)
+    assert ran.code == 0
+    assert "One rank stands out: node 1 rank 2 holds 30.00 MiB more than its peers" in " ".join(ran.out.split())
+    assert "1 file is no log" in ran.err
+    for logs in (
+        [f"{job}/node{{node}}/workerlog.{{rank}}"],
+        sorted(job.glob("*/workerlog.*")),
+        [job, "--scheduler", "local"],
+    ):
+        assert (
+            memlens("compare", *logs, "--brief", columns=80).out == memlens("compare", job, "--brief", columns=80).out
+        )
+    values = json.loads(memlens("compare", job, "--format", "json").out)
+    assert values["ranks"]["peers_by"] == []
+    rows = rows_of(memlens("compare", job, "--format", "csv"))
+    assert [(row["node"], row["rank"]) for row in rows] == [(str(k // 4), str(k % 4)) for k in range(8)]
+    assert [row["peak_bytes"] for row in rows] == [str(144 * MIB)] * 6 + [str(174 * MIB), str(144 * MIB)]
+
+
+def test_a_job_of_a_thousand_ranks_is_one_screen(memlens: Any, tmp_path: Path) -> None:
+    large_job(1000).write(tmp_path / "job")
+    ran = memlens("compare", tmp_path / "job", columns=80)
+    assert (ran.code, ran.out.count("\n") <= 40) == (0, True)
+    said = " ".join(ran.out.split())
+    assert "rank 17 first by the time stamps" in said
+    assert "rank 500 holds 267.58 MiB more than its peers, in 2 blocks of 134.00 MiB of gather" in said
+    assert "rank 105 and 7 more, all of node 13, hold" in said
 
 
 # --- outputs ---
-
-
-def test_the_table_goes_to_a_file_and_not_over_a_log(memlens: Any, logs: tuple[Path, Path], tmp_path: Path) -> None:
-    target = tmp_path / "out.md"
-    ran = memlens("compare", *logs, "--format", "markdown", "-o", target)
-    assert (ran.code, ran.out, ran.err) == (0, "", "")
-    assert "| `after.log` | **12.00** | +2.00 | +20.00% |" in target.read_text()
-    assert memlens("compare", *logs, "-o", target).code == 1
-    template = f"{tmp_path}/{{x}}.log"
-    ran = memlens("compare", "--template", template, "-f", "-o", logs[1])
-    assert (ran.code, "an input of this command" in ran.err) == (2, True)
-
-
-def test_comparing_into_a_pipe_needs_neither_pandas_nor_rich(
-    process: Callable[..., Any], logs: tuple[Path, Path]
-) -> None:
-    code = (
-        f"import sys; from memlens.cli import main; main(['compare', *{[str(log) for log in logs]!r}]); "
-        "heavy = {'pandas', 'rich'} & set(sys.modules); sys.exit(f'heavy: {heavy}' if heavy else 0)"
-    )
-    ran = process("-c", code, python="")
-    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sends a signal to a group of processes")
@@ -193,7 +126,7 @@ def test_ctrl_c_ends_all_processes_and_leaves_no_file(tmp_path: Path) -> None:
     text = made.log_text(64 * MIB, blocks=1000, steps=20)
     for number in range(60):
         (tmp_path / f"{number}.log").write_text(text)
-    command = [sys.executable, "-m", "memlens", "compare", "--template", f"{tmp_path}/{{n}}.log", "--jobs", "2"]
+    command = [sys.executable, "-m", "memlens", "compare", f"{tmp_path}/{{n}}.log", "--jobs", "2"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     process = subprocess.Popen(
         [*command, "-o", str(tmp_path / "out")], stderr=subprocess.PIPE, start_new_session=True, env=environment
@@ -217,18 +150,17 @@ def test_ctrl_c_ends_all_processes_and_leaves_no_file(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ([], "no log to compare"),
-        (["a.log", "--template", "{x}.log"], "LOG and --template exclude each other"),
-        (["runs/{x}.log"], "A template is given alone, behind --template."),
-        (["a.log", "--rows", "x"], "--rows needs --template"),
-        (["a.log", "--cols", "x"], "--cols needs --template"),
+        (["a.log", "{x}.log"], "a template and other logs exclude each other"),
+        (["a.log", "--rows", "x"], "rows and cols are fields of a template"),
+        (["a.log", "--cols", "x"], "rows and cols are fields of a template"),
         (["-", "-"], "stdin (-) can be read only once"),
         (["a.log", "--base", "b.log"], "none of the logs"),
         (["a.log", "-m", "size"], "no metric 'size'"),
         (["a.log", "--by", "(x"], "memlens: error:"),
         (["a.log", "--jobs", "0"], "--jobs"),
         (["a.log", "--format", "xml"], "xml"),
-        (["--template", "a.log"], "has no field"),
-        (["--template", "{x"], "belongs to no field"),
+        (["{x"], "belongs to no field"),
+        (["{x}{y}"], "side by side"),
     ],
 )
 def test_arguments_that_make_no_sense_are_wrong_usage(memlens: Any, options: list[str], message: str) -> None:
@@ -248,13 +180,6 @@ def test_arguments_that_make_no_sense_are_wrong_usage(memlens: Any, options: lis
 def test_fields_that_a_template_has_not_are_wrong_usage(
     memlens: Any, case_3: str, options: list[str], message: str
 ) -> None:
-    ran = memlens("compare", "--template", case_3, *options)
+    ran = memlens("compare", case_3, *options)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
-
-
-def test_a_template_that_matches_nothing_says_how_far_it_came(memlens: Any, case_3: str) -> None:
-    ran = memlens("compare", "--template", case_3.replace("workerlog", "log"))
-    assert (ran.code, ran.out) == (1, "")
-    assert "no file matches the template" in ran.err
-    assert "no file 'log.{rank}'" in ran.err

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import click
 import pytest
 
 from memlens.analyzers.registry import names
-from memlens.cli import VERBS, group, main
-from memlens.cli.completion import FILES
-from memlens.comparing.statistics import METRICS
+from memlens.cli import VERBS, main
+from memlens.comparing.figures import METRICS
 from memlens.reports.tables import sort_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +59,7 @@ def test_verbs_and_options_are_offered(ask: Ask) -> None:
         (("analyze", "-A"), (*names(), "growth")),
         (("analyze", "--analyzer", "peak", "--analyzer"), (*names(), "growth")),
         (("analyze", "--sort"), sort_names()),
-        (("diff", "--input-format"), ("paddle", "torch-snapshot", "kineto", "rmm", "parquet")),
+        (("diff", "--read-as"), ("paddle", "torch-snapshot", "kineto", "rmm", "parquet")),
         (("compare", "-m"), tuple(metric.name for metric in METRICS)),
         (("compare", "a.log", "--metric"), tuple(metric.name for metric in METRICS)),
     ],
@@ -72,62 +69,6 @@ def test_values_of_options_are_offered(ask: Ask, words: tuple[str, ...], values:
     assert ask(*words, "") == plain(*values)
     start = values[0][:2]
     assert ask(*words, start) == plain(*(value for value in values if value.startswith(start)))
-
-
-def test_layers_are_offered(ask: Ask) -> None:
-    assert ask("analyze", "--layer", "auto") == plain("auto_growth")
-
-
-def test_formats_of_users_are_offered_and_a_file_that_is_not_sound_offers_nothing(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    own = tmp_path / "pyproject.toml"
-    own.write_text(
-        '[[tool.memlens.format]]\nname = "mine"\nliteral = "pool: "\n'
-        "regex = 'pool: (?P<kind>take|give) (?P<size>[0-9]+) at (?P<addr>0x[0-9a-f]+)'\n"
-        'alloc = ["take"]\nfree = ["give"]\nsamples = ["pool: take 4096 at 0x7f01"]\n'
-    )
-    assert ask("analyze", "--input-format", "") == plain("paddle", "torch-snapshot", "kineto", "rmm", "parquet", "mine")
-    own.write_text("[[tool.memlens.format]]\nname = 7\n")
-    assert ask("analyze", "--input-format", "") == []
-
-
-def test_where_a_file_is_wanted_files_are_offered(ask: Ask) -> None:
-    for words in (
-        "analyze",
-        "analyze a.log",
-        "diff a.log",
-        "gate",
-        "slice",
-        "formats",
-        "gate a.log --base-log",
-        "compare --base",
-    ):
-        assert ask(*words.split(), "ru") == ["file,ru"], words
-    for words in ("gate --baseline", "analyze -o", "analyze --formats", "compare --template"):
-        assert ask(*words.split(), "ru") == ["file,ru"], words
-    assert ask("analyze", "--by", "") == []  # a regular expression is nobody's to guess
-
-
-def test_every_path_that_a_command_takes_is_completed() -> None:
-    context = click.Context(group)
-    for verb in VERBS:
-        command = group.get_command(context, verb)
-        assert command is not None
-        for param in command.params:
-            if re.search(r"BASE$|HEAD$|FILE|LOG|PATH", param.metavar or ""):
-                assert param.type is FILES, (verb, param.name)
-
-
-def test_zsh_and_fish_are_told_what_a_verb_does(ask: Ask) -> None:
-    kind, name, does = ask("analy", shell="zsh")
-    assert (kind, name) == ("plain", "analyze")
-    assert does.startswith("Say where the memory went")
-    assert ask("analy", shell="fish")[0].startswith("plain,analyze\tSay where the memory went")
-    assert ask("analyze", "--format", "js", shell="zsh") == ["plain", "json", "_"]
-    assert ask("analyze", "--format", "js", shell="fish") == ["plain,json"]
-    assert ask("analyze", "ru", shell="fish") == ["file,ru"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -174,3 +115,7 @@ def test_bash_completes_as_the_documentation_says(tmp_path: Path) -> None:
     registered, *offered = ran.stdout.splitlines()
     assert registered.endswith("-F _memlens_completion memlens")
     assert offered == ["compare", "table json csv markdown", "json", "duration", "compopt -o default", ""]
+
+
+def test_layers_are_offered(ask: Ask) -> None:
+    assert ask("analyze", "--layer", "auto") == plain("auto_growth")

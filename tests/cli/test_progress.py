@@ -10,8 +10,8 @@ import pytest
 
 from memlens import native
 from memlens.cli import output
-from memlens.cli.options import Output, Show
 from memlens.cli.output import progress_bar
+from memlens.cli.show import Output, Show
 
 
 class FakeTerminal(io.StringIO):
@@ -71,28 +71,6 @@ def test_slow_work_shows_a_bar_that_goes_away(terminal: FakeTerminal, clock: Clo
     assert terminal.getvalue().endswith("\x1b[2K")
 
 
-def test_the_bar_is_drawn_at_most_ten_times_a_second(terminal: FakeTerminal, clock: Clock, log: str) -> None:
-    with progress_bar([log], Output()) as report:
-        assert report is not None
-        clock.now += 1.1
-        report(1)
-        drawn = len(terminal.getvalue())
-        clock.now += 0.05
-        report(2)
-        assert len(terminal.getvalue()) == drawn
-        clock.now += 0.06
-        report(3)
-        assert len(terminal.getvalue()) > drawn
-
-
-def test_an_input_of_unknown_size_can_be_followed_too(terminal: FakeTerminal, clock: Clock) -> None:
-    with progress_bar(["-"], Output()) as report:
-        assert report is not None
-        clock.now += 2
-        report(5000)
-    assert "reading" in terminal.getvalue()
-
-
 @pytest.mark.parametrize("variable", ["CI", "TERM"])
 def test_nobody_looks_at_a_bar_in_ci(
     terminal: FakeTerminal, monkeypatch: pytest.MonkeyPatch, log: str, variable: str
@@ -106,13 +84,6 @@ def test_nobody_looks_at_a_bar_in_ci(
 @pytest.mark.parametrize("show", [Output(quiet=True), Output(verbose=True), Show(no_progress=True)])
 def test_a_bar_can_be_switched_off(terminal: FakeTerminal, log: str, show: Output) -> None:
     with progress_bar([log], show) as report:
-        assert report is None
-
-
-def test_a_pipe_gets_no_bar(monkeypatch: pytest.MonkeyPatch, log: str) -> None:
-    monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setattr(output, "sys", SimpleNamespace(stderr=io.StringIO()))
-    with progress_bar([log], Output()) as report:
         assert report is None
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,6 @@ def test_the_page_goes_to_a_file(memlens: Any, small_log: Path, tmp_path: Path) 
     ran = memlens("report", small_log, "-o", page)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert page.read_text("utf-8").startswith("<!doctype html>")
-
-
-def test_a_pipe_gets_the_page(process: Callable[..., subprocess.CompletedProcess[str]], small_log: Path) -> None:
-    ran = process("report", small_log)
-    assert ran.returncode == 0
-    assert ran.stdout.startswith("<!doctype html>")
-    assert ran.stdout.rstrip().endswith("</html>")
 
 
 def test_a_terminal_gets_none(small_log: Path) -> None:
@@ -54,17 +45,3 @@ def test_a_log_that_cannot_be_read_leaves_no_page(memlens: Any, tmp_path: Path) 
     assert ran.code == 1
     assert "empty.log" in ran.err
     assert not page.exists()
-
-
-def test_the_title_and_the_windows_can_be_given(memlens: Any, small_log: Path) -> None:
-    ran = memlens("report", small_log, "--title", "A run & more", "--by", "STEP (.*) START")
-    assert ran.code == 0
-    assert "<title>A run &amp; more</title>" in ran.out
-    assert memlens("report", small_log, "--start", "NOWHERE").code == 1
-    assert memlens("report", small_log, "--by", "STEP", "--start", "STEP").code == 2
-
-
-def test_standard_input_can_be_read(process: Callable[..., subprocess.CompletedProcess[str]], small_log: Path) -> None:
-    ran = process("report", "-", "--by", "STEP (.*) START", input=small_log.read_text())
-    assert ran.returncode == 0
-    assert "&lt;stdin&gt;" in ran.stdout

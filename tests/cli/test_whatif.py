@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
 import re
 import signal
@@ -13,8 +11,6 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 
 def test_the_verdict_comes_first_and_the_proof_before_the_settings(memlens: Any, examples: Path) -> None:
@@ -51,62 +47,6 @@ def test_nothing_of_a_figure_is_cut_away_at_forty_columns(memlens: Any, examples
     assert "8.20 MiB to 8.98 MiB" in shown
 
 
-def test_only_the_verdict(memlens: Any, examples: Path) -> None:
-    assert memlens("whatif", examples / "oom.log.gz", "--brief").out.count("\n") == 1
-
-
-def test_the_machine_forms_have_every_setting(memlens: Any, examples: Path, tmp_path: Path) -> None:
-    assert memlens("whatif", examples / "oom.log.gz", "--format", "json", "-o", tmp_path / "w.json").code == 0
-    result = json.loads((tmp_path / "w.json").read_text())
-    assert result["schema"] == "memlens.whatif/1"
-    (log,) = result["logs"]
-    assert log["proof"]["holds"]
-    assert log["model"] == "paddle-auto-growth"
-    rows = list(csv.DictReader(io.StringIO(memlens("whatif", examples / "oom.log.gz", "--format", "csv").out)))
-    assert [row["line"] for row in rows] == [trial["line"] for trial in log["trials"]]
-    assert sum(row["as_run"] == "True" for row in rows) == 1
-    markdown = memlens("whatif", examples / "oom.log.gz", "--format", "markdown").out
-    assert all(f"`{trial['line']}`" in markdown for trial in log["trials"] if trial["line"])
-
-
-def test_what_exists_is_not_written_over(memlens: Any, examples: Path, tmp_path: Path) -> None:
-    (tmp_path / "w.json").write_text("mine")
-    assert memlens("whatif", examples / "oom.log.gz", "-o", tmp_path / "w.json").code == 1
-    assert (tmp_path / "w.json").read_text() == "mine"
-
-
-def test_a_limit_and_a_setting_of_ones_own(memlens: Any, examples: Path) -> None:
-    ran = memlens("whatif", examples / "leak.log.gz", "--limit", "64MiB", "--set", "auto_growth_chunk_size_in_mb=4")
-    assert ran.code == 0
-    assert ran.out.startswith("As it was set this run fails within 64.00 MiB at line ")
-    assert "No setting can help: 79.62 MiB are live at once" in ran.out  # its peak of allocated bytes, by the framework
-    assert ran.out.count("auto_growth_chunk_size_in_mb=4") == 1
-
-
-def test_a_setting_that_there_is_not_names_the_one_that_was_meant(memlens: Any, examples: Path) -> None:
-    ran = memlens("whatif", examples / "oom.log.gz", "--set", "auto_growth_chunk_size=4")
-    assert ran.code == 2
-    assert "paddle-auto-growth has no setting 'auto_growth_chunk_size'" in ran.err
-    assert "Did you mean: FLAGS_auto_growth_chunk_size_in_mb" in ran.err
-    assert ran.out == ""
-
-
-def test_how_the_run_was_set_can_be_given_and_is_proved(memlens: Any, examples: Path) -> None:
-    ran = memlens("whatif", examples / "oom.log.gz", "--was", "auto_growth_chunk_size_in_mb=4")
-    assert ran.code == 1
-    assert ran.out.startswith(
-        "Nothing can be said of other settings: replayed as it was set, this run differs from its log at line "
-    )
-    assert "Set " not in ran.out
-
-
-def test_what_cannot_be_replayed_says_why(memlens: Any, examples: Path) -> None:
-    ran = memlens("whatif", examples / "torch_leak.json.gz")
-    assert ran.code == 1
-    assert ran.out == ""
-    assert "cannot be replayed: no allocator that memlens can replay writes kineto" in ran.err
-
-
 def test_each_process_of_a_file_that_several_wrote_is_replayed_on_its_own(memlens: Any, examples: Path) -> None:
     ran = memlens("whatif", examples / "torn_4procs.log.gz", "--format", "json")
     assert ran.code == 0
@@ -136,11 +76,10 @@ def test_an_interrupt_ends_it_with_130(examples: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_a_log_that_is_kept_says_the_same_the_second_time(memlens: Any, examples: Path, tmp_path: Path) -> None:
-    pytest.importorskip("xxhash", reason="pip install 'memlens[cache]'")
-    first, second = (memlens("whatif", examples / "oom.log.gz", "--cache", tmp_path) for _ in range(2))
-    assert first.out == second.out == memlens("whatif", examples / "oom.log.gz").out
-    assert any(tmp_path.iterdir())
-    # One that was kept without its lines of requests, by another verb, is no answer here.
-    for verb in ("analyze", "whatif"):
-        assert memlens(verb, examples / "leak.log.gz", "--cache", tmp_path, "--brief").code == 0
+def test_without_the_compiled_modules_one_error_says_what_is_needed(process: Any, examples: Path) -> None:
+    ran, analyzed = (
+        process(verb, examples / "oom.log.gz", env={"MEMLENS_PURE": "1"}) for verb in ("whatif", "analyze")
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "Install a C compiler, then: pip install --force-reinstall" in ran.stderr
+    assert (analyzed.returncode, analyzed.stderr, "Setting " in analyzed.stdout) == (0, "", False)

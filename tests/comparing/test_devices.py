@@ -10,8 +10,8 @@ import made_runs as made
 import pytest
 
 import memlens
-from memlens.cli import main
-from memlens.comparing.result import Comparison, Run
+from memlens.comparing.figures import METRICS, Run
+from memlens.comparing.result import Comparison
 from memlens.errors import UsageError
 
 
@@ -41,7 +41,7 @@ def held(run: Run) -> int | None:
 
 
 def changes(found: Comparison) -> list[int | None]:
-    metric = next(metric for metric in memlens.comparing.statistics.METRICS if metric.key == "remaining_bytes")
+    metric = next(metric for metric in METRICS if metric.key == "remaining_bytes")
     return [found.change(run, None, metric) for run in found.runs]
 
 
@@ -57,11 +57,6 @@ def test_a_trace_of_cpu_and_gpu_is_compared_by_its_gpu(tmp_path: Path) -> None:
     alone = memlens.compare([base, head], device=-1)
     assert [held(run) for run in alone.runs] == [128, 8]
     assert not any(run.remarks for run in alone.runs)
-
-
-def test_the_cpu_alone_is_compared_as_it_is(tmp_path: Path) -> None:
-    (run,) = memlens.compare([trace(tmp_path / "a.json", cpu=(64,))]).runs
-    assert (held(run), run.device, run.remarks) == (64, -1, ())
 
 
 def test_each_gpu_is_a_row_and_compared_with_the_gpu_of_its_number(tmp_path: Path) -> None:
@@ -80,12 +75,6 @@ def test_each_gpu_is_a_row_and_compared_with_the_gpu_of_its_number(tmp_path: Pat
     assert [held(run) for run in memlens.compare([base, head], device=1).runs] == [1024, 4096]
 
 
-def test_a_base_with_one_device_is_that_of_all(tmp_path: Path) -> None:
-    base = trace(tmp_path / "base.json", gpu3=(512,))
-    head = trace(tmp_path / "head.json", gpu0=(1024,), gpu1=(512,))
-    assert changes(memlens.compare([base, head])) == [None, 512, 0]
-
-
 def test_the_devices_of_a_template_are_one_more_field(tmp_path: Path) -> None:
     for branch, size in (("dev", 512), ("pr", 1024)):
         trace(tmp_path / branch / "t.json", cpu=(8,), gpu0=(size,), gpu1=(2 * size,))
@@ -102,17 +91,6 @@ def test_the_devices_of_a_template_are_one_more_field(tmp_path: Path) -> None:
     assert memlens.compare(f"{tmp_path}/{{branch}}/t.json", rows="device", cols="branch").layout.rows == ("device",)
     with pytest.raises(UsageError, match="has a field 'device' already"):
         memlens.compare(f"{tmp_path}/{{device}}/t.json")
-
-
-def test_the_screen_has_a_row_a_gpu_and_says_what_is_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths = [trace(tmp_path / name, cpu=(8,), gpu0=(512,), gpu1=(1024,)) for name in ("a.json", "b.json")]
-    assert main(["compare", *map(str, paths)]) == 0
-    out = capsys.readouterr().out
-    assert "In all runs: memory of the CPU is left out; --device cpu takes it instead" in out
-    assert "b.json [device 1]" in out
-    assert "[CPU]" not in out
 
 
 def logs(folder: Path, *names: str) -> None:
@@ -141,47 +119,7 @@ def test_each_cell_without_a_file_is_a_run_that_is_missing(tmp_path: Path) -> No
     assert len(found.to_pandas()) == 6
 
 
-def test_a_row_that_is_missing_in_every_column_has_its_cells_too(tmp_path: Path) -> None:
-    logs(tmp_path, *(f"{gbs}/{rank}/{branch}.log" for gbs, rank in ((1, 0), (1, 1), (2, 0)) for branch in "ab"))
-    found = memlens.compare(f"{tmp_path}/{{gbs}}/{{rank}}/{{branch}}.log")
-    missing = [run.fields for run in found.runs if run.status == "missing"]
-    assert missing == [{"gbs": "2", "rank": "1", "branch": branch} for branch in "ab"]
-
-
 def test_rows_that_exist_nowhere_are_no_cells_where_most_combinations_are_none(tmp_path: Path) -> None:
     logs(tmp_path, *(f"{number}/{number}/{branch}.log" for number in range(4) for branch in "ab"))
     found = memlens.compare(f"{tmp_path}/{{gbs}}/{{rank}}/{{branch}}.log")
     assert len(found.runs) == 8
-
-
-def test_a_base_keeps_its_place_among_missing_cells(tmp_path: Path) -> None:
-    logs(tmp_path, "2/a.log", "2/b.log", "1/b.log")
-    found = memlens.compare(f"{tmp_path}/{{gbs}}/{{x}}.log", base=f"{tmp_path}/2/a.log")
-    assert [run.status for run in found.runs] == ["missing", "ok", "ok", "ok"]
-    assert [base and base.path for base in map(found.base_of, found.runs)] == [f"{tmp_path}/2/a.log"] * 2 + [
-        None,
-        f"{tmp_path}/2/a.log",
-    ]
-
-
-def test_typical_windows_stay_with_their_runs(tmp_path: Path) -> None:
-    logs(tmp_path, "1/b.log", "2/a.log", "2/b.log")
-    found = memlens.compare(f"{tmp_path}/{{gbs}}/{{x}}.log", by="Alloc")
-    assert [(run.status, window is not None) for run, window in zip(found.runs, found.typical, strict=True)] == [
-        ("missing", False),
-        ("ok", True),
-        ("ok", True),
-        ("ok", True),
-    ]
-    assert [run["status"] for run in found.to_dict()["runs"]] == ["missing", "ok", "ok", "ok"]
-
-
-def test_real_traces_of_cpu_and_gpu_have_the_figures_of_their_gpu(shared: Path) -> None:
-    paths = [shared / "data" / "torch" / "kineto" / f"gpu_{name}.json.gz" for name in ("2021_resnet50", "2022_rank1")]
-    found = memlens.compare(paths)
-    for path, run in zip(paths, found.runs, strict=True):
-        gpu = memlens.read(path, device=run.device)
-        assert run.device is not None
-        assert run.device >= 0
-        assert run.windows[0].free_bytes == int(gpu.size[gpu.kind == 1].sum())
-        assert run.remarks

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from memlens.comparing.figures import Run
 from memlens.comparing.layout import Layout, lay_out, lay_out_list
-from memlens.comparing.result import Run
 from memlens.errors import UsageError
 
 VALUES = {"gbs": ("32", "64"), "branch": ("develop", "pr"), "rank": ("0", "1"), "node": ("a",)}
@@ -31,36 +31,6 @@ def test_what_is_asked_for_comes_first_and_the_rest_follows() -> None:
     assert layout(cols="gbs") == Layout(("branch", "rank"), "gbs", "gbs", "32")
     assert layout(cols="gbs", base="branch=pr") == Layout(("branch", "rank"), "gbs", "branch", "pr")
     assert layout(rows=("node",), cols="branch").rows == ("node", "gbs", "rank")
-
-
-def test_ranks_alone_are_rows_without_a_base() -> None:
-    assert layout(rank=("0", "1", "2")) == Layout(("rank",), None)
-    assert layout(rank=("0", "1", "2"), base="rank=1") == Layout((), "rank", "rank", "1")
-    assert layout(rows=("rank",), rank=("0", "1"), base="rank=1") == Layout(("rank",), None, "rank", "1")
-
-
-def test_a_log_can_be_the_base_of_all() -> None:
-    assert layout(base="b.log").base_run == 1
-    assert lay_out_list(["a.log", "b.log"], None).base_run == 0
-    assert lay_out_list(["a.log", "b.log"], "b.log").base_run == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rows": ("size",)}, "no field 'size'"),
-        ({"cols": "size"}, "no field 'size'"),
-        ({"rows": ("rank",), "cols": "rank"}, "both rows and columns"),
-        ({"base": "branch=main"}, "no run has branch=main"),
-        ({"base": "size=3"}, "neither FIELD=VALUE nor one of the runs"),
-        ({"base": "c.log"}, "neither FIELD=VALUE nor one of the runs"),
-        ({"window": ("1", "2")}, "cannot be called 'window'"),
-        ({"peak_bytes": ("1", "2")}, "cannot be called 'peak_bytes'"),
-    ],
-)
-def test_what_makes_no_sense_is_wrong_usage(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        layout(**options)
 
 
 def test_a_base_that_is_none_of_the_logs_is_wrong_usage() -> None:

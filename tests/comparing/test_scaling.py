@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.comparing.result import Oom, Run, RunWindow
-from memlens.comparing.statistics import Slope, scaling_fields, slopes, theil_sen
+from memlens.comparing.figures import Oom, Run, RunWindow
+from memlens.comparing.scaling import Slope, scaling_fields, slopes, theil_sen
 
 MIB = 1 << 20
 
@@ -31,30 +31,6 @@ def run(fields: dict[str, str], peak: int | None, *, oom: bool = False) -> Run:
 def slopes_of(runs: list[Run]) -> list[Slope]:
     values = {name: tuple(dict.fromkeys(one.fields[name] for one in runs)) for name in runs[0].fields}
     return [slope for slope in slopes(runs, [one.window(None) for one in runs], values) if slope.metric == "peak_bytes"]
-
-
-#: Card 1 of case 3 in the branch before the change, MiB by global batch size.
-CARD_1 = {32: 21376, 64: 21634, 256: 22408, 1024: 25504, 2048: 29632}
-CARD_0 = {32: 24402, 64: 24660, 256: 24660, 1024: 24660, 2048: 24600}
-
-
-def test_case_3_grows_on_card_1_and_is_flat_on_card_0() -> None:
-    figures = {"0": CARD_0, "1": CARD_1}
-    runs = [run({"gbs": str(gbs), "rank": rank}, mib * MIB) for rank in figures for gbs, mib in figures[rank].items()]
-    flat, growing = slopes_of(runs)
-    assert (flat.fields, flat.verdict, flat.points) == ({"rank": "0"}, "flat", 5)
-    pairs = [(b - a, CARD_1[b] - CARD_1[a]) for a, b in combinations(CARD_1, 2)]
-    expected = median(rise / step for step, rise in pairs)
-    assert f"{expected:.2f}" == "4.03"
-    assert (growing.fields, growing.verdict) == ({"rank": "1"}, "growing")
-    assert growing.slope == pytest.approx(expected * MIB)
-
-
-def test_runs_out_of_memory_and_missing_ones_are_left_out_and_counted() -> None:
-    runs = [run({"gbs": str(gbs)}, gbs * MIB) for gbs in (1, 2, 3)]
-    runs += [run({"gbs": "4"}, MIB, oom=True), run({"gbs": "5"}, None)]
-    (slope,) = slopes_of(runs)
-    assert (slope.slope, slope.points, slope.ooms, slope.left_out) == (MIB, 3, 1, 1)
 
 
 def test_two_values_have_no_slope() -> None:
@@ -93,20 +69,6 @@ def judged(y: list[float], flat: float = 0.01) -> tuple[float, str]:
 )
 def test_the_verdict_is_by_the_rule(figures: list[float], verdict: str) -> None:
     assert judged(figures)[1] == verdict
-
-
-@pytest.mark.parametrize(
-    ("order", "falling", "verdict"),
-    [
-        ([0, 1, 2, 3, 4, 5, 6, 7], 0, "growing"),
-        ([2, 1, 0, 5, 4, 3, 7, 6], 7, "growing"),  # 21 of 28 pairs rise: three quarters
-        ([3, 1, 0, 5, 4, 2, 7, 6], 8, "unsteady"),
-        ([6, 7, 3, 4, 5, 0, 1, 2], 21, "shrinking"),
-    ],
-)
-def test_three_quarters_of_the_pairs_are_enough(order: list[float], falling: int, verdict: str) -> None:
-    assert sum(a > b for a, b in combinations(order, 2)) == falling
-    assert judged(order)[1] == verdict
 
 
 def test_a_time_may_waver_more_before_it_counts() -> None:

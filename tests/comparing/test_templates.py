@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import many
 
 from memlens.comparing.templates import Template, natural, number
 from memlens.errors import InputError, UsageError
@@ -51,64 +52,15 @@ def test_a_path_begins_as_its_template_does(tmp_path: Path, monkeypatch: pytest.
     assert [match.path for match in Template(f"{tmp_path}//runs/{{x}}.log").find()] == [f"{tmp_path}//runs/a.log"]
 
 
-def test_a_field_does_not_cross_a_separator_and_is_never_empty(tmp_path: Path) -> None:
-    write(tmp_path, "a/b.log", "log", "x.log", "x/log")
-    assert found(tmp_path, "{x}.log") == [{"x": "x"}]
-    assert found(tmp_path, "{x}log") == [{"x": "x."}]
-
-
-def test_a_field_that_comes_twice_has_one_value(tmp_path: Path) -> None:
-    write(tmp_path, "r1/log.1", "r1/log.2", "r2/log.2", "r10/log.10")
-    assert found(tmp_path, "r{rank}/log.{rank}") == [{"rank": "1"}, {"rank": "2"}, {"rank": "10"}]
-    write(tmp_path, "a-a", "a-b")
-    assert found(tmp_path, "{x}-{x}") == [{"x": "a"}]
-
-
-def test_the_earlier_field_gets_as_little_as_possible(tmp_path: Path) -> None:
-    write(tmp_path, "x-y-z.log")
-    assert found(tmp_path, "{a}-{b}.log") == [{"a": "x", "b": "y-z"}]
-
-
-def test_what_a_regular_expression_would_act_upon_stands_for_itself(tmp_path: Path) -> None:
-    write(tmp_path, "a+(1)[x].log", "aa1x.log", "a.b", "aXb", "s*r", "star", "q?1", "qq1")
-    assert found(tmp_path, "a+({n})[x].log") == [{"n": "1"}]
-    assert found(tmp_path, "{x}.b") == [{"x": "a"}]
-    assert found(tmp_path, "s*{x}") == [{"x": "r"}]
-    assert found(tmp_path, "q?{x}") == [{"x": "1"}]
-
-
-def test_doubled_braces_are_braces(tmp_path: Path) -> None:
-    write(tmp_path, "{a}-1", "a-1")
-    assert found(tmp_path, "{{a}}-{n}") == [{"n": "1"}]
-    assert Template("{{a}}-{n}").fill({"n": "1"}) == "{a}-1"
-
-
-def test_a_value_with_metacharacters_binds_what_comes_later(tmp_path: Path) -> None:
-    write(tmp_path, "a.b/a.b.log", "a.b/aXb.log")
-    assert found(tmp_path, "{x}/{x}.log") == [{"x": "a.b"}]
-
-
 def test_hidden_names_are_found_only_where_asked_for(tmp_path: Path) -> None:
     write(tmp_path, ".hidden.log", "seen.log", ".git/log.1")
     assert found(tmp_path, "{x}.log") == [{"x": "seen"}]
     assert found(tmp_path, ".{x}.log") == [{"x": "hidden"}]
 
 
-def test_folders_are_no_files_and_files_no_folders(tmp_path: Path) -> None:
-    write(tmp_path, "a/log", "b", "c/log/inner")
-    assert found(tmp_path, "{x}/log") == [{"x": "a"}]
-    assert found(tmp_path, "{x}") == [{"x": "b"}]
-
-
 def test_a_link_that_leads_nowhere_is_found_so_that_it_can_be_called_missing(tmp_path: Path) -> None:
     (tmp_path / "log.1").symlink_to(tmp_path / "gone")
     assert found(tmp_path, "log.{n}") == [{"n": "1"}]
-
-
-def test_newlines_and_undecodable_names_are_names_too(tmp_path: Path) -> None:
-    write(tmp_path, "a\nb.log")
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.log")).write_text("")
-    assert {match["x"] for match in found(tmp_path, "{x}.log")} == {"a\nb", "\udcff"}
 
 
 def test_a_folder_that_cannot_be_looked_into_is_said_and_not_dropped(
@@ -170,11 +122,6 @@ def test_finding_nothing_says_how_far_the_path_could_be_followed(tmp_path: Path)
 # --- order ---
 
 
-def test_values_are_ordered_as_people_order_them() -> None:
-    values = ["10", "9", "-1", "0.5", "run10", "run9", "run", "b", "a", "007"]
-    assert sorted(values, key=natural) == ["-1", "0.5", "007", "9", "10", "a", "b", "run", "run9", "run10"]
-
-
 @given(st.lists(st.text(), min_size=2))
 def test_any_values_can_be_ordered(values: list[str]) -> None:
     ordered = sorted(values, key=natural)
@@ -198,7 +145,7 @@ values = st.text(
 ).filter(lambda text: not text.startswith("."))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=many(60))
 @given(runs=st.sets(st.tuples(values, values, values), min_size=1, max_size=5))
 def test_what_fills_a_template_is_found_again(
     tmp_path_factory: pytest.TempPathFactory, runs: set[tuple[str, str, str]]
@@ -231,16 +178,21 @@ def test_names_that_nearly_match_beside_such_that_do_are_not_dropped_in_silence(
     assert problem == f"{tmp_path}/log.7: no field begins with a dot; write 'log.{{rank}}'"
 
 
-def test_a_dot_within_a_value_is_a_part_of_it(tmp_path: Path) -> None:
-    write(tmp_path, "v3.0.1.log")
-    (match,) = Template(f"{tmp_path}/v{{version}}.log").find()
-    assert match.fields == {"version": "3.0.1"}
-
-
 def test_what_is_not_installed_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(InputError) as caught:
         Template("s3://bucket/{rank}.log").find()
-    assert str(caught.value.hint) == (
-        "s3://bucket/: reading URLs needs the package fsspec. Install it with: pip install 'memlens[remote]'."
-    )
+    assert str(caught.value.hint).startswith("s3://bucket/: a package is missing: ")
+    assert "pip install 'memlens[remote]'" in str(caught.value.hint)
+
+
+def test_a_field_that_comes_twice_has_one_value(tmp_path: Path) -> None:
+    write(tmp_path, "r1/log.1", "r1/log.2", "r2/log.2", "r10/log.10")
+    assert found(tmp_path, "r{rank}/log.{rank}") == [{"rank": "1"}, {"rank": "2"}, {"rank": "10"}]
+    write(tmp_path, "a-a", "a-b")
+    assert found(tmp_path, "{x}-{x}") == [{"x": "a"}]
+
+
+def test_a_value_with_metacharacters_binds_what_comes_later(tmp_path: Path) -> None:
+    write(tmp_path, "a.b/a.b.log", "a.b/aXb.log")
+    assert found(tmp_path, "{x}/{x}.log") == [{"x": "a.b"}]

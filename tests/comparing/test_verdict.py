@@ -7,7 +7,8 @@ from random import Random
 import made_comparisons as made
 import pytest
 
-from memlens.comparing.result import Comparison, Oom
+from memlens.comparing.figures import Oom
+from memlens.comparing.result import Comparison
 from memlens.reports.blocks import brief
 from memlens.reports.compare import compare_blocks
 from memlens.reports.terminal import render
@@ -15,7 +16,7 @@ from memlens.text import visible
 from memlens.units import format_bytes
 
 MIB = 1 << 20
-MADE = ("case_2", "case_3", "case_5", "failures", "hostile", "series", "ranks")
+MADE = ("case_2", "case_3", "failures", "hostile", "series", "ranks_healthy", "ranks_loud", "ranks_hostile")
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -51,18 +52,6 @@ def test_case_3_says_who_ran_out_how_much_changed_and_that_it_grows_in_one_branc
     assert comparison.answer.tone == "plain"  # some need more, some less, and only the base failed
 
 
-def test_two_runs_are_one_against_the_other() -> None:
-    chance = Random()
-    for _ in range(200):
-        old, new = (chance.randrange(1, 1 << chance.randrange(1, 40)) * 4096 for _ in range(2))
-        runs = [made.run(f"{name}.log", made.window(size / MIB)) for name, size in (("a", old), ("b", new))]
-        comparison = made.listed(*runs)
-        more = f"{format_bytes(abs(new - old))} {'more' if new > old else 'less'} than in a.log ({format_bytes(old)})"
-        said = f"The peak is {format_bytes(new)} in b.log, {more if new != old else 'as much as in a.log'}."
-        assert comparison.verdict == said
-        assert comparison.answer.tone == ("bad" if new > old else "good" if new < old else "plain")
-
-
 def test_of_many_runs_the_highest_and_the_lowest_are_named_and_counted_against_the_base() -> None:
     chance = Random()
     for _ in range(100):
@@ -90,17 +79,18 @@ def test_runs_that_failed_are_bad_where_their_base_did_not_and_good_the_other_wa
     assert (worse.answer.tone, better.answer.tone) == ("bad", "good")
 
 
-def test_a_rank_that_stands_out_is_named() -> None:
-    # 1500 among seven from 990 to 1010, of whose eight the median is (1000 + 1002) / 2.
-    assert made.ranks().verdict.endswith("Standing out: rank 5, 499.00 MiB above the median of 8.")
-
-
-def test_runs_without_figures_and_in_doubt_are_counted() -> None:
-    said = made.failures().verdict
+def test_the_ranks_of_a_job_say_who_failed_first_how_they_spread_and_who_stands_out() -> None:
+    said = made.ranks_loud().verdict
     for words in (
-        "2 of 8 runs ran out of memory: oom.log (asked for 256.00 MiB), oom_unsaid.log",
-        "1 of 8 runs is missing: gone.log",
-        "1 of 8 runs is unreadable: empty.log",
-        "1 of 8 runs is in doubt: torn.log",
+        "3 of 62 ranks ran out of memory, rank 3 first by the time stamps (6.00 s before rank 9). Rank 3 ran out of memory at line 1,945: embedding asked for 2.00 GiB",
+        "62 ranks, 61 of them with figures: peaks of 60.00 GiB to 68.00 GiB, median 60.00 GiB; 2 ranks have no log, rank 40 the first.",
+        "3 ranks stand out: rank 50 holds 3.00 GiB more than its peers, in 1 block of 3.00 GiB",
+        "rank 21 holds 2.10 GiB more than its peers, in 2 blocks of 1.05 GiB of embedding",
+        "rank 33 reserves 8.50 GiB more than its peers (its log is in doubt: unknown frees)",
+        "The log of rank 44 ends early (800 allocations, 8,800 in that of rank 0).",
     ):
         assert words in said
+    assert made.ranks_loud().answer.tone == "bad"
+    assert made.ranks_healthy().verdict.endswith("median 1000.00 MiB. No rank stands out.")
+    assert made.ranks_healthy().answer.tone == "good"
+    assert made.ranks_unreadable().verdict == "None of 12 ranks could be read: no such file."

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from memlens.diffing.alignment.blocks import gather_windows
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
 
 SIZES = [1, 2, 3, 4, 5, 6, 7]
@@ -12,7 +13,7 @@ SIZES = [1, 2, 3, 4, 5, 6, 7]
 
 def surroundings(sizes: list[int]) -> tuple[int, int]:
     """What stands before and what stands after the middle one of seven ALLOCs, as words."""
-    log = EventLog.from_rows([(Kind.ALLOC, size, number) for number, size in enumerate(sizes, 1)])
+    log = Log.from_rows([(Kind.ALLOC, size, number) for number, size in enumerate(sizes, 1)])
     blocks, _ = gather_windows([Window(log, "all", 0, 7, 1, 7, 1, 7)])
     return int(blocks.before[3]), int(blocks.after[3])
 

@@ -5,6 +5,7 @@ import pytest
 from exact_alignment import Born, exact_cost
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import many
 
 from memlens.columns import Symbols
 from memlens.diffing.alignment import tables
@@ -54,7 +55,7 @@ def pairs_of(rows: Symbols, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.nd
     return found[0], found[1] - len(rows)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=many(200))
 @given(_SEQUENCE, _SEQUENCE, st.integers(0, 3))
 def test_the_corridor_of_any_known_cost_holds_a_cheapest_alignment(
     one: list[tuple[int, bool, int]], two: list[tuple[int, bool, int]], more: int
@@ -77,7 +78,7 @@ def worth(rows: Symbols, columns: Symbols, pairs: tuple[np.ndarray, np.ndarray])
     return int((3 + 4 * (rows.marks[pairs[0]] == columns.marks[pairs[1]])).sum())
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=many(200))
 @given(_SEQUENCE, _SEQUENCE, st.integers(0, 3), st.integers(1, 9), st.sampled_from([0, 20, 100, 1 << 20]))
 def test_no_alignment_costs_less_than_its_bound(
     one: list[tuple[int, bool, int]], two: list[tuple[int, bool, int]], more: int, stretch: int, cells: int

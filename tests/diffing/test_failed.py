@@ -13,7 +13,6 @@ from failing_runs import KIB, FailedAt, Machine
 import memlens
 from memlens.diffing.failed import FailedRun, failed_sentences
 from memlens.diffing.result import Diff
-from memlens.events import EventLog
 from memlens.text import LINES
 
 LARGE = 4000 * KIB
@@ -94,43 +93,6 @@ def test_what_only_one_run_keeps_is_the_difference_at_the_failure() -> None:
     assert seen >= 5
 
 
-def failing_late() -> Machine:
-    """A run that fails after its first step."""
-    for seed in range(99):
-        small = Machine(500 * KIB)
-        failed = run(small, seed)
-        if failed is not None and "STEP 1 START" in small.lines[: failed.line]:
-            return small
-    raise AssertionError("no such seed")
-
-
-def test_a_failure_in_no_window_has_no_moment_in_the_other_run() -> None:
-    large, small = Machine(LARGE), failing_late()
-    run(large, 1)
-    failed = only(diff(large, small, start="STEP 0 START", end="STEP 1 START"))
-    assert (failed.side, failed.other) == ("head", None)
-
-
-def test_runs_that_do_not_fail_say_nothing() -> None:
-    one, other = Machine(LARGE), Machine(LARGE)
-    run(one, 1)
-    run(other, 1)
-    found = diff(one, other)
-    assert found.failed == ()
-    assert found.to_dict()["failed"] == []
-    assert "memory" not in found.verdict.lower() or "out of memory" not in found.verdict.lower()
-
-
-def test_of_one_log_only_what_fails_inside_the_windows_counts(tmp_path: Path) -> None:
-    small = failing_late()
-    (tmp_path / "small.log").write_bytes(small.text)
-    log = memlens.read(tmp_path / "small.log")
-    assert isinstance(log, EventLog)
-    first, second = log.window("STEP 0 START", "STEP 1 START"), log.window("STEP 1 START")
-    assert [failed.side for failed in memlens.diff(first, second).failed] == ["head"]
-    assert memlens.diff(first, first).failed == ()
-
-
 def test_the_verdict_begins_with_what_ran_out(shared: Path) -> None:
     folder = shared / "data/paddle"
     found = memlens.diff(folder / "05_fixed_331.log.gz", folder / "05_oom_331.log")
@@ -160,17 +122,3 @@ def test_of_two_runs_that_fail_the_failure_is_told_once() -> None:
     assert len(found.answer.sentences) <= 3
     same = diff(base, base)
     assert str(same.answer).startswith(f"Both ran out of memory at line {lines[0]:,}: conv2d ")
-
-
-def test_a_run_on_a_larger_device_is_where_the_failed_one_was(shared: Path) -> None:
-    """Two real runs of one program, with the same batches: one on a device of 8 MB."""
-    folder = shared / "data/paddle"
-    failed = only(memlens.diff(folder / "05_grow_batch_331.log.gz", folder / "05_oom_331.log"))
-    assert failed.other is not None
-    assert failed.failure.event is not None
-    assert failed.other.window == "STEP 2"
-    # The last block of the failed run before its message is its event 637; the same lines say so in the other log.
-    assert (failed.other.event, failed.other.line) == (failed.failure.event, 1326)
-    assert failed.other.allocated_bytes == failed.failure.allocated_bytes
-    assert failed.other.reserved_bytes == failed.failure.reserved_bytes
-    assert failed.other.largest_gap_bytes == failed.failure.largest_gap_bytes

@@ -7,24 +7,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from logs import write_log
 
 import memlens
 from memlens.diffing.result import Diff
 
-GLOG = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
 STEPS = r"STEP (\d+)"
-
-
-def log(folder: Path, name: str, *lines: str) -> Path:
-    """A log whose lines are anchors, or ``+size@address`` and ``-size@address``."""
-    text = []
-    for line in lines:
-        size, _, addr = line[1:].partition("@")
-        word = {"+": "Alloc", "-": "Free"}.get(line[0])
-        text.append(f"{GLOG}{word} {size} bytes, ptr = 0x{addr}" if word else line)
-    path = folder / name
-    path.write_text("\n".join(text) + "\n")
-    return path
 
 
 def step(number: int) -> list[str]:
@@ -33,7 +21,7 @@ def step(number: int) -> list[str]:
 
 def run(folder: Path, name: str, steps: int, *more: str) -> Path:
     """A run of so many steps, with parameters before."""
-    return log(folder, name, "+4096@1", *(line for k in range(steps) for line in step(k)), *more)
+    return write_log(folder, name, "+4096@1", *(line for k in range(steps) for line in step(k)), *more)
 
 
 def judged(found: Diff) -> list[str]:
@@ -66,25 +54,6 @@ def test_open_windows_are_judged_where_they_are_asked_for(tmp_path: Path) -> Non
     assert [note.partition(":")[0] for note in found.notes] == ["3 runs to the end of the log in base and head"]
 
 
-def test_a_window_that_an_end_line_closes_is_judged(tmp_path: Path) -> None:
-    base, head = run(tmp_path, "base.log", 3, "DONE", "-4096@1"), run(tmp_path, "head.log", 3, "+64@c", "DONE")
-    found = memlens.diff(base, head, by=STEPS, end="DONE")
-    assert judged(found) == ["(before)", "0", "1", "2"]
-    assert found.parting is not None
-    assert found.parting.name == "2"
-    assert found.notes == ()
-
-
-def test_where_every_window_is_open_it_is_judged_all_the_same(tmp_path: Path) -> None:
-    base, head = run(tmp_path, "base.log", 1), run(tmp_path, "head.log", 1, "+64@c")
-    found = memlens.diff(base, head, by=STEPS)
-    assert judged(found) == ["(before)", "0"]
-    assert found.parting is not None
-    assert found.notes == (
-        "0 runs to the end of the log in base and head: no end anchor closes it; it is judged all the same, for there is no closed one",
-    )
-
-
 def test_one_window_whose_end_never_came_is_judged_and_doubted(tmp_path: Path) -> None:
     base, head = run(tmp_path, "base.log", 3), run(tmp_path, "head.log", 2, "+64@c")
     found = memlens.diff(base, head, start="STEP 1 START", end="STEP 2 START")
@@ -93,22 +62,6 @@ def test_one_window_whose_end_never_came_is_judged_and_doubted(tmp_path: Path) -
     assert note.startswith("STEP 1 START runs to the end of the log in head: no end anchor closes it")
     assert note.endswith("doubt what differs in it")
     assert memlens.diff(base, head, start="STEP 1 START").notes == ()  # a start alone is what was asked for
-
-
-def test_rows_and_json_say_which_windows_are_open(tmp_path: Path) -> None:
-    base, head = run(tmp_path, "base.log", 3), run(tmp_path, "head.log", 2)
-    found = memlens.diff(base, head, by=STEPS)
-    assert [(row["judged"], row["base_open_end"], row["head_open_end"]) for row in found.rows()] == [
-        (True, False, False),
-        (True, False, False),
-        (False, False, True),
-    ]
-    windows = found.to_dict()["windows"]
-    assert [(w["judged"], w["base"]["open_end"], w["head"]["open_end"]) for w in windows] == [
-        (True, False, False),
-        (True, False, False),
-        (False, False, True),
-    ]
 
 
 # -- real logs -------------------------------------------------------------------------------------------------------------
@@ -144,24 +97,3 @@ def test_a_real_run_differs_in_nothing_from_itself_killed_anywhere(
             assert not found.paired_by_work
             assert all(window.same for window in found.judged)
             assert len(found.judged) == len(found.windows) - 1
-
-
-def test_the_factor_of_the_judged_windows_is_taken_out_of_the_open_ones_too(tmp_path: Path) -> None:
-    def lines(times: int, last: int) -> list[str]:
-        steps = [
-            [f"STEP {k} START", *(f"+{4096 * times * n}@{n:x}" for n in range(2, 20)), *(f"-{4096 * times * n}@{n:x}" for n in range(2, 20))]
-            for k in range(3)
-        ]  # fmt: skip
-        return [line for of in steps for line in of] + [
-            "STEP 3 START",
-            *(f"+{8192 * times}@{n:x}" for n in range(last)),
-        ]
-
-    base, head = log(tmp_path, "base.log", *lines(1, 2)), log(tmp_path, "head.log", *lines(3, 3))
-    found = memlens.diff(base, head, by=STEPS)
-    assert found.factor == 3
-    assert judged(found) == ["0", "1", "2"]
-    # Of the last one too few blocks are left to tell a factor: two of them pair by that of the others, and one is new.
-    (finding,) = found.windows[-1].findings
-    assert (finding.kind, finding.size_bytes, finding.count) == ("only_head", 8192, 1)
-    assert found.windows[-1].remaining_left_bytes == 8192

@@ -13,17 +13,18 @@ from diff_judge import check_accounts, of_kind
 
 import memlens
 from memlens.diffing.run import diff
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
 from memlens.facts import Facts
+from memlens.log import Log
 
 A, F = Kind.ALLOC, Kind.FREE
 
 
-def log(opening: list[tuple[Kind, int, int]], *rows: tuple[Kind, int, int], **columns: Any) -> EventLog:
+def log(opening: list[tuple[Kind, int, int]], *rows: tuple[Kind, int, int], **columns: Any) -> Log:
     """A log with some events from before it; as in a snapshot they have no line."""
     count = len(opening)
     lines = np.concatenate((np.zeros(count, np.int64), np.arange(1, len(rows) + 1)))
-    return EventLog.from_rows([*opening, *rows], line=lines, facts=Facts(opening=count, lines=len(rows)), **columns)
+    return Log.from_rows([*opening, *rows], line=lines, facts=Facts(opening=count, lines=len(rows)), **columns)
 
 
 def test_what_only_one_run_has_from_before_is_a_finding_and_no_no_difference() -> None:
@@ -43,22 +44,6 @@ def test_what_only_one_run_has_from_before_is_a_finding_and_no_no_difference() -
     ]
     assert all((f.context, f.fate, f.freed_by, f.d_remaining_bytes) == ((), None, None, 0) for f in window.findings)
     assert window.peak_explained_bytes == window.d_peak_bytes
-
-
-def test_an_opening_block_that_one_run_frees_is_released_and_not_missing() -> None:
-    base = log([(A, 512, 1)], (A, 64, 3), (F, 512, 1))
-    head = log([(A, 512, 1)], (A, 64, 3))
-    (finding,) = diff(base.whole, head.whole).windows[0].findings
-    assert (finding.kind, finding.fate, finding.size_bytes, finding.d_remaining_bytes) == ("released", "base", 512, 512)
-    assert finding.owner == "(before the input)"
-
-
-def test_opening_blocks_of_equal_owner_pair_first() -> None:
-    names: dict[str, Any] = {"owner_names": ("weights", "cache")}
-    base = log([(A, 512, 1), (A, 512, 2)], owner=np.array([0, 1], np.int32), **names)
-    head = log([(A, 512, 1), (A, 512, 2), (A, 512, 3)], owner=np.array([1, 0, 1], np.int32), **names)
-    (finding,) = diff(base.whole, head.whole).windows[0].findings
-    assert (finding.kind, finding.owner, finding.count) == ("opening_only_head", "cache", 1)
 
 
 def test_a_window_that_does_not_begin_with_the_input_carries_in_without_findings() -> None:
@@ -100,21 +85,3 @@ def test_the_peaks_of_snapshots_are_those_of_the_device_and_every_byte_has_its_t
             named[finding.size_bytes] += finding.count
         assert named == more
     check_accounts(logs[0].whole, logs[1].whole, window)
-
-
-def test_over_all_windows_the_largest_effect_on_a_peak_is_told_and_never_a_sum(tmp_path: Path) -> None:
-    text = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] {} {} bytes, ptr = 0x{:x}\n"
-    paths = []
-    for which, more in (("base", (0, 0, 0, 0)), ("head", (1, 3, 2, 0))):  # the last step is open
-        path = tmp_path / f"{which}.log"
-        lines = []
-        for step, extra in enumerate(more, 1):
-            lines.append(f"STEP {step} START\n")
-            blocks = [(512, 1), *((256, 2 + n) for n in range(extra))]
-            lines += [text.format("Alloc", *block) for block in blocks]
-            lines += [text.format("Free", *block) for block in blocks]
-        path.write_text("".join(lines))
-        paths.append(path)
-    (row,) = diff(*paths, by=r"STEP \d").repeated
-    assert (row.finding.kind, row.windows, row.count) == ("only_head", 3, 6)
-    assert (row.largest_d_peak_bytes, row.largest_window) == (3 * 256, "STEP 2")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import many
 
 from memlens.columns import Symbols, mix
 from memlens.diffing.alignment import tables
@@ -57,7 +58,7 @@ def worth(rows: Entries, columns: Entries, pairs: list[tuple[int, int]]) -> tupl
 
 
 @given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=6), st.sampled_from([1, 100, 1 << 28]))
-@settings(max_examples=300)
+@settings(max_examples=many(300))
 def test_every_table_saves_as_much_as_the_table_filled_cell_by_cell(
     problems: list[tuple[Entries, Entries]], cells_of_a_call: int
 ) -> None:
@@ -79,7 +80,7 @@ def test_every_table_saves_as_much_as_the_table_filled_cell_by_cell(
 
 
 @given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=5))
-@settings(max_examples=300)
+@settings(max_examples=many(300))
 def test_pairing_common_ends_and_leaving_out_lonely_keys_costs_nothing(problems: list[tuple[Entries, Entries]]) -> None:
     found = aligned(problems)
     for (rows, columns), pairs in zip(problems, found, strict=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -12,19 +11,13 @@ import numpy as np
 import pytest
 from diff_judge import check
 from made_threads import found_sizes, lose_frees, programs_of, run, threaded_program
-from numpy.typing import NDArray
 from paddle import read
 
 import memlens
-from memlens.columns import Symbols
-from memlens.diffing.alignment import tables, threads
-from memlens.diffing.alignment.align import Alignment, align
-from memlens.diffing.alignment.threads import _assign
 from memlens.diffing.run import diff_windows
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
-
-Ints = NDArray[np.int64]
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -69,20 +62,6 @@ def test_programs_of_threads_that_differ_are_aligned_at_the_exact_cost(seed: int
         assert found.cost_bytes == turned.cost_bytes
         assert found.remaining.missing_free_bytes == turned.remaining.extra_free_bytes
         assert found.remaining.extra_free_bytes == turned.remaining.missing_free_bytes
-
-
-def test_where_one_run_has_one_thread_only_all_is_aligned_in_order() -> None:
-    chance = Random(1)
-    program = threaded_program(chance)
-    one, other = run(program, chance)[0], run(program, chance)[0]
-    assert other.log.thread is not None
-    alone = replace(other, log=other.log.without_cache(thread=np.ones(len(other.log), np.int64)))
-    blind = replace(other, log=other.log.without_cache(thread=None))
-    in_order = replace(one, log=one.log.without_cache(thread=None))
-    wanted = diff_windows([(in_order, blind)])[0].to_dict()
-    assert wanted["threads"] == 0
-    assert diff_windows([(one, alone)])[0].to_dict() == wanted
-    assert diff_windows([(one, blind)])[0].to_dict() == wanted
 
 
 @pytest.mark.parametrize("direction", [1, -1])
@@ -131,7 +110,7 @@ def unlike_threads(chance: Random, count: int) -> tuple[Window, Window]:
             size = next(left[thread]) if side == 0 or chance.random() > 0.01 else 1 << 20
             rows.append((Kind.ALLOC, size, 4096 * (at + 1)))
             thread_ids.append(thread if side == 0 else (thread + 1) % count)
-        log = EventLog.from_rows(rows, thread=np.array(thread_ids, np.int64), line=np.arange(1, len(rows) + 1))
+        log = Log.from_rows(rows, thread=np.array(thread_ids, np.int64), line=np.arange(1, len(rows) + 1))
         windows.append(Window(log, "all", 0, len(log), 0, len(log), 1, len(log)))
     return windows[0], windows[1]
 
@@ -145,36 +124,3 @@ def test_two_long_runs_of_threads_are_paired_by_what_the_threads_share(monkeypat
     # Whether other pairs of threads were cheaper was not looked at, and that is reported.
     assert found.approximation is not None
     assert found.cost_bytes >= found.approximation.excess_bytes >= 0
-
-
-def test_what_is_not_exact_about_any_thread_counts_for_its_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = unlike_threads(Random(9), 2)
-    (exact,) = diff_windows([pair])
-    assert (exact.threads, exact.approximation) == (2, None)
-
-    def cut(base: Symbols, head: Symbols, base_starts: Ints, head_starts: Ints) -> Alignment:
-        # What each thread saves with each is known exactly; the two pairs of threads are too long all the same, as beside many windows.
-        cells = {"cells": 1 << 10} if len(base_starts) == 3 else {}
-        return align(base, head, base_starts, head_starts, **cells)
-
-    monkeypatch.setattr(threads, "align", cut)
-    monkeypatch.setattr(tables, "_CELLS", 0)  # no corridor is solved as a whole
-    (found,) = diff_windows([pair])
-    assert found.threads == 2
-    assert found.approximation is not None
-    # Neither thread alone has so many.
-    assert 800 < found.approximation.allocs <= 1600
-    assert found.cost_bytes - found.approximation.excess_bytes <= exact.cost_bytes <= found.cost_bytes
-
-
-def test_the_pairs_that_save_most_are_the_best_of_all_ways_to_pair() -> None:
-    from itertools import permutations
-
-    chance = np.random.default_rng(3)
-    for rows, columns in ((1, 1), (1, 5), (2, 2), (3, 5), (4, 4), (5, 6)):
-        for _ in range(20):
-            saved = chance.integers(0, 6, (rows, columns)) * chance.integers(0, 1 << 40)
-            chosen = _assign(saved)
-            assert len(set(chosen.tolist())) == rows
-            best = max(sum(int(saved[i, j]) for i, j in enumerate(way)) for way in permutations(range(columns), rows))
-            assert int(saved[np.arange(rows), chosen].sum()) == best

@@ -163,37 +163,3 @@ def test_a_new_block_is_named_with_its_lines_kept_or_not(
             )
         else:
             assert "in temporaries, 759.00 KiB in head only" in said, (seed, said)
-
-
-def test_a_leak_of_every_step_is_counted_over_them(run: list[Row], tmp_path: Path) -> None:
-    """Each of the five steps keeps 3 blocks of 300 KiB; four of them are closed."""
-    head: list[Row] = []
-    for number, row in enumerate(run):
-        head.append(row)
-        if row[0] == "STEP":
-            head += [("ALLOC", 300 << 10, 10_000 + 10 * number + which) for which in range(3)]
-    diff = compared(run, head, tmp_path)
-    assert "; 4 of 5 windows need more. " in diff.verdict  # (before) is a window too, and STEP 4 is open
-    assert (
-        "All of the 3.52 MiB left behind is 12 blocks of 300.00 KiB that only head keeps in 4 windows: " in diff.verdict
-    )
-    assert diff.answer.tone == "bad"
-
-
-@pytest.mark.parametrize(("factor", "said"), [(2, "2"), (3, "3")])
-def test_a_factor_between_the_sizes_is_said_first(run: list[Row], tmp_path: Path, factor: int, said: str) -> None:
-    # Small blocks keep their size: they are padded, and count nothing.
-    head = [(kind, size * factor if kind != "STEP" and size >= 8192 else size, block) for kind, size, block in run]
-    diff = compared(run, head, tmp_path)
-    assert diff.verdict.startswith(f"Nearly all sizes of head are those of base times {said}: h{peaks_of(run, head)}")
-    diff = compared(head, run, tmp_path)
-    assert diff.verdict.startswith(f"Nearly all sizes of head are those of base times 1/{said}: h{peaks_of(head, run)}")
-
-
-def test_windows_without_a_partner_and_doubts_are_said(run: list[Row], tmp_path: Path) -> None:
-    cut = next(place for place, row in enumerate(run) if row[:2] == ("STEP", 3))
-    said = compared(run[:cut], run, tmp_path).verdict
-    assert "2 windows of head have no partner" in said
-    late = [row for place, row in enumerate(run) if place > 25 or row[0] != "ALLOC"]  # logging began late
-    said = compared(run, late, tmp_path).verdict
-    assert said.startswith("In doubt (head: unknown frees"), said

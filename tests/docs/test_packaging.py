@@ -30,7 +30,7 @@ def test_the_changelog_keeps_its_order_of_sections() -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    assert f'version = "{memlens.__version__}"' in (ROOT / "pyproject.toml").read_text()
+    assert 'version = { attr = "memlens.version.__version__" }' in (ROOT / "pyproject.toml").read_text()
     try:
         installed = importlib.metadata.version("memlens")
     except importlib.metadata.PackageNotFoundError:

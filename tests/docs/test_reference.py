@@ -1,8 +1,13 @@
-"""Nothing that a user can type or read is missing from the pages in docs/, and nothing there has gone from the program."""
+"""Nothing that a user can type or read is missing from the pages, and nothing there has gone from the program.
+
+The reference of the command line is made by ``docs/reference.py``; all other pages are written by hand.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +19,21 @@ import memlens
 from memlens.analyzers import registry
 from memlens.cli import VERBS, group
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+SCRIPT = DOCS / "reference.py"
+#: Pages that are written by hand: not the reference, which somebody may have made beside them.
+PAGES = sorted(path for path in DOCS.glob("*.md") if path.name != "cli.md")
+READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
+CHANGELOG, CONTRIBUTING = ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"
 
 #: Fields whose own keys are data of the log and no names of ours.
 FREE_KEYS = {"other_layers", "hints"}
-
-
-def page(name: str) -> str:
-    return (DOCS / name).read_text()
+#: Options of other programs that the pages show: pytest, Dask, git, nsys, GitHub's gh, launchers, our benchmarks.
+OTHERS = {
+    *("--memlens", "--port", "--nworkers", "--nthreads", "--log_dir", "--cuda-memory-usage", "--type"),
+    *("--megabytes", "--repeat", "--seed", "--short", "--live", "--runs", "--config", "--project", "--test"),
+}
 
 
 def verbs() -> dict[str, click.Command]:
@@ -33,19 +45,10 @@ def verbs() -> dict[str, click.Command]:
 def options_of(command: click.Command) -> set[str]:
     return {
         name
-        for parameter in command.params
+        for parameter in command.get_params(click.Context(command, **command.context_settings))
         if isinstance(parameter, click.Option) and not parameter.hidden
         for name in (*parameter.opts, *parameter.secondary_opts)
     }
-
-
-def section(text: str, verb: str) -> str:
-    """The part of a page under the heading that names a verb, up to the next heading of the same or a higher level."""
-    heading = re.search(rf"^(#+) .*\bmemlens {verb}\b.*$", text, re.MULTILINE)
-    assert heading, f"docs/cli.md has no heading that names memlens {verb}"
-    rest = text[heading.end() :]
-    end = re.search(rf"^#{{1,{len(heading[1])}}} ", rest, re.MULTILINE)
-    return rest[: end.start()] if end else rest
 
 
 def fields_of(value: Any) -> Iterator[str]:
@@ -60,25 +63,100 @@ def fields_of(value: Any) -> Iterator[str]:
             yield from fields_of(inner)
 
 
+# -- the reference that is made ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("reference") / "new"
+    done = subprocess.run([sys.executable, str(SCRIPT), str(folder)], capture_output=True, check=True)
+    assert not done.stdout + done.stderr
+    assert [path.name for path in folder.iterdir()] == ["cli.md"]
+    return (folder / "cli.md").read_text()
+
+
+def section(page: str, verb: str) -> str:
+    """The part of the reference under the heading that names a verb."""
+    (found,) = re.findall(rf"^## memlens {verb}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
 @pytest.mark.parametrize("verb", list(VERBS))
-def test_every_option_of_a_verb_is_in_its_section(verb: str) -> None:
-    text = section(page("cli.md"), verb)
-    missing = sorted(
-        option for option in options_of(verbs()[verb]) if not re.search(rf"(?<![\w-]){option}(?![\w-])", text)
-    )
-    assert not missing
+def test_every_option_of_a_verb_is_in_the_table_of_its_section(reference: str, verb: str) -> None:
+    rows = re.findall(r"^\| (`-.*?`) \| \S", section(reference, verb), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(-[\w-]+)", row)}
+    assert named == options_of(verbs()[verb])
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in DOCS.glob("*.md")))
-def test_no_page_names_an_option_of_memlens_that_is_gone(name: str) -> None:
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_a_section_has_usage_and_examples_and_rare_options_apart(reference: str, verb: str) -> None:
+    text = section(reference, verb)
+    assert text.startswith(f"\n    memlens {verb} ")
+    usual, _, rare = text.partition("### Rarely needed\n")
+    assert "`--help`" in usual
+    assert bool(rare) == bool(getattr(verbs()[verb], "rare", ()))
+    assert f"\n    memlens {verb}" in text.partition("### Examples\n")[2]
+
+
+def test_the_script_says_how_it_is_used() -> None:
+    done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "usage: python docs/reference.py DIR\n")
+
+
+# -- the pages that are written ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", [*READMES, *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_names_an_option_that_does_not_exist(page: Path) -> None:
     known = {"--help", "--version"}.union(*map(options_of, verbs().values()))
-    lines = [line for line in page(name).splitlines() if "memlens " in line or line.startswith(("| `-", "- `-"))]
-    named = {option for line in lines for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", line)}
-    assert not named - known - {"--memlens", "--megabytes", "--repeat"}
+    named = set(re.findall(r"(?<![\w\[.-])--[a-z][\w-]*", page.read_text()))
+    assert not named - known - OTHERS
+
+
+@pytest.mark.parametrize("page", [*READMES, *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_command_on_a_page_has_the_options_that_stand_with_it(page: Path) -> None:
+    text = page.read_text().replace("\\\n", " ")
+    commands = re.findall(r"(?:^|[\s$`|('])memlens (\w+)((?: +(?:'[^'\n]*'|\"[^\"\n]*\"|[^\s`|;)]+))*)", text)
+    wrong = [
+        (verb, option)
+        for verb, words in commands
+        if verb in VERBS and verb != "record"  # whose command has options of its own
+        for option in re.findall(r"(?<!\S)--[a-z][\w-]*", words)
+        if option not in options_of(verbs()[verb])
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "page", [*READMES, *PAGES, CHANGELOG, CONTRIBUTING], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_no_line_of_a_page_is_wider_than_120_characters(page: Path) -> None:
+    wide = {number: line for number, line in enumerate(page.read_text().splitlines(), 1) if len(line) > 120}
+    assert not wide
+
+
+def test_the_pages_stay_small_enough_to_be_read() -> None:
+    assert sum(page.stat().st_size for page in PAGES) <= 175_000
+    assert READMES[0].read_text().count("\n") <= 180
+    for page in (CHANGELOG, CONTRIBUTING):
+        assert page.read_text().count("\n") <= 60
+
+
+def prose_of(text: str) -> Iterator[str]:
+    """Paragraphs and items of lists: what is no code, no table and no heading."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for part in re.split(r"\n\s*\n|\n(?=(?:[-*]|\d+\.) )", text):
+        if not part.lstrip("\n").startswith(("    ", "|", "#", "<", "!")):
+            yield part
+
+
+@pytest.mark.parametrize("page", [*READMES, *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_paragraph_is_longer_than_120_words(page: Path) -> None:
+    assert not [part for part in prose_of(page.read_text()) if len(part.split()) > 120]
 
 
 def test_every_analyzer_is_described_on_its_page() -> None:
-    text = page("analyzers.md")
+    text = (DOCS / "analyzers.md").read_text()
     built_in = [*(a.name for a in registry.BUILT_IN), registry.OF_SERIES]
     missing = [name for name in built_in if not re.search(rf"^#+ .*\b{name}\b", text, re.MULTILINE)]
     assert len(built_in) == 7
@@ -88,13 +166,40 @@ def test_every_analyzer_is_described_on_its_page() -> None:
 def test_every_field_of_the_machine_output_is_described(examples: Path) -> None:
     logs = [memlens.analyze(log).to_dict() for log in sorted(examples.iterdir())]
     logs.append(memlens.analyze(examples / "cnn_5steps.log.gz", by=r"STEP (\d+) START").to_dict())
-    text = "\n".join(path.read_text() for path in DOCS.glob("*.md"))
+    text = "\n".join(path.read_text() for path in PAGES)
     named = {field.removesuffix("_left_out") for log in logs for field in fields_of(log)}
     missing = sorted(field for field in named if f"`{field}`" not in text and f'"{field}"' not in text)
     assert not missing
 
 
+def described(verb: str, value: Any) -> list[str]:
+    """The fields of a result that the page of its verb does not name."""
+    text = (DOCS / f"{verb}.md").read_text()
+    skipped = {"values", "settings"}  # whose keys are settings of an allocator
+    return sorted({name for name in fields_of(value) if f"`{name}`" not in text and not name.isupper()} - skipped)
+
+
+def test_every_field_of_a_block_is_described(examples: Path) -> None:
+    assert not described("block", memlens.block(examples / "case1_pir.log", 64).to_dict())
+
+
+def test_every_field_of_a_replay_is_described(examples: Path) -> None:
+    pytest.importorskip("memlens._replay")
+    found = memlens.whatif(examples / "oom.log.gz").to_dict()
+    for log in found["logs"]:
+        log["settings"] = None
+        for trial in log["trials"]:
+            trial["values"] = None
+    assert not described("whatif", found)
+
+
 def test_every_public_name_of_the_package_is_in_the_pages() -> None:
-    text = "\n".join(path.read_text() for path in (*DOCS.glob("*.md"), DOCS.parent / "README.md"))
+    text = "\n".join(path.read_text() for path in (*PAGES, READMES[0]))
     missing = [name for name in memlens.__all__ if not name.startswith("__") and not re.search(rf"\b{name}\b", text)]
     assert not missing
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_every_verb_is_in_the_index_of_the_pages_and_in_the_readme(verb: str) -> None:
+    for page in (DOCS / "README.md", *READMES):
+        assert f"memlens {verb}" in page.read_text(), page

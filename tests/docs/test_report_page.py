@@ -21,7 +21,7 @@ PAGE = DOCS / "report.md"
 PICTURES = {
     "report_leak.png": ("examples/logs/leak.log.gz", ""),
     "report_oom.png": ("examples/logs/oom.log.gz", "#map"),
-    "report_diff.png": ("examples/logs/case1_pir.log --diff examples/logs/case1_pt.log", ""),
+    "report_diff.png": ("examples/logs/case1_pir.log --base examples/logs/case1_pt.log", ""),
     "report_snapshot.png": ("examples/logs/torch_leak.json.gz", "#flame"),
 }
 

@@ -16,8 +16,6 @@ from logs_of_reports import million_events, small_log
 
 from memlens.cli import main
 
-__all__ = ["Report"]
-
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
@@ -66,7 +64,7 @@ class Report:
     def diff(self) -> dict[str, Any]:
         """What ``diff`` says, of a report with a base."""
         words = list(self.words)
-        at = words.index("--diff")
+        at = words.index("--base")
         base = words.pop(at + 1)
         words.pop(at)
         return self._said("diff", [base, *words])
@@ -108,7 +106,7 @@ def inputs(
         "leak": lambda: (str(examples / "leak.log.gz"),),
         "oom": lambda: (str(examples / "oom.log.gz"),),
         "torn": lambda: (str(examples / "torn_4procs.log.gz"),),
-        "diff": lambda: (str(examples / "case1_pir.log"), "--diff", str(examples / "case1_pt.log")),
+        "diff": lambda: (str(examples / "case1_pir.log"), "--base", str(examples / "case1_pt.log")),
         "snapshot": lambda: (str(shared() / "data/torch/snapshots/train_19464.pickle"),),
         "snapshot that ran out": lambda: (str(shared() / "data/torch/snapshots/oom_2023.pickle"),),
         "snapshot of one moment": lambda: (str(shared() / "data/torch/snapshots/segments_only.pickle"),),

@@ -51,29 +51,6 @@ def test_whatever_can_be_used_has_a_name(page: Page) -> None:
     assert {"heading", "button", "main"} <= roles
 
 
-def test_what_an_element_refers_to_is_there_once(page: Page) -> None:
-    missing = page.run("""
-    const wanted = [];
-    for (const name of ["aria-labelledby", "aria-describedby", "aria-controls", "for", "headers"])
-      for (const one of document.querySelectorAll(`[${name}]`))
-        for (const id of one.getAttribute(name).split(" ")) if (!document.getElementById(id)) wanted.push(`${name}=${id}`);
-    for (const link of document.querySelectorAll("a[href^='#']"))
-      if (!document.getElementById(link.hash.slice(1))) wanted.push(link.hash);
-    return wanted;""")
-    assert missing == []
-    ids = page.run("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
-    assert sorted(ids) == sorted(set(ids))
-
-
-def test_headings_are_a_table_of_contents(page: Page) -> None:
-    levels = page.run(
-        "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((e) => Number(e.tagName[1]))"
-    )
-    assert levels[0] == 1
-    assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
-
-
 #: The least contrast of a text with what is behind it, by the relative luminance of WCAG 2.2 (1.4.3).
 CONTRAST = """
 const luminance = (color) => {

@@ -18,6 +18,7 @@ from memlens.diffing.window_pairs import WindowPairs
 from memlens.drawing import aligned as module
 from memlens.drawing.aligned import AlignedAxis, AlignedCurves, aligned, aligned_curves
 from memlens.events import EventLog, Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
 
 Row = tuple[Kind, int, int]
@@ -49,7 +50,7 @@ def changed(chance: Random, rows: list[Row]) -> list[Row]:
     return kept
 
 
-def pieces(log: EventLog, chance: Random, count: int, names: list[str]) -> list[Window]:
+def pieces(log: Log, chance: Random, count: int, names: list[str]) -> list[Window]:
     """Neighbouring windows, some empty, with room between some of them."""
     edges = sorted(chance.randint(0, len(log)) for _ in range(2 * count))
     if chance.random() < 0.5:
@@ -116,7 +117,7 @@ def test_pairs_in_order_stand_at_one_place_and_the_curves_are_exact(seed: int, m
     monkeypatch.setattr(module, "_TOGETHER", 16)
     chance = Random(f"aligned {seed}")
     rows = random_rows(chance, chance.choice([0, 1, 2, 30, 120]))
-    base, head = EventLog.from_rows(rows), EventLog.from_rows(changed(chance, rows))
+    base, head = Log.from_rows(rows), Log.from_rows(changed(chance, rows))
     found = memlens.diff(base.whole, head.whole)
     (pairs,) = found.in_order
     axis = aligned(pairs)
@@ -142,7 +143,7 @@ def test_pairs_in_order_stand_at_one_place_and_the_curves_are_exact(seed: int, m
 @pytest.mark.parametrize("seed", range(30))
 def test_windows_in_any_order_and_pairs_that_cross(seed: int) -> None:
     chance = Random(f"windows {seed}")
-    logs = [EventLog.from_rows(random_rows(chance, chance.choice([5, 40, 90]))) for _ in range(2)]
+    logs = [Log.from_rows(random_rows(chance, chance.choice([5, 40, 90]))) for _ in range(2)]
     count = chance.randint(1, 6)
     base, head = (pieces(log, chance, count, [f"w{k}" for k in range(count)]) for log in logs)
     if chance.random() < 0.4:
@@ -237,15 +238,3 @@ def test_real_runs(shared: Path, base: str, head: str, whole: bool) -> None:
     logs = [shared / "data" / name for name in (base, head)]
     axis = assert_figures(memlens.diff(*logs, whole=whole))
     assert_sound(axis)
-
-
-def test_a_factor_between_the_sizes_changes_no_level(shared: Path) -> None:
-    one = EventLog.from_rows(random_rows(Random(5), 400))
-    large = one.without_cache(size=one.size * 64)
-    twice = one.without_cache(size=one.size * 128)
-    found = memlens.diff(large, twice)
-    assert found.factor == 2
-    axis = assert_figures(found)
-    # They do the same, event by event.
-    assert len(axis) == len(one)
-    assert int(aligned_curves(axis, 10).high.max()) == found.windows[0].d_peak_bytes

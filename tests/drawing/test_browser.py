@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from browser import Browser, Keys, Page, PageError
+from browser import Browser, Page, PageError
 
 READY = "<script>document.documentElement.dataset.ready = 'true'</script>"
 
@@ -67,76 +67,6 @@ def test_what_a_policy_stops_is_seen(chromium: Browser, tmp_path: Path, body: st
         page.assert_well()
 
 
-def test_faults_of_the_page_before_are_not_those_of_the_next(chromium: Browser, tmp_path: Path) -> None:
-    opened(chromium, tmp_path, "<script>console.error('oh no'); missing.name</script><img src='http://127.0.0.1:9/'>")
-    chromium.open(made(tmp_path, READY)).assert_well()
-
-
 def test_a_page_that_says_that_it_failed_is_not_taken_for_drawn(chromium: Browser, tmp_path: Path) -> None:
     with pytest.raises(PageError, match="failed"):
         chromium.open(made(tmp_path, "<script>document.documentElement.dataset.ready = 'failed'</script>"))
-
-
-def test_a_page_that_never_says_that_it_is_drawn_is_not_waited_for_without_end(
-    chromium: Browser, tmp_path: Path
-) -> None:
-    page = opened(chromium, tmp_path, "<p>still at it</p>")
-    with pytest.raises(PageError, match="no ready mark"):
-        page.wait_until_drawn(0.1)
-
-
-@pytest.mark.parametrize(("width", "over"), [(400, 200), (1400, 0)])
-def test_a_page_wider_than_the_window_is_seen(chromium: Browser, tmp_path: Path, width: int, over: int) -> None:
-    style = "<style>body { margin: 0 } div { width: 600px }</style>"
-    page = chromium.open(made(tmp_path, f"<div>wide</div>{READY}", style), width=width)
-    assert page.run("return innerWidth") == width
-    assert page.overflow() == over
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_told_what_the_person_prefers(chromium: Browser, tmp_path: Path, scheme: str) -> None:
-    page = chromium.open(made(tmp_path, READY), scheme=scheme)
-    assert page.run("return matchMedia('(prefers-color-scheme: dark)').matches") is (scheme == "dark")
-
-
-def test_pointer_and_keys_reach_the_page(chromium: Browser, tmp_path: Path) -> None:
-    body = """<style>div { margin-top: 2000px; width: 800px; height: 100px } button { outline: none }</style>
-    <div tabindex=0></div><button>b</button><script>
-    const seen = [], box = document.querySelector("div");
-    for (const name of ["pointerdown", "pointermove", "pointerup", "click", "dblclick"])
-      box.addEventListener(name, (e) => seen.push(name + " " + Math.round(e.offsetX)));
-    addEventListener("keydown", (e) => seen.push(e.key));
-    box.addEventListener("wheel", (e) => { seen.push("wheel " + e.deltaY); e.preventDefault(); }, {passive: false});
-    document.documentElement.dataset.ready = "true";</script>"""
-    page = chromium.open(made(tmp_path, body))
-
-    def seen() -> list[str]:
-        return list(page.run("return seen.splice(0)"))
-
-    page.hover("div", 0.25)
-    assert seen()[-1] == "pointermove 200"
-    page.click("div", 0.75)
-    assert seen()[-3:] == ["pointerdown 600", "pointerup 600", "click 600"]
-    page.drag("div", 0.25, 0.75)
-    moves = seen()
-    assert moves.index("pointerdown 200") < moves.index("pointermove 400") < moves.index("pointerup 600")
-    page.wheel("div", 120)
-    assert "wheel 120" in seen()
-    page.press(Keys.ARROW_LEFT, "+", Keys.ESCAPE)
-    assert seen() == ["ArrowLeft", "+", "Escape"]
-    assert [(stop["tag"], stop["visible"]) for stop in page.tab_stops()] == [("div", "true"), ("button", "false")]
-
-
-def test_what_a_screen_reader_has_and_what_is_drawn(chromium: Browser, tmp_path: Path) -> None:
-    body = f"""<canvas role=img aria-label="A curve" width=10 height=10></canvas><button aria-label="Zoom in">+</button>
-    <canvas id=drawn width=10 height=10></canvas><script>document.getElementById("drawn").getContext("2d").fillRect(0, 0, 5, 5)</script>
-    <table><tr><th>a<tr><td>1 </table>{READY}"""
-    page = chromium.open(made(tmp_path, body))
-    accessible = page.accessible()
-    assert {"role": "button", "name": "Zoom in"} in accessible
-    assert any(node["name"] == "A curve" and node["role"].startswith("im") for node in accessible)
-    assert page.pixels("canvas") == 1
-    assert page.pixels("#drawn") == 2
-    assert page.table("table") == [["a"], ["1"]]
-    shot = page.screenshot(tmp_path / "page.png")
-    assert shot.read_bytes().startswith(b"\x89PNG")

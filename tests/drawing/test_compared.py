@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -128,45 +127,6 @@ def test_a_matrix_has_a_curve_a_cell(shared: Path) -> None:
     assert comparison.verdict.split(":")[0] in html
 
 
-def test_windows_of_a_series_are_marked_in_the_curve_of_the_log(shared: Path) -> None:
-    template = str(shared / "data/paddle/331_ast_{ir}_cnn.log")
-    comparison = memlens.compare(template, cols="ir", by=r"^STEP (\d+) START", buckets=100)
-    page = Tables(comparison_page(comparison).html)
-    assert page.tables == tables_of(comparison)
-    assert {kind for kind, _, _ in page.marks} == {"window"}
-    run = comparison.runs[0]
-    log = memlens.read(run.path)
-    window = log.windows(r"^STEP (\d+) START")[1]
-    begin, width = next((x, width) for kind, x, width in page.marks if x > 0)
-    assert begin == pytest.approx(window.lo * 100 / len(log), abs=0.01)
-    assert width == pytest.approx(len(window) * 100 / len(log), abs=0.02)
-
-
-def test_curves_are_kept_only_where_they_are_asked_for(leaks: list[str]) -> None:
-    comparison = memlens.compare(leaks)
-    assert all(run.curve is None for run in comparison.runs)
-    assert not Tables(comparison_page(comparison).html).curves
-    with_curves = memlens.compare(leaks, buckets=200)
-    assert with_curves.to_dict() == comparison.to_dict()
-    assert with_curves.rows() == comparison.rows()
-    assert all(len(run.curve) <= 200 for run in with_curves.runs if run.curve is not None)
-
-
-def test_the_form_of_the_command(leaks: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    to = tmp_path / "page.html"
-    assert main(["compare", *leaks, "--format", "html", "-o", str(to), "-q"]) == 0
-    page = Tables(to.read_text())
-    assert page.tables == tables_of(memlens.compare(leaks))
-    assert len(page.curves) == 3
-    assert main(["compare", *leaks, "--format", "html", "--brief", "-q"]) == 0
-    brief = capsys.readouterr().out
-    assert "<table" not in brief
-    assert memlens.compare(leaks).answer.sentences[-1].split()[0] in brief
-    assert main(["compare", *leaks, "--format", "json", "-q"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(memlens.compare(leaks).to_dict()))
-    assert main(["diff", *leaks[:2], "--format", "html"]) == 2  # a form of compare alone
-
-
 @pytest.mark.parametrize("width", [400, 1400])
 def test_the_page_in_a_browser(chromium: Browser, leaks: list[str], tmp_path: Path, width: int) -> None:
     to = tmp_path / "page.html"
@@ -191,7 +151,7 @@ def test_hostile_names_stay_text(chromium: Browser, tmp_path: Path) -> None:
     for name in names:
         shutil.copy(log, folder / f"{name} run.log")
     to = tmp_path / "page.html"
-    for words in (["--template", str(folder / "{mode} run.log"), "--base", f"mode={names[0]}"], [str(folder)]):
+    for words in ([str(folder / "{mode} run.log"), "--base", f"mode={names[0]}"], [str(folder)]):
         by = ["--by", "^STEP (.*) START"]
         assert main(["compare", *words, *by, "--format", "html", "-o", str(to), "-f", "-q"]) == 0
         page = chromium.open(to, wait=False)

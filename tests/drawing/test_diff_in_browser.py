@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Keys, Page
+from browser import Page
 from grids import rows_of
 from logs_of_reports import plain_levels
 
@@ -34,28 +34,6 @@ def shown(page: Page) -> tuple[int, int]:
     return int(data["from"]), int(data["to"])
 
 
-def test_the_verdict_is_that_of_diff(made: Any) -> None:
-    page = made.open()
-    sentences = page.run("return [...document.querySelectorAll('#verdict span')].map((span) => span.textContent)")
-    assert " ".join(sentences) == made.diff["verdict"]
-
-
-def test_the_peaks_are_those_of_diff(made: Any, examples: Path) -> None:
-    page = made.open()
-    drawn = page.data("#diff")
-    assert (
-        int(drawn["basePeakBytes"])
-        == made.diff["base"]["peak_bytes"]
-        == max(plain_levels(examples / "case1_pt.log")[0])
-    )
-    assert (
-        int(drawn["headPeakBytes"])
-        == made.diff["head"]["peak_bytes"]
-        == max(plain_levels(examples / "case1_pir.log")[0])
-    )
-    assert page.pixels(UPPER) > 3
-
-
 def test_the_findings_are_those_of_diff(made: Any) -> None:
     page = made.open()
     said = made.diff["repeated"]
@@ -70,16 +48,6 @@ def test_the_findings_are_those_of_diff(made: Any) -> None:
         assert int(row["d_peak_bytes"]) == finding["largest_d_peak_bytes"]
         assert int(row["windows"]) == finding["windows"]
         assert row["first_window"] == finding["first_window"]
-
-
-def test_the_windows_are_those_of_diff(made: Any) -> None:
-    page = made.open()
-    rows = rows_of(page, "#pairs-table")
-    said = made.diff["windows"]
-    assert [row["name"] for row in rows] == [window["name"] for window in said]
-    for row, window in zip(rows, said, strict=True):
-        for figure in ("d_remaining_bytes", "d_rise_bytes", "d_peak_bytes", "d_live_bytes"):
-            assert int(row[figure]) == window[figure]
 
 
 def test_the_pointer_tells_both_levels_and_what_lies_between_them(made: Any, examples: Path) -> None:
@@ -124,42 +92,6 @@ def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
     page.assert_well()
 
 
-def test_a_click_shows_a_window(made: Any) -> None:
-    page = made.open()
-    whole = shown(page)
-    page.click("#pairs-table tr[data-row='2']", 0.05)
-    part = shown(page)
-    assert part[1] - part[0] < whole[1] - whole[0]
-    page.run("document.querySelector(arguments[0]).focus()", UPPER)
-    page.press(Keys.HOME)
-    assert shown(page) == whole
-    page.drag(UPPER, 0.25, 0.5)
-    assert shown(page)[0] == pytest.approx(whole[1] / 4, abs=3)
-    assert shown(page)[1] == pytest.approx(whole[1] / 2, abs=3)
-    page.assert_well()
-
-
-def test_runs_that_are_alike_have_no_finding(report: Make, examples: Path) -> None:
-    log = str(examples / "case1_pt.log")
-    made = report(log, "--diff", log)
-    page = made.open()
-    assert findings_of(page) == []
-    assert int(page.data("#diff")["basePeakBytes"]) == int(page.data("#diff")["headPeakBytes"])
-    page.hover(UPPER, 0.5)
-    assert page.data("#diff-at")["differenceBytes"] == "0"
-    page.assert_well()
-
-
-def test_two_snapshots_of_thousands_of_entries(report: Make, shared: Path) -> None:
-    folder = shared / "data/torch/snapshots"
-    made = report(str(folder / "medium_256_training.pickle"), "--diff", str(folder / "medium_512_training.pickle"))
-    page = made.open()
-    assert int(page.data("#diff")["basePeakBytes"]) == made.diff["base"]["peak_bytes"]
-    assert int(page.data("#diff")["headPeakBytes"]) == made.diff["head"]["peak_bytes"]
-    page.press("+")
-    page.assert_well()
-
-
 def test_a_hostile_log_beside_itself_with_less(
     report: Make, inputs: Make, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -167,7 +99,7 @@ def test_a_hostile_log_beside_itself_with_less(
     lines = Path(log).read_bytes().splitlines(keepends=True)
     less = tmp_path_factory.mktemp("less") / Path(log).name
     less.write_bytes(b"".join(line for line in lines if b"Free 8192 bytes" not in line))
-    page = report(log, "--diff", str(less), *cut).open()
+    page = report(log, "--base", str(less), *cut).open()
     assert findings_of(page)
     page.run("for (const row of document.querySelectorAll('#findings-table tbody tr')) row.click()")
     page.settle()

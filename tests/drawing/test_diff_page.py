@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import Keys
-from hostile import hostile_log
 from unpacked import diff_of, unpacked
 
 import memlens
@@ -19,11 +17,8 @@ from memlens.cli import main
 from memlens.drawing import differences
 from memlens.drawing.aligned import aligned
 from memlens.drawing.differences import diff_view
-from memlens.errors import UsageError
-from memlens.events import EventLog, Kind
-from memlens.options import Report
-
-Make = Callable[..., Any]
+from memlens.events import Kind
+from memlens.log import Log
 
 CASE1 = "examples/logs/case1_pir.log", "examples/logs/case1_pt.log"
 #: Head, base, and further options of real runs.
@@ -38,11 +33,24 @@ PAIRS = {
 }
 
 
+def long_pair(chance: Random) -> tuple[Log, Log]:
+    """Two runs of 3,000 blocks, of which head loses one Free."""
+    rows, live = [], []
+    for address in range(1, 3001):
+        rows.append((Kind.ALLOC, 512 * chance.randint(1, 50), address))
+        live.append(rows[-1])
+        if len(live) > 20:
+            _, size, freed = live.pop(chance.randrange(20))
+            rows.append((Kind.FREE, size, freed))
+    lost = next(k for k in range(3000, len(rows)) if rows[k][0] == Kind.FREE)
+    return Log.from_rows(rows), Log.from_rows([*rows[:lost], *rows[lost + 1 :]])
+
+
 def words_of(name: str, root: Path, shared: Path) -> list[str]:
     """The command line of a pair's report."""
     head, base, *cut = PAIRS[name]
     paths = [str(root / one if one.startswith("examples") else shared / "data" / one) for one in (head, base)]
-    return [paths[0], "--diff", paths[1], *cut]
+    return [paths[0], "--base", paths[1], *cut]
 
 
 @pytest.fixture
@@ -96,7 +104,7 @@ def test_the_page_holds_what_diff_says(name: str, words: Callable[[str], list[st
 def test_what_is_told_at_a_place_is_in_the_log(name: str, words: Callable[[str], list[str]]) -> None:
     head, _, base, *_ = words(name)
     found = memlens.diff(base, head)
-    shown = diff_of(memlens.report(head, diff=base).html)
+    shown = diff_of(memlens.report(head, base=base).html)
     (pairs,) = found.in_order
     axis = aligned(pairs)
     curves = shown["curves"]
@@ -136,17 +144,22 @@ def test_the_places_of_a_finding_are_those_of_its_events(words: Callable[[str], 
                         assert run.events_at(np.array([slot])).tolist() == [event]
 
 
-def long_pair(chance: Random) -> tuple[EventLog, EventLog]:
-    """Two runs of 3,000 blocks, of which head loses one Free."""
-    rows, live = [], []
-    for address in range(1, 3001):
-        rows.append((Kind.ALLOC, 512 * chance.randint(1, 50), address))
-        live.append(rows[-1])
-        if len(live) > 20:
-            _, size, freed = live.pop(chance.randrange(20))
-            rows.append((Kind.FREE, size, freed))
-    lost = next(k for k in range(3000, len(rows)) if rows[k][0] == Kind.FREE)
-    return EventLog.from_rows(rows), EventLog.from_rows([*rows[:lost], *rows[lost + 1 :]])
+def test_the_only_gpu_of_one_run_is_compared_with_the_only_one_of_the_other(shared: Path) -> None:
+    base, head = (
+        shared / "data/torch/kineto" / name for name in ("gpu_2021_resnet50.json.gz", "gpu_2022_rank1.json.gz")
+    )
+    one, two = (memlens.analyze(path, whole=True).logs[1] for path in (base, head))  # after that of the CPU
+    shown = diff_of(memlens.report(head, base=base).html)
+    assert shown["figures"]["base_peak_bytes"] == one.windows[0].results["peak"].peak_bytes
+    assert shown["figures"]["head_peak_bytes"] == two.windows[0].results["peak"].peak_bytes
+
+
+def test_a_run_against_itself_has_a_page() -> None:
+    log = Log.from_rows([(Kind.ALLOC, 512, 1), (Kind.FREE, 512, 1)])
+    shown = diff_of(memlens.report(log, base=log).html)
+    assert shown["slots"] == 2
+    assert shown["findings"] == []
+    assert memlens.report(log, base=log).verdict
 
 
 def test_a_long_axis_has_buckets_and_each_slot_around_findings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,146 +183,3 @@ def test_a_long_axis_has_buckets_and_each_slot_around_findings(monkeypatch: pyte
         for side, run in (("base", axis.base), ("head", axis.head)):
             events = run.events_at(np.arange(detail["lo"], detail["lo"] + len(detail["base_bytes"])))
             assert detail[f"{side}_bytes"] == run.levels[events + 1].tolist()
-
-
-def test_several_devices_need_one_to_be_chosen() -> None:
-    logs = [EventLog.from_rows([(Kind.ALLOC, 512, 1)], device=device) for device in (0, 1)]
-    with pytest.raises(UsageError, match=r"has .*0.*1") as raised:
-        differences.compared(logs[0], logs, Report())
-    assert "--device" in raised.value.hint
-
-
-def test_the_only_gpu_of_one_run_is_compared_with_the_only_one_of_the_other(shared: Path) -> None:
-    base, head = (
-        shared / "data/torch/kineto" / name for name in ("gpu_2021_resnet50.json.gz", "gpu_2022_rank1.json.gz")
-    )
-    one, two = (memlens.analyze(path, whole=True).logs[1] for path in (base, head))  # after that of the CPU
-    shown = diff_of(memlens.report(head, diff=base).html)
-    assert shown["figures"]["base_peak_bytes"] == one.windows[0].results["peak"].peak_bytes
-    assert shown["figures"]["head_peak_bytes"] == two.windows[0].results["peak"].peak_bytes
-
-
-def test_a_run_against_itself_has_a_page() -> None:
-    log = EventLog.from_rows([(Kind.ALLOC, 512, 1), (Kind.FREE, 512, 1)])
-    shown = diff_of(memlens.report(log, diff=log).html)
-    assert shown["slots"] == 2
-    assert shown["findings"] == []
-    assert memlens.report(log, diff=log).verdict
-
-
-# In the browser.
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_the_browser_shows_both_runs(report: Make, words: Callable[[str], list[str]], name: str) -> None:
-    made = report(*words(name))
-    page = made.open()
-    sentences = page.run("return [...document.querySelectorAll('#verdict span')].map((span) => span.textContent)")
-    assert " ".join(sentences) == made.diff["verdict"]
-    shown = page.data("#diff")
-    held = diff_of(made.path.read_text())
-    assert int(shown["basePeakBytes"]) == held["figures"]["base_peak_bytes"]
-    assert int(shown["headPeakBytes"]) == held["figures"]["head_peak_bytes"]
-    assert page.pixels("#diff canvas") > 3
-    rows = page.run(
-        """return [...document.querySelectorAll('#findings-table tbody tr')].map((row) =>
-            Object.fromEntries([...row.cells].map((cell) => [cell.dataset.key, cell.dataset.value])))"""
-    )
-    series = made.diff["by"] is not None
-    listed = made.diff["repeated"] if series else made.diff["windows"][0]["findings"]
-    assert len(rows) == len(listed[:20])  # the first page
-    for row, one in zip(rows, listed, strict=False):
-        finding = one["finding"] if series else one
-        assert int(row["size_bytes"]) == finding["size_bytes"]
-        assert int(row["d_peak_bytes"]) == one["largest_d_peak_bytes" if series else "d_peak_bytes"]
-        names = ("count", "total_bytes", "d_remaining_bytes", *(["windows"] if series else []))
-        assert [int(row[name]) for name in names] == [one[name] for name in names]
-
-
-def test_a_click_on_a_finding_shows_where_both_runs_have_it(report: Make, words: Callable[[str], list[str]]) -> None:
-    made = report(*words("a leak"))
-    page = made.open()
-    slots = int(page.data("#diff")["slots"])
-    first, second = (one["finding"] for one in made.diff["repeated"][:2])
-    opened = page.text("#finding")
-    assert f"line {first['head']['alloc_line']:,}" in opened  # the first one is open from the start
-    assert page.data("#diff")["from"] == "0"
-    page.run("document.querySelectorAll('#findings-table tbody tr')[1].focus()")
-    page.press(Keys.ENTER)
-    opened = page.text("#finding")
-    assert f"line {second['head']['alloc_line']:,}" in opened
-    for line in second["context"]:
-        assert str(line["line"]) in opened
-        assert line["text"].split()[-1] in opened
-    shown = page.data("#diff")
-    assert (int(shown["from"]), int(shown["to"])) != (0, slots)
-    row = diff_of(made.path.read_text())["findings"][1]
-    assert int(shown["from"]) <= row["head_places"][0][0] <= int(shown["to"])
-    page.press(Keys.ENTER)  # closes it again
-    assert page.text("#finding") == ""
-    page.assert_well()
-
-
-def test_zoom_hover_and_keys(report: Make, words: Callable[[str], list[str]]) -> None:
-    made = report(*words("case 1"))
-    page = made.open()
-    held = diff_of(made.path.read_text())
-    slots, curves = held["slots"], held["curves"]
-    for share in (0.1, 0.5, 0.9):
-        page.hover("#diff canvas", share)
-        page.settle()
-        told = page.data("#diff-at")
-        slot = int(told["slot"])
-        assert abs(slot - share * slots) <= 2
-        assert int(told["baseBytes"]) == curves["base_bytes"][slot]
-        assert int(told["headBytes"]) == curves["head_bytes"][slot]
-        assert int(told["differenceBytes"]) == curves["head_bytes"][slot] - curves["base_bytes"][slot]
-        assert int(told["baseLine"]) == curves["base_line"][slot]
-        assert int(told["headLine"]) == curves["head_line"][slot]
-        assert f"({told['headBytes']} B)" in page.text("#diff-at")
-    page.drag("#diff canvas", 0.25, 0.75)
-    page.settle()
-    shown = page.data("#diff")
-    assert abs(int(shown["from"]) - slots / 4) <= 1
-    assert abs(int(shown["to"]) - slots * 3 / 4) <= 1
-    page.run("document.querySelector('#diff canvas').focus()")
-    page.press(Keys.HOME)
-    assert page.data("#diff")["to"] == str(slots)
-    page.press("+")
-    assert int(page.data("#diff")["to"]) - int(page.data("#diff")["from"]) <= slots // 2 + 1
-    page.assert_well()
-
-
-@pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("name", ["case 1", "a leak", "a window more"])
-def test_the_page_fits_the_window(report: Make, words: Callable[[str], list[str]], name: str, width: int) -> None:
-    page = report(*words(name)).open(width=width)
-    assert page.overflow() <= 0
-    page.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
-    assert page.overflow() <= 0
-
-
-def test_a_row_of_a_window_shows_it(report: Make, words: Callable[[str], list[str]]) -> None:
-    made = report(*words("a window more"))
-    page = made.open()
-    held = diff_of(made.path.read_text())["windows"]
-    ((number, row),) = [(number, row) for number, row in enumerate(held) if row["in"] == "head"]
-    page.run(f"document.querySelector('#pairs-table tr[data-row=\"{number}\"]').focus()")
-    page.press(Keys.ENTER)
-    shown = page.data("#diff")
-    assert [int(shown["from"]), int(shown["to"])] == row["spans"][0]
-
-
-def test_hostile_logs_stay_text(report: Make, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    head = hostile_log(tmp_path)
-    base = tmp_path_factory.mktemp("base") / head.name
-    kept = [line for number, line in enumerate(head.read_bytes().split(b"\n")) if number % 11]
-    base.write_bytes(b"\n".join(kept))
-    made = report(str(head), "--diff", str(base), "--by", "^STEP (.*) START", "--owner", "OWNER (.*)")
-    page = made.open()
-    assert page.run("return window.ran") is None
-    assert page.all("#findings-table tbody tr")
-    page.run("for (const button of document.querySelectorAll('#findings-table tbody tr')) button.click()")
-    page.settle()
-    assert page.run("return window.ran") is None
-    page.assert_well()

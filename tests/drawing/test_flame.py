@@ -12,15 +12,16 @@ from real_logs import FOLDERS, real_logs
 from unpacked import unpacked
 
 from memlens.analyzers import Peak, get
-from memlens.drawing.flame import flame
-from memlens.drawing.owners import Owners
-from memlens.events import EventLog, Kind
+from memlens.drawing.packing import Owners
+from memlens.drawing.tables import flame_view
+from memlens.events import Kind
+from memlens.log import Log
 
 
-def flame_of(log: EventLog, owners: Owners | None = None) -> Any:
+def flame_of(log: Log, owners: Owners | None = None) -> Any:
     found = get("peak")(log.whole)
     assert isinstance(found, Peak)
-    return unpacked(flame(found, owners or Owners(log)))
+    return unpacked(flame_view(found, owners or Owners(log)))
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -63,14 +64,14 @@ def test_the_flame_graph_of_every_real_log_is_what_a_walk_over_its_events_finds_
 def test_what_the_log_frees_and_never_allocated_is_no_blocks() -> None:
     # 30 bytes of a block from before the log are freed: the level is 30 lower than what is live.
     rows = [(Kind.FREE, 30, 8), (Kind.ALLOC, 100, 16), (Kind.ALLOC, 100, 32), (Kind.FREE, 100, 16)]
-    found = flame_of(EventLog.from_rows(rows))
+    found = flame_of(Log.from_rows(rows))
     assert (found["peak_bytes"], found["other_bytes"], found["event"]) == (170, -30, 2)
     assert (found["size_bytes"], found["blocks"]) == ([100], [2])
 
 
 def test_of_many_groups_the_smallest_are_counted() -> None:
     sizes = list(range(1, 2001))
-    log = EventLog.from_rows([(Kind.ALLOC, size, 16 * size) for size in sizes])
+    log = Log.from_rows([(Kind.ALLOC, size, 16 * size) for size in sizes])
     found = flame_of(log)
     assert found["size_bytes"] == sizes[:499:-1]
     assert found["left"] == {"groups": 500, "blocks": 500, "bytes": sum(sizes[:500])}

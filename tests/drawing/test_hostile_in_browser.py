@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import Page
-from hostile import FILE_NAME, TEXTS
+from hostile import TEXTS
 
 from memlens.text import visible
 
@@ -66,16 +65,6 @@ def test_names_are_shown_as_they_are(report: Make, inputs: Make) -> None:
     )
     for text in TEXTS[:6]:
         assert visible(text) in names
-
-
-def test_the_title_is_text_as_well(report: Make, inputs: Make) -> None:
-    made = report(*inputs("hostile log"))
-    page = made.open()
-    assert Path(made.words[0]).name == FILE_NAME
-    assert "onerror" in page.text("h1")
-    page = report(*inputs("small"), "--title", "</title><script>window.ran=1</script>${window.ran=1}").open()
-    assert page.run("return document.title") == "</title><script>window.ran=1</script>${window.ran=1}"
-    assert_nothing_ran(page)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,18 +13,17 @@ from hypothesis import strategies as st
 
 import memlens
 from memlens.drawing import levels as module
-from memlens.drawing.levels import EXACT, Levels, levels
-from memlens.drawing.marks import marks
-from memlens.drawing.owners import Owners
-from memlens.events import EventLog, Kind
+from memlens.drawing.levels import Levels, levels, marks
+from memlens.drawing.packing import Owners
+from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
+from memlens.log import Log
 from memlens.windows.windows import Window
 
 Rows = list[tuple[Kind, int, int]]
 rows = st.lists(
     st.tuples(st.sampled_from(list(Kind)), st.sampled_from([0, 1, 256, 3538944, 2**40]), st.integers(1, 5)), max_size=40
 )
-YEAR_US = 366 * 86_400 * 1_000_000
 
 
 @pytest.fixture
@@ -34,11 +33,11 @@ def few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-def log_of(events: Rows, **columns: object) -> EventLog:
+def log_of(events: Rows, **columns: object) -> Log:
     """A log in which every third event has no owner."""
     owner = np.array([-1 if k % 3 == 0 else k % 2 for k in range(len(events))], np.int32)
     line = np.arange(len(events), dtype=np.int64) * 2 + 1
-    return EventLog.from_rows(events, owner=owner, owner_names=("matmul", "relu"), line=line, **columns)
+    return Log.from_rows(events, owner=owner, owner_names=("matmul", "relu"), line=line, **columns)
 
 
 def walked(events: Rows) -> list[tuple[int, int]]:
@@ -51,7 +50,7 @@ def walked(events: Rows) -> list[tuple[int, int]]:
     return found
 
 
-def check(made: Levels, log: EventLog, window: Window, known: list[tuple[int, int]], owners: list[str]) -> None:
+def check(made: Levels, log: Log, window: Window, known: list[tuple[int, int]], owners: list[str]) -> None:
     for k, (a, b) in enumerate(pairwise(made.curve.edges.tolist())):
         inside = {event: known[event + 1][0] for event in ([window.lo - 1] if k == 0 else []) + list(range(a, b))}
         highest = [event for event, level in inside.items() if level == max(inside.values())]
@@ -99,27 +98,9 @@ def test_each_bucket_names_the_event_that_reaches_its_highest_level(events: Rows
         assert not made.details
 
 
-def test_a_long_log_has_each_event_around_its_peak() -> None:
-    count = EXACT + 1
-    size = np.full(count, 512, np.int64)
-    size[70_000] = 2**30  # freed right after it
-    kind = np.zeros(count, np.int8)
-    kind[70_001] = Kind.FREE
-    size[70_001] = 2**30
-    rows = np.arange(count, dtype=np.int64)
-    log = EventLog(kind, size, rows.astype(np.uint64), rows, line=rows + 1)
-    made = levels(log.whole, Owners(log))
-    peak = 70_000 * 512 + 2**30
-    assert made.curve.high_bytes.max() == peak
-    assert made.high_event[int(made.curve.high_bytes.argmax())] == 70_000
-    (detail,) = made.details
-    assert (detail.lo, len(detail.bytes)) == (70_000 - 4096, 8192)
-    assert detail.bytes[4095:4098].tolist() == [peak - 2**30, peak, peak - 2**30]
-
-
 @given(st.lists(st.integers(-1, 2000), min_size=1, max_size=30))
 def test_times_at_the_edges_never_step_back(stamps: list[int]) -> None:
-    log = EventLog.from_rows([(Kind.ALLOC, 1, k) for k in range(len(stamps))], time_us=np.array(stamps))
+    log = Log.from_rows([(Kind.ALLOC, 1, k) for k in range(len(stamps))], time_us=np.array(stamps))
     times = levels(log.whole, Owners(log)).time_us
     known = [stamp for stamp in stamps if stamp >= 0]
     if not known or max(known) == known[0]:  # no time passes
@@ -131,14 +112,6 @@ def test_times_at_the_edges_never_step_back(stamps: list[int]) -> None:
         sofar = [stamp for stamp in stamps[: k + 1] if stamp >= 0]
         expected.append(max(sofar) if sofar else known[0])
     assert times.tolist() == [*expected, expected[-1]]
-
-
-def test_a_run_over_new_year_goes_on() -> None:
-    stamps = np.array([YEAR_US - 10, YEAR_US - 5, 5, YEAR_US - 1, 10])  # a thread of the old year is late
-    log = EventLog.from_rows([(Kind.ALLOC, 1, k) for k in range(5)], time_us=stamps)
-    times = levels(log.whole, Owners(log)).time_us
-    assert times is not None
-    assert times.tolist() == [YEAR_US + at for at in (-10, -5, 5, 5, 10, 10)]
 
 
 @pytest.mark.parametrize("name", ["05_fixed_331", "05_leak_graph_331", "331_dygraph_cnn"])

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_lives import cut, plain_blocks, plain_level, windows_of_made_logs
+from logs import window_of
+from made_lives import plain_blocks, plain_level, windows_of_made_logs
+from night import many
 
 import memlens
 from memlens.analyzers.lifetimes import lifetimes
 from memlens.analyzers.unmatched import unmatched
 from memlens.drawing.lifetimes import Fate, LargestBlocks, WindowBlocks, largest_blocks
-from memlens.drawing.owners import Owners
-from memlens.events import EventLog
-from memlens.facts import Facts, Kind
-from memlens.lifetimes import odd_frees
+from memlens.drawing.packing import Owners
+from memlens.facts import Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
 
 
@@ -26,7 +27,7 @@ def bars_of(window: Window, **how: Any) -> LargestBlocks:
     return largest_blocks(WindowBlocks(window), Owners(window.log), **how)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300))
 @given(windows_of_made_logs(), st.integers(0, 12))
 def test_the_blocks_and_the_bars_of_any_window(window: Window, most: int) -> None:
     log, (lo, hi) = window.log, (window.lo, window.hi)
@@ -63,10 +64,10 @@ def test_the_blocks_and_the_bars_of_any_window(window: Window, most: int) -> Non
     }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200))
 @given(windows_of_made_logs())
 def test_live_blocks_and_odd_frees_are_the_level_after_every_event(window: Window) -> None:
-    of, odd = WindowBlocks(window), odd_frees(window.log)
+    of, odd = WindowBlocks(window), window.log.free_anomalies
     if not window.log.facts.addresses:
         return
     for event in range(window.lo - 1, window.hi):
@@ -77,25 +78,9 @@ def test_live_blocks_and_odd_frees_are_the_level_after_every_event(window: Windo
         assert live + beyond == plain_level(window.log, event)
 
 
-def test_of_blocks_alike_those_at_the_peak_come_first_and_the_rest_are_spread_evenly() -> None:
-    # Eight blocks of 4 bytes, one after the other; the fifth is live together with 1 byte more, at the peak.
-    rows: list[tuple[Kind, int, int]] = []
-    for k in range(8):
-        rows += [(Kind.ALLOC, 4, k + 1), *([(Kind.ALLOC, 1, 99)] if k == 4 else []), (Kind.FREE, 4, k + 1)]
-    log = EventLog.from_rows(rows)
-    firsts = [k for k, row in enumerate(rows) if row[0] == Kind.ALLOC and row[1] == 4]
-    assert bars_of(log.whole, most=1).alloc.tolist() == [firsts[4]]
-    # By size that one, then the first and the fourth of the seven others; by bytes times events the block that is never freed, then the
-    # first of the five that are left.
-    never = rows.index((Kind.ALLOC, 1, 99))
-    assert bars_of(log.whole, most=5).alloc.tolist() == [firsts[0], firsts[1], firsts[3], firsts[4], never]
-    # What is asked for by name is there in any case.
-    assert firsts[6] in bars_of(log.whole, most=1, also=[firsts[6]]).alloc.tolist()
-
-
 def test_the_owners_of_the_most_bytes_times_events_have_colours() -> None:
     rows = [(Kind.ALLOC, 10 * (k + 1), k + 1) for k in range(10)]
-    log = EventLog.from_rows(rows, owner=np.array([*range(9), -1], np.int32), owner_names=tuple("abcdefghi"))
+    log = Log.from_rows(rows, owner=np.array([*range(9), -1], np.int32), owner_names=tuple("abcdefghi"))
     bars = bars_of(log.whole)
     # Block k of 10 (k + 1) bytes lives for 10 - k events: 100, 180, 240, 280, 300, 300, 280, 240, 180; the last one has no owner.
     largest = [bars.owner[k] for k in (4, 5, 3, 6, 2, 7, 1)]
@@ -116,7 +101,7 @@ REAL = (
 def test_the_fates_are_those_of_the_analyzers(shared: Path, name: str) -> None:
     log = memlens.read(shared / name)
     third = (len(log) - log.facts.opening) // 3 + log.facts.opening
-    for window in (log.whole, cut(log, third, len(log) - 5), cut(log, log.facts.opening, third)):
+    for window in (log.whole, window_of(log, third, len(log) - 5), window_of(log, log.facts.opening, third)):
         lives, left = lifetimes([window])[0], unmatched([window])[0]
         bars = bars_of(window)
         temporary, held, released, kept = bars.fates
@@ -124,32 +109,3 @@ def test_the_fates_are_those_of_the_analyzers(shared: Path, name: str) -> None:
         assert held == (lives.held_allocs, lives.held_bytes) == (left.held_allocs, left.held_bytes)
         assert released == (lives.released_frees, lives.released_bytes)
         assert kept[1] == left.opening_bytes + left.earlier_bytes
-
-
-def test_the_known_blocks_of_case_1(examples: Path) -> None:
-    # The small subgraph of the case is three blocks of 3538944 bytes, of which one run frees two and the other one.
-    for name, temporary in (("case1_pir.log", 1), ("case1_pt.log", 2)):
-        text = (examples / name).read_text().splitlines()
-        log = memlens.read(examples / name)
-        subgraph = bars_of(log.window("START SOT_CALL_0", "START SOT_CALL_1"))
-        small = subgraph.fate[(subgraph.size_bytes == 3538944) & (subgraph.alloc >= subgraph.alloc[-3])]
-        assert sorted(small.tolist()) == [Fate.TEMPORARY] * temporary + [Fate.HELD] * (3 - temporary)
-        bars = bars_of(log.whole)
-        known = np.flatnonzero(bars.size_bytes == 3538944).tolist()
-        assert len(known) == sum(" Alloc 3538944 bytes" in line for line in text)
-        contexts = {row[0]: row[1:] for row in bars.contexts}
-        for k in known:
-            born = text[bars.alloc_line[k] - 1]
-            assert " Alloc 3538944 bytes" in born
-            for (first, *lines), line in zip(contexts[k], (bars.alloc_line[k], bars.free_line[k]), strict=True):
-                assert lines == text[first - 1 : first - 1 + len(lines)]
-                assert first <= line < first + len(lines)
-            freed = text[bars.free_line[k] - 1]
-            assert " Free 3538944 bytes" in freed
-            assert freed.partition("ptr = ")[2] == born.partition("ptr = ")[2]
-
-
-def test_a_log_without_addresses_has_no_bars() -> None:
-    log = EventLog.from_rows([(Kind.ALLOC, 8, 0), (Kind.FREE, 8, 0)], facts=Facts(addresses=False))
-    bars = bars_of(log.whole)
-    assert (len(bars), bars.known, bars.to_dict()["left_out"]) == (0, False, {"blocks": 0, "bytes": 0})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Keys, Page
+from browser import Page
 from logs_of_reports import EVENT, plain_levels
 
 Make = Callable[..., Any]
@@ -110,22 +110,6 @@ def test_a_bar_tells_its_whole_life(page: Page, blocks: list[Block], examples: P
     page.assert_well()
 
 
-def test_a_life_is_shown_in_the_pictures(page: Page, blocks: list[Block]) -> None:
-    by_alloc = {block.alloc: block for block in blocks}
-    x, y = next(pointed_at(page))
-    page.click(CANVAS, x, y)
-    said = re.search(r"Allocated ?line [\d,]+ \(event ([\d,]+)\)", page.text("#life"))
-    assert said is not None
-    block = by_alloc[int(said[1].replace(",", ""))]
-    page.click("#life button")  # Show its life
-    shown = page.data("#timeline")
-    assert block.free is not None
-    assert int(shown["from"]) <= block.alloc
-    assert block.free <= int(shown["to"])
-    assert int(shown["to"]) - int(shown["from"]) < max(1.5 * (block.free - block.alloc), 20)
-    page.assert_well()
-
-
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.85, 0.999])
 def test_a_click_on_the_timeline_tells_what_is_alive_there(
     page: Page, blocks: list[Block], examples: Path, share: float
@@ -151,46 +135,4 @@ def test_a_click_on_the_timeline_tells_what_is_alive_there(
     for size, each, count in named:
         if size:
             assert 0 < count <= sizes[int(each)]
-    page.assert_well()
-
-
-def test_the_largest_blocks_are_listed_for_who_cannot_see_the_bars(page: Page, blocks: list[Block]) -> None:
-    page.click("#largest summary")
-    listed = page.run(
-        "return [...document.querySelectorAll('#largest tr[data-bytes]')].map((row) => Number(row.dataset.bytes))"
-    )
-    assert listed == sorted((block.size for block in blocks), reverse=True)[: len(listed)]
-    page.run("document.querySelector('#largest tbody button').focus()")
-    page.press(Keys.ENTER)
-    assert int(page.data("#life [data-bytes]")["bytes"]) == listed[0]
-    page.assert_well()
-
-
-def test_colours_by_size_owner_and_fate(page: Page) -> None:
-    pictures = set()
-    for way in ("size", "owner", "fate"):
-        page.one(f"#lifetimes-by option[value={way}]").click()
-        page.hover("h1", 0.01)
-        pictures.add(page.run("return document.querySelector(arguments[0]).toDataURL()", CANVAS))
-        assert page.text("#lifetimes .legend")
-    assert len(pictures) >= 2
-    page.assert_well()
-
-
-@pytest.mark.parametrize("name", ["snapshot", "kineto", "oom", "hostile snapshot"])
-def test_lives_of_other_inputs_can_be_followed(report: Make, inputs: Make, name: str) -> None:
-    page = report(*inputs(name)).open()
-    assert int(page.data(CANVAS)["bars"]) > 0
-    page.click("#largest summary")
-    page.run("document.querySelector('#largest tbody button').focus()")
-    page.press(Keys.ENTER)
-    first = page.run("return Number(document.querySelector('#largest tr[data-bytes]').dataset.bytes)")
-    assert int(page.data("#life [data-bytes]")["bytes"]) == first
-    if name == "snapshot":
-        assert len(page.all("#life .stack li")) > 1  # the input has stacks
-    page.click("#timeline canvas", 0.5)
-    rows = page.run(
-        "return [...document.querySelectorAll('#moment tbody tr[data-count]')].map((row) => Number(row.dataset.bytes))"
-    )
-    assert sum(rows) == int(page.data("#moment")["bytes"])
     page.assert_well()

@@ -10,14 +10,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from unpacked import view_of
 
-import memlens
-
 Make = Callable[..., Any]
-
-
-def whole(made: Any) -> Any:
-    """What ``analyze`` says of all of the only log."""
-    return memlens.analyze(made.words[0], top=None, whole=True).to_dict()["logs"][0]["windows"][0]
 
 
 def test_what_failed_is_shown_first_and_each_moment_by_its_button(report: Make, inputs: Make) -> None:
@@ -51,26 +44,6 @@ def test_the_keys_go_through_all_blocks_of_the_map_and_select_them(report: Make,
     page.assert_well()
 
 
-def test_the_pointer_finds_what_is_drawn_under_it(report: Make, inputs: Make) -> None:
-    page = report(*inputs("oom")).open()
-    found = page.run("""
-        const canvas = document.querySelector('#map canvas'), told = document.getElementById('map-at'), box = canvas.getBoundingClientRect(), seen = {};
-        for (let y = 1; y < box.height; y += 6)
-          for (let x = 0; x < box.width; x += 1) {
-            canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: box.x + x, clientY: box.y + y }));
-            if (told.dataset.event) seen[told.dataset.event] = Number(told.dataset.bytes);
-          }
-        return seen;""")
-    made = report(*inputs("oom"))
-    moment = next(one for one in view_of(made.path.read_text())["maps"]["moments"] if one["at"] == "oom")
-    sizes = [
-        size for size, kind in zip(moment["pieces"]["size_bytes"], moment["pieces"]["kinds"], strict=True) if kind == 0
-    ]
-    blocks = dict(zip(map(str, moment["pieces"]["events"]), sizes, strict=True))
-    assert found.items() <= blocks.items()
-    assert sum(found.values()) > 0.99 * sum(blocks.values())  # all but those narrower than a pixel
-
-
 def test_a_click_on_a_flame_zooms_and_escape_shows_all(report: Make, inputs: Make) -> None:
     made = report(*inputs("snapshot"))
     page = made.open()
@@ -87,74 +60,6 @@ def test_a_click_on_a_flame_zooms_and_escape_shows_all(report: Make, inputs: Mak
     assert inner == told["name"]  # the largest one, which comes first
     page.press(Keys.ARROW_DOWN, Keys.ENTER, Keys.BACKSPACE)
     assert page.data("#flame canvas")["focus"] == inner
-    page.assert_well()
-
-
-def test_the_windows_table_sorts_filters_and_shows_its_rows_in_the_timeline(report: Make, inputs: Make) -> None:
-    made = report(*inputs("leak"))
-    page = made.open()
-    steps = made.log["steps"]["windows"]
-    assert len(page.all("#windows-table tbody tr")) == 20  # a page of them
-    page.run("document.querySelector('#windows-table th[data-key=\"peak_bytes\"] button').click()")
-    values = page.run(
-        "return [...document.querySelectorAll('#windows-table td[data-key=\"peak_bytes\"]')].map((cell) => Number(cell.dataset.value))"
-    )
-    assert values == sorted((step["peak"]["peak_bytes"] for step in steps), reverse=True)[:20]
-    assert (
-        page.run("return document.querySelector('#windows-table th[data-key=\"peak_bytes\"]').ariaSort") == "descending"
-    )
-    page.run("""
-        const filter = document.querySelector('#windows input[type="search"]');
-        filter.value = 'step 17';
-        filter.dispatchEvent(new Event('input'));""")
-    assert page.run(
-        "return [...document.querySelectorAll('#windows-table td[data-key=\"name\"]')].map((cell) => cell.textContent)"
-    ) == ["STEP 17"]
-    page.run("document.querySelector('#windows-table tbody tr').click()")
-    number = [step["name"] for step in steps].index("STEP 17")
-    first = sum(step["events"] for step in steps[:number])
-    shown = page.data("#timeline")
-    assert (int(shown["from"]), int(shown["to"])) == (first, first + steps[number]["events"])
-    assert "chosen" in page.run("return document.querySelector('#windows-table tbody tr').className")
-    page.run("""
-        const filter = document.querySelector('#windows input[type="search"]'), only = document.querySelector('#windows input[type="checkbox"]');
-        filter.value = '';
-        only.click();""")
-    names = page.run(
-        "return [...document.querySelectorAll('#windows-table td[data-key=\"name\"]')].map((cell) => cell.textContent)"
-    )
-    assert names == ["STEP 17"]
-    page.assert_well()
-
-
-def test_growth_names_each_window_and_what_piles_up(report: Make, inputs: Make) -> None:
-    made = report(*inputs("leak"))
-    page = made.open()
-    live, names = made.log["growth"]["live_bytes"], [step["name"] for step in made.log["steps"]["windows"]]
-    page.hover("#growth canvas", (7 + 0.5) / len(live))
-    assert int(page.data("#growth-at")["bytes"]) == live[7]
-    assert page.text("#growth-at").startswith(names[7])
-    assert page.data("#growth p")["verdict"] == made.log["growth"]["verdict"] == "growing"
-    totals = page.run(
-        "return [...document.querySelectorAll('#piling-table td[data-key=\"total_bytes\"]')].map((cell) => Number(cell.dataset.value))"
-    )
-    assert totals == [
-        pile["total_bytes"]
-        for pile in memlens.analyze(made.words[0], top=None).to_dict()["logs"][0]["growth"]["piling"]
-    ]
-
-
-def test_a_row_of_what_is_held_selects_its_first_block(report: Make, inputs: Make) -> None:
-    made = report(*inputs("snapshot"))
-    page = made.open()
-    unmatched = whole(made)["unmatched"]
-    assert int(page.data("#held p")["bytes"]) == unmatched["held_bytes"] + unmatched["opening_bytes"]
-    page.run("document.querySelector('#held-table tbody tr').click()")
-    assert "chosen" in page.run("return document.querySelector('#held-table tbody tr').className")
-    assert (
-        int(page.data("#life [data-bytes]")["bytes"])
-        == max(unmatched["held"] + unmatched["opening"], key=lambda row: row["total_bytes"])["size_bytes"]
-    )
     page.assert_well()
 
 

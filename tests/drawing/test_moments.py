@@ -9,16 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from made_lives import cut, plain_blocks, plain_level, windows_of_made_logs
+from logs import window_of
+from made_lives import plain_blocks, plain_level, windows_of_made_logs
+from night import many
 
 import memlens
 from memlens.analyzers.peak import peak
 from memlens.drawing import moments as module
 from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.moments import Moments, moments
-from memlens.drawing.owners import Owners
+from memlens.drawing.packing import Owners
 from memlens.events import EventLog
-from memlens.facts import Facts, Kind
+from memlens.facts import Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
 
 
@@ -32,7 +35,7 @@ def sums(found: Moments) -> list[int]:
     return [int(value) for value in total]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300))
 @given(windows_of_made_logs())
 def test_every_moment_of_any_window(window: Window) -> None:
     log = window.log
@@ -79,10 +82,10 @@ def test_a_long_window_has_its_peak_its_edges_and_its_failures_on_the_grid(monke
         else:
             live.append((int(rng.integers(1, 900)) * 256, k + 1))
             rows.append((Kind.ALLOC, *live[-1]))
-    log = EventLog.from_rows(rows)
+    log = Log.from_rows(rows)
     level = np.cumsum([size if kind == Kind.ALLOC else -size for kind, size, _ in rows])
     for lo, hi in ((0, 5000), (1200, 4321)):
-        found, _ = moments_of(cut(log, lo, hi))
+        found, _ = moments_of(window_of(log, lo, hi))
         assert len(found.event) <= 1024
         assert {lo - 1, hi - 1, lo + int(level[lo:hi].argmax())} <= set(found.event.tolist())
         assert found.level_bytes[1:].tolist() == level[found.event[1:]].tolist() == sums(found)[1:]
@@ -93,17 +96,6 @@ def test_a_long_window_has_its_peak_its_edges_and_its_failures_on_the_grid(monke
     edges = [5000 * k // 13 for k in range(14)]
     highest = {a + int(level[a:b].argmax()) for a, b in pairwise(edges)}
     assert len(highest - set(found.event.tolist())) <= 1  # one where a stretch never rises above what it starts from
-
-
-def test_an_empty_log_has_one_moment() -> None:
-    found, _ = moments_of(EventLog.from_rows([]).whole)
-    assert (found.event.tolist(), found.level_bytes.tolist(), found.counts.shape) == ([-1], [0], (0, 1))
-
-
-def test_without_addresses_all_bytes_are_of_others() -> None:
-    log = EventLog.from_rows([(Kind.ALLOC, 8, 0), (Kind.FREE, 3, 0)], facts=Facts(addresses=False))
-    found, _ = moments_of(log.whole)
-    assert (found.other_bytes.tolist(), found.odd_bytes.tolist()) == ([0, 8, 5], [0, 0, 0])
 
 
 REAL = (
@@ -121,7 +113,7 @@ REAL = (
 def test_real_logs_add_up_and_agree_with_what_is_live_at_the_peak(shared: Path, name: str) -> None:
     log = memlens.read(shared / name)
     third = (len(log) - log.facts.opening) // 3 + log.facts.opening
-    for window in (log.whole, cut(log, third, len(log) - 5)):
+    for window in (log.whole, window_of(log, third, len(log) - 5)):
         found, owners = moments_of(window)
         assert found.level_bytes.tolist() == sums(found)
         running = np.cumsum(np.where(log.kind == Kind.ALLOC, log.size, np.where(log.kind == Kind.FREE, -log.size, 0)))

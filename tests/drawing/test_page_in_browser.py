@@ -57,27 +57,6 @@ def test_the_page_fits_the_window(report: Make, inputs: Make, name: str, width: 
     assert page.overflow() <= 0
 
 
-@pytest.mark.parametrize("name", ["leak", "oom", "snapshot"])
-def test_the_page_is_light_or_dark_as_the_person_prefers(report: Make, inputs: Make, name: str) -> None:
-    page = report(*inputs(name)).open(scheme="light")
-    ground = "return getComputedStyle(document.body).backgroundColor"
-    light = page.run(ground), page.run("return document.querySelector('#timeline canvas').toDataURL()")
-    page.prefer("dark")
-    page.settle()
-    dark = page.run(ground), page.run("return document.querySelector('#timeline canvas').toDataURL()")
-    assert light[0] != dark[0]
-    assert light[1] != dark[1]  # what is drawn is drawn again
-    page.assert_well()
-
-
-@pytest.mark.parametrize("name", INPUTS)
-def test_no_figure_is_missing_its_number(report: Make, inputs: Make, name: str) -> None:
-    page = report(*inputs(name)).open()
-    said = page.text()
-    for word in ("NaN", "Infinity", "undefined", "[object", "null"):
-        assert word not in said
-
-
 def test_the_links_lead_to_the_parts_in_the_frame_of_a_notebook_too(
     chromium: Browser, examples: Path, tmp_path: Path
 ) -> None:

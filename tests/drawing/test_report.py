@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
 import re
@@ -19,7 +18,7 @@ from unpacked import view_of
 import memlens
 from memlens.drawing.page import MODULES, page, script_of
 from memlens.drawing.report import ReportPage
-from memlens.errors import AnchorError, MemlensError, OutputError, UsageError
+from memlens.errors import MemlensError, OutputError
 from memlens.text import visible
 
 
@@ -104,40 +103,6 @@ def test_the_page_has_the_words_of_analyze_and_the_view_its_figures(leak: Report
     assert peak["event"] in view["levels"]["high_event"]
 
 
-def test_one_window_is_drawn_alone_and_a_series_over_the_whole_log(examples: Path) -> None:
-    path = examples / "cnn_5steps.log.gz"
-    log = memlens.read(path)
-    window = log.window("STEP 2 START", "STEP 3 START")
-    view = view_of(memlens.report(path, start="STEP 2 START", end="STEP 3 START").html)
-    assert (view["lo"], view["hi"]) == (window.lo, window.hi)
-    assert view["levels"]["edges"] == list(range(window.lo, window.hi + 1))
-    assert [row["kind"] for row in view["bands"]] == ["windows", "phases"]
-    view = view_of(memlens.report(path, by=r"STEP (\d+) START").html)
-    assert (view["lo"], view["hi"]) == (0, len(log))
-    assert view["bands"][0]["names"] == ["(before)", *"01234"]
-
-
-def test_an_anchor_that_no_line_has_is_an_error(examples: Path) -> None:
-    with pytest.raises(AnchorError):
-        memlens.report(examples / "leak.log.gz", start="NOWHERE")
-    with pytest.raises(UsageError):
-        memlens.report(examples / "leak.log.gz", start="STEP 1 START", by="STEP")
-
-
-def test_each_device_of_an_input_has_a_view_and_the_fullest_is_shown_first(shared: Path) -> None:
-    path = shared / "data/torch/kineto/gpu_2022_rank1.json.gz"
-    made = memlens.report(path)
-    analysis = memlens.analyze(path)
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', made.html, re.DOTALL)
-    assert found is not None
-    data = json.loads(found[1])
-    assert [view["path"] for view in data["logs"]] == [log.path for log in analysis.logs]
-    peaks = [log.windows[0].results["peak"].peak_bytes for log in analysis.logs]
-    assert [view["figures"]["peak_bytes"] for view in data["logs"]] == peaks
-    assert peaks[data["shown"]] == max(peaks)
-    assert made.verdict == analysis.verdict
-
-
 @pytest.mark.parametrize("name", ["log", "snapshot"])
 def test_no_text_of_a_log_is_markup(name: str, tmp_path: Path) -> None:
     if name == "log":
@@ -160,20 +125,6 @@ def test_a_verdict_cannot_turn_or_hide_text() -> None:
     assert "Peak: 1 MiB by \\u202enosrep\\u2028\\x1b[31m." in html
 
 
-def test_a_page_can_be_had_without_pictures() -> None:
-    html = page(
-        "<title>", sentences=["a < b"], tone="plain", words='<table><td style="text-align:right">1</td></table>'
-    )
-    parts = Parts(html)
-    assert not parts.all("script")
-    policies = [str(meta.get("content")) for meta in parts.all("meta") if "http-equiv" in meta]
-    assert len(policies) == 1
-    assert "script-src 'none'" in policies[0]
-    assert 'class="right"' in html
-    assert "a &lt; b" in html
-    assert parts.texts["title"] == ["<title>"]
-
-
 def test_a_page_is_saved_whole_and_not_over_another(leak: ReportPage, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     leak.save(path)
@@ -184,23 +135,6 @@ def test_a_page_is_saved_whole_and_not_over_another(leak: ReportPage, tmp_path: 
     leak.save(path, force=True)
     assert path.read_text("utf-8") == leak.html
     assert [item.name for item in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_a_notebook_shows_the_page_in_a_frame_of_its_own(leak: ReportPage) -> None:
-    (frame,) = Parts(leak._repr_html_()).all("iframe")
-    assert frame["srcdoc"] == leak.html
-    assert frame["sandbox"] == "allow-scripts"
-    assert str(leak) == f"<ReportPage: {leak.verdict}>"
-
-
-def test_a_log_without_an_event_in_the_window_has_a_page(examples: Path, tmp_path: Path) -> None:
-    text = gzip.decompress((examples / "cnn_5steps.log.gz").read_bytes()) + b"LAST START\nLAST END\n"
-    path = tmp_path / "run.log"
-    path.write_bytes(text)
-    view = view_of(memlens.report(path, start="LAST START", end="LAST END").html)
-    assert view["lo"] == view["hi"]
-    assert view["levels"]["high_bytes"] == []
-    assert view["marks"] == []
 
 
 def test_figures_that_a_browser_rounds_are_refused_in_words(tmp_path: Path) -> None:
@@ -215,10 +149,6 @@ def test_figures_that_a_browser_rounds_are_refused_in_words(tmp_path: Path) -> N
     log.write_text("".join(line.format(tebibyte, at << 40) for at in range(1, 4097)))
     with pytest.raises(MemlensError, match="memlens analyze shows them"):
         memlens.report(log)
-
-
-def test_the_same_log_gives_the_same_page(leak: ReportPage, examples: Path) -> None:
-    assert memlens.report(memlens.read(examples / "leak.log.gz", columns=["time_us", "thread"])).html == leak.html
 
 
 def test_a_path_stands_in_a_command_as_a_shell_takes_it(tmp_path: Path) -> None:

@@ -55,35 +55,6 @@ def test_the_strip_draws_another_part_and_moves_it(leak: Page) -> None:
     leak.assert_well()
 
 
-def test_buttons_do_what_keys_do(leak: Page) -> None:
-    for button in leak.all("#timeline button"):
-        if button.text in ("+", "Peak"):
-            button.click()
-            leak.settle()
-    (peak,) = memlens.analyze(Path(__file__).parents[2] / "examples/logs/leak.log.gz").logs[0].windows
-    from_, to = shown(leak)
-    assert from_ <= peak.results["peak"].event < to
-    assert int(leak.data("#timeline-at")["bytes"]) == peak.results["peak"].peak_bytes
-    (whole,) = [button for button in leak.all("#timeline button") if button.text == "Whole run"]
-    whole.click()
-    leak.settle()
-    assert shown(leak) == (0, 9097)
-
-
-def test_a_device_can_be_chosen(report: Make, shared: Path) -> None:
-    path = shared / "data/torch/kineto/gpu_2022_rank1.json.gz"
-    logs = memlens.analyze(path).logs
-    page = report(str(path)).open()
-    peaks = [log.windows[0].results["peak"].peak_bytes for log in logs]
-    assert len(peaks) > 1
-    assert int(page.data("#timeline")["peakBytes"]) == max(peaks)
-    for number, option in enumerate(page.all("#log option")):
-        option.click()
-        page.wait_for(lambda k=number: int(page.data("#figures [data-peak-bytes]")["peakBytes"]) == peaks[k], "device")
-        page.settle()
-    page.assert_well()
-
-
 def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: Make, shared: Path) -> None:
     path = shared / "data/torch/kineto/gpu_2022_rank1.json.gz"
     page = report(str(path)).open()
@@ -125,37 +96,3 @@ def test_a_page_of_one_moment_has_no_curve(report: Make, inputs: Make) -> None:
     assert page.all("#timeline") == []
     assert "no curve" in page.text("#app")
     page.assert_well()
-
-
-#: The highest pixel of the curve in some columns of the picture, counted from the top.
-TOP = """
-const canvas = document.querySelector(arguments[0]), from = Math.max(Math.floor(arguments[1]), 0);
-const inks = ["allocated", "allocated-light"].map((name) => {
-  const probe = document.createElement("canvas").getContext("2d");
-  probe.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-  probe.fillRect(0, 0, 1, 1);
-  return probe.getImageData(0, 0, 1, 1).data;
-});
-const data = canvas.getContext("2d").getImageData(from, 0, arguments[2], canvas.height).data;
-for (let k = 0; k < data.length; k += 4)
-  if (inks.some((ink) => [0, 1, 2].every((c) => Math.abs(ink[c] - data[k + c]) < 4))) return Math.floor(k / 4 / arguments[2]);
-return -1;"""
-
-
-def test_a_peak_of_one_event_among_a_million_is_drawn_at_its_height_at_any_zoom(report: Make, inputs: Make) -> None:
-    made = report(*inputs("million"))
-    page = made.open()
-    event = made.log["windows"][0]["peak"]["event"]
-    width = page.run("return document.querySelector(arguments[0]).width", CANVAS)
-    tops = set()
-    for _ in range(9):
-        page.hover("h1", 0.01)
-        page.settle()
-        from_, to = shown(page)
-        at = (event - from_) / (to - from_) * width
-        tops.add(page.run(TOP, CANVAS, at - 2, 5))
-        assert page.run(TOP, CANVAS, 0, width) in tops  # nothing is higher
-        share = at / width
-        page.drag(CANVAS, max(share - 0.21, 0.002), min(share + 0.17, 0.998))
-    assert shown(page)[1] - shown(page)[0] < 1000
-    assert 0 < min(tops) <= max(tops) <= min(tops) + 1  # the edge of a pixel

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Keys, Page
-from logs_of_reports import SMALL_PEAK, SPIKE, plain_levels
+from browser import Page
+from logs_of_reports import SPIKE, plain_levels
+from selenium.webdriver.common.keys import Keys
 
 Make = Callable[..., Any]
 
@@ -58,41 +57,6 @@ def test_a_drag_shows_what_was_dragged_over(leak: Page) -> None:
     leak.double_click(CANVAS)
     assert shown(leak) == (0, 9097)
     leak.assert_well()
-
-
-def test_keys_zoom_and_move(leak: Page) -> None:
-    leak.run("document.querySelector(arguments[0]).focus()", CANVAS)
-    leak.press("+")
-    from_, to = shown(leak)
-    assert from_ == pytest.approx(9097 / 4, abs=1)
-    assert to == pytest.approx(9097 * 3 / 4, abs=1)
-    leak.press(Keys.ARROW_RIGHT)
-    assert shown(leak)[0] > from_
-    assert shown(leak)[1] - shown(leak)[0] == pytest.approx(to - from_, abs=2)
-    leak.press(Keys.ARROW_LEFT)
-    assert shown(leak) == (from_, to)
-    leak.press("-")
-    assert shown(leak) == (0, 9097)
-    leak.press(*"+" * 40)
-    assert 0 < shown(leak)[1] - shown(leak)[0] < 20  # never nothing
-    leak.press(Keys.HOME)
-    assert shown(leak) == (0, 9097)
-    leak.press("+", Keys.ESCAPE)
-    assert shown(leak) == (0, 9097)
-    leak.assert_well()
-
-
-def test_keys_of_the_browser_stay_the_browsers(leak: Page) -> None:
-    untouched = """
-    const canvas = document.querySelector(arguments[0]), keys = [["+", {ctrlKey: true}], ["-", {ctrlKey: true}], ["ArrowLeft", {altKey: true}], ["Tab", {}], ["a", {}]];
-    return keys.map(([key, held]) => canvas.dispatchEvent(new KeyboardEvent("keydown", {key, ...held, bubbles: true, cancelable: true})));"""
-    assert leak.run(untouched, CANVAS) == [True] * 5
-    leak.resize(1400, 300)
-    leak.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center', behavior: 'instant'})", CANVAS)
-    before = leak.run("return scrollY")
-    leak.wheel(CANVAS, 200)
-    leak.wait_for(lambda: leak.run("return scrollY") != before, "scroll by the wheel alone")
-    assert shown(leak) == (0, 9097)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.37, 0.5, 0.81, 0.999])
@@ -144,51 +108,3 @@ def test_the_peak_of_a_million_events_that_lasts_one_is_found_and_exact(report: 
         event = int(told["event"])
         assert (int(told["bytes"]), int(told["line"])) == (levels[event], lines[event])
     page.assert_well()
-
-
-def test_a_small_log_is_what_it_was_made_to_be(report: Make, inputs: Make) -> None:
-    page = report(*inputs("small")).open()
-    assert int(page.data("#timeline")["peakBytes"]) == SMALL_PEAK
-    assert int(page.data("#timeline")["reservedPeakBytes"]) == 8 << 20
-    page.run("document.querySelector(arguments[0]).focus()", CANVAS)
-    page.press("p")
-    assert int(page.data("#timeline-at")["bytes"]) == SMALL_PEAK
-    page.assert_well()
-
-
-def test_over_time_events_stand_where_their_time_is(leak: Page, examples: Path) -> None:
-    _, lines = plain_levels(examples / "leak.log.gz")
-    with gzip.open(examples / "leak.log.gz", "rt", encoding="utf-8", errors="replace") as log:
-        text = log.read().splitlines()
-    stamp = re.compile(r"I\d{4} (\d\d):(\d\d):(\d\d\.\d{6})")
-
-    def seconds(line: int) -> float:
-        found = stamp.search(text[line - 1])
-        assert found is not None
-        return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3])
-
-    first, last = seconds(lines[0]), seconds(lines[-1])
-    switch = next(
-        box
-        for box in leak.all("#timeline input[type=checkbox]")
-        if "time" in leak.run("return arguments[0].closest('label').textContent", box)
-    )
-    before = picture(leak)
-    switch.click()
-    leak.settle()
-    assert leak.data("#timeline")["over"] == "time"
-    assert picture(leak) != before
-    width = leak.run("return document.querySelector(arguments[0]).clientWidth", CANVAS)
-    for share in (0.1, 0.5, 0.9):
-        leak.hover(CANVAS, share)
-        at = (seconds(int(leak.data("#timeline-at")["line"])) - first) / (last - first)
-        assert at == pytest.approx(share, abs=(2 * NEAR + 2) / width)
-    leak.assert_well()
-
-
-def test_a_click_selects_the_moment(leak: Page) -> None:
-    before = picture(leak)
-    leak.click(CANVAS, 0.5)
-    leak.hover(CANVAS, 0.1)
-    assert picture(leak) != before
-    leak.assert_well()

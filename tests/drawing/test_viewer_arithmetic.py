@@ -19,8 +19,7 @@ import pytest
 import memlens
 from memlens.drawing.levels import levels
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
-from memlens.drawing.owners import Owners
-from memlens.drawing.packing import pack, pack_json
+from memlens.drawing.packing import Owners, pack, pack_json
 from memlens.drawing.page import MODULES, script_of
 from memlens.facts import Kind
 from memlens.units import format_bytes

@@ -16,7 +16,8 @@ from texts import mutate, read_packed
 from memlens.analyzers import get
 from memlens.cli import group
 from memlens.errors import AnchorError, MemlensError
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
+from memlens.log import Log
 
 #: How often one log is damaged; a night has more of them (``rounds``).
 ROUNDS = 40
@@ -28,7 +29,7 @@ LOGS = (
 )
 
 
-def check_identities(log: EventLog) -> int:
+def check_identities(log: Log) -> int:
     """Check a log and its windows; how many windows there were."""
     try:
         windows = (*log.windows(r"START|STEP|EPOCH|Free [0-9]*[26] bytes"), log.whole)

@@ -14,10 +14,9 @@ import pytest
 from trace_processor import query
 
 import memlens
-from memlens.analyzers.places import YEAR_US
-from memlens.events import EventLog, Kind
-from memlens.exporting.perfetto import axis
+from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
+from memlens.log import Log
 from memlens.source import MemorySource
 
 LEVELS = "select t.name, max(c.value) from counter c join track t on c.track_id = t.id group by 1 order by 1"
@@ -87,9 +86,9 @@ MADE = (
 )
 
 
-def made(**columns: Any) -> EventLog:
+def made(**columns: Any) -> Log:
     columns.setdefault("source", MemorySource(name="made.log"))
-    return EventLog.from_rows(MADE, **columns)
+    return Log.from_rows(MADE, **columns)
 
 
 def test_a_log_without_times_has_event_numbers_for_its_axis_and_says_so(tmp_path: Path) -> None:
@@ -102,12 +101,7 @@ def test_a_log_without_times_has_event_numbers_for_its_axis_and_says_so(tmp_path
         "select c.ts, c.value from counter c join track t on c.track_id = t.id where t.name = 'allocated' order by c.id",
         "select distinct name from track where name glob '*time axis*'",
     )
-    assert slices == [
-        (1000, 2000, "1.00 KiB"),
-        (2000, -1, "512 B"),
-        (4000, -1, "2.00 KiB"),
-        (5000, 1000, "100 B"),
-    ]
+    assert slices == [(1000, 2000, "1.00 KiB"), (2000, -1, "512 B"), (4000, -1, "2.00 KiB"), (5000, 1000, "100 B")]
     assert levels == [
         (0, 0),
         (1000, 1024),
@@ -199,20 +193,6 @@ def test_a_window_begins_with_what_was_carried_into_it(tmp_path: Path) -> None:
     assert [value for (value,) in levels] == [512, 768, 256]
     assert slices == [(0, -1, "256 B"), (0, 1000, "512 B")]
     assert windows == [(0, "STEP 1")]
-
-
-def test_times_are_made_to_rise_event_by_event() -> None:
-    time = [-1, 100, 100, 99, 100, 101, -1, 250]
-    log = made(time_us=np.array(time, np.int64))
-    # By hand: 0 where the first known time is; what is not later comes 1 ns after.
-    assert axis(log, 0, 8).ns.tolist() == [0, 1, 2, 3, 4, 1000, 1001, 150000]
-    assert axis(log, 7, 8).ns.tolist() == [0]
-
-
-def test_a_run_over_new_year_goes_on() -> None:
-    end = YEAR_US
-    log = made(time_us=np.array([end - 20, end - 10, 5, end - 5, 10, 20, 30, 40], np.int64))
-    assert axis(log, 0, 8).ns.tolist() == [0, 10_000, 25_000, 25_001, 30_000, 40_000, 50_000, 60_000]
 
 
 def test_every_packet_is_what_the_published_messages_say(tmp_path: Path) -> None:

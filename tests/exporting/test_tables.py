@@ -14,12 +14,14 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import many
 
 import memlens
-from memlens.errors import InputError, OutputError, UsageError
-from memlens.events import EventLog, Kind
+from memlens.errors import InputError
+from memlens.events import Kind
 from memlens.exporting.tables import lives_of_windows
 from memlens.facts import Facts
+from memlens.log import Log
 from memlens.source import MemorySource
 
 BLOCK = re.compile(r"\] (Alloc|Free) (\d+) bytes, ptr = 0x([0-9a-f]+)$")
@@ -54,7 +56,7 @@ def test_the_events_are_those_that_stand_in_the_text(shared: Path, tmp_path: Pat
     assert all(int(row["time_us"]) % 10**6 == int(stamps[int(row["line"]) - 1][-6:]) for row in rows)
 
 
-def made(**columns: Any) -> EventLog:
+def made(**columns: Any) -> Log:
     rows = (
         (Kind.ALLOC, 100, 16),  # before the input
         (Kind.ALLOC, 200, 32),  # before the input
@@ -68,19 +70,7 @@ def made(**columns: Any) -> EventLog:
     columns.setdefault("facts", Facts(opening=2, lines=8, bytes=8))
     columns.setdefault("offset", np.array([-1, -1, 0, 1, 2, 3, 4, 5]))
     columns.setdefault("line", columns["offset"] + 1)
-    return EventLog.from_rows(rows, source=MemorySource(name="made.log"), **columns)
-
-
-def test_lifetimes_are_blocks_with_what_becomes_of_them(tmp_path: Path) -> None:
-    log = made(time_us=np.array([-1, -1, 10, 12, 14, 13, 15, 16], np.int64))
-    names = ("size_bytes", "alloc_event", "alloc_line", "free_event", "free_line", "fate", "life_events", "life_us")
-    assert [tuple(row[name] for name in names) for row in rows_of(log, tmp_path, table="lifetimes")] == [
-        (100, 0, None, 3, 2, "released", 3, None),
-        (200, 1, None, None, None, "held", 7, None),
-        (1, 2, 1, 5, 4, "temporary", 3, 3),
-        (2, 4, 3, None, None, "held", 4, None),
-        (3, 7, 6, None, None, "held", 1, None),
-    ]
+    return Log.from_rows(rows, source=MemorySource(name="made.log"), **columns)
 
 
 def test_a_series_has_a_row_a_block_and_window_and_says_which(tmp_path: Path) -> None:
@@ -116,13 +106,10 @@ def test_a_series_has_a_row_a_block_and_window_and_says_which(tmp_path: Path) ->
     assert "window" not in one[0]
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    steps=st.lists(st.tuples(st.booleans(), st.sampled_from([16, 32, 48])), max_size=20),
-    data=st.data(),
-)
+@settings(max_examples=many(60))
+@given(steps=st.lists(st.tuples(st.booleans(), st.sampled_from([16, 32, 48])), max_size=20), data=st.data())
 def test_fates_of_any_window_are_those_of_a_plain_walk(steps: list[tuple[bool, int]], data: st.DataObject) -> None:
-    log = EventLog.from_rows([(Kind.ALLOC if alloc else Kind.FREE, 8, addr) for alloc, addr in steps])
+    log = Log.from_rows([(Kind.ALLOC if alloc else Kind.FREE, 8, addr) for alloc, addr in steps])
     lo = data.draw(st.integers(0, len(steps)))
     hi = data.draw(st.integers(lo, len(steps)))
     live: dict[int, int] = {}
@@ -156,61 +143,6 @@ def test_names_are_text_in_every_form(tmp_path: Path) -> None:
     assert [row["owner"] for row in rows_of(log, tmp_path, "parquet")] == list(NASTY[:8])
 
 
-def test_what_is_not_known_is_empty_or_null(tmp_path: Path) -> None:
-    log = made(thread=np.array([7, -1, 7, 7, 7, 7, 7, 7]), owner=np.full(8, -1, np.int32), owner_names=("x",))
-    for to, nothing in (("csv", ""), ("jsonl", None), ("parquet", None)):
-        rows = rows_of(log, tmp_path, to)
-        assert [rows[1][name] for name in ("thread", "owner", "line")] == [nothing] * 3
-        assert str(rows[0]["thread"]).removesuffix(".0") == "7"
-
-
-def test_batches_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path) -> None:
-    log = memlens.read(shared / "data" / "torch" / "snapshots" / "forward_bf16.pickle")
-    whole = {to: rows_of(log, tmp_path, to) for to in ("csv", "jsonl", "parquet")}
-    monkeypatch.setattr("memlens.exporting.tables.Table.batches.__defaults__", (7,))
-    monkeypatch.setattr("memlens.exporting.parquet._GROUP", 100)
-    assert {to: rows_of(log, tmp_path, to) for to in whole} == whole
-
-
-def test_a_window_without_events_gives_a_heading_alone(tmp_path: Path) -> None:
-    log = tmp_path / "run.log"
-    log.write_text(
-        "START A\nSTART B\nI0712 10:00:00.000001 7 auto_growth_best_fit_allocator.cc:1] Alloc 8 bytes, ptr = 0x10\n"
-    )
-    empty = {"start": "START A", "end": "START B"}
-    assert rows_of(log, tmp_path, "csv", **empty) == []
-    assert (tmp_path / "table.csv").read_text().startswith("event,kind,size_bytes,addr,line")
-    assert rows_of(log, tmp_path, "parquet", **empty) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message", "hint"),
-    [
-        ({}, "nothing says which form to write", "parquet, csv, jsonl, perfetto, speedscope, pprof"),
-        ({"to": "xlsx"}, "no form is called 'xlsx'", "There are: parquet"),
-        ({"to": "perfetto", "table": "lifetimes"}, "perfetto is no table of lifetimes", "Leave out --table"),
-        ({"to": "pprof", "by": "STEP"}, "pprof is of one window", "--start"),
-    ],
-)
-def test_what_makes_no_sense_is_said_before_anything_is_read(options: dict[str, Any], message: str, hint: str) -> None:
-    with pytest.raises(UsageError, match=message) as error:
-        memlens.export("no such log", **options)
-    assert hint in error.value.hint
-
-
-def test_a_file_is_not_written_over_and_the_log_never_is(tmp_path: Path, shared: Path) -> None:
-    log = tmp_path / "run.log"
-    log.write_bytes((shared / "data" / "paddle" / "331_dygraph_cnn.log").read_bytes())
-    (tmp_path / "there.csv").write_text("mine")
-    with pytest.raises(OutputError, match="exists"):
-        memlens.export(log, to="csv", output=tmp_path / "there.csv")
-    with pytest.raises(UsageError, match="is an input of this command"):
-        memlens.export(log, to="csv", output=log, force=True)
-    with pytest.raises(InputError, match="no such file"):
-        memlens.export(tmp_path / "none.log", to="csv", output=tmp_path / "new.csv")
-    assert not (tmp_path / "new.csv").exists()
-
-
 @pytest.mark.parametrize("act", ["write", "read"])
 def test_without_pyarrow_the_one_command_that_installs_it_is_said(
     act: str, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
@@ -223,3 +155,15 @@ def test_without_pyarrow_the_one_command_that_installs_it_is_said(
         memlens.export(log, **again) if act == "write" else memlens.read(tmp_path / "table.parquet")  # type: ignore[arg-type]
     assert error.value.hint == "Install it with: pip install 'memlens[parquet]'"
     assert rows_of(log, tmp_path, "csv")
+
+
+def test_lifetimes_are_blocks_with_what_becomes_of_them(tmp_path: Path) -> None:
+    log = made(time_us=np.array([-1, -1, 10, 12, 14, 13, 15, 16], np.int64))
+    names = ("size_bytes", "alloc_event", "alloc_line", "free_event", "free_line", "fate", "life_events", "life_us")
+    assert [tuple(row[name] for name in names) for row in rows_of(log, tmp_path, table="lifetimes")] == [
+        (100, 0, None, 3, 2, "released", 3, None),
+        (200, 1, None, None, None, "held", 7, None),
+        (1, 2, 1, 5, 4, "temporary", 3, 3),
+        (2, 4, 3, None, None, "held", 4, None),
+        (3, 7, 6, None, None, "held", 1, None),
+    ]

@@ -43,15 +43,3 @@ def test_they_are_those_that_were_added(known: int) -> None:
     assert bins_of(found) == [(10 * part, bins) for part, bins in enumerate(given) if bins]
     if known == 256:
         assert len(found.ends) - 1 == len(kinds)  # each is kept once
-
-
-def test_two_parts_of_one_window_stay_two() -> None:
-    sizes, row = GrowingSizes(), np.eye(1, 128, 5, dtype=np.int64)
-    sizes.add(3, row, 100 * row)
-    sizes.add(3, 2 * row, 300 * row)
-    assert bins_of(sizes.finish(np.arange(5))) == [(3, {5: (1, 100)}), (3, {5: (2, 300)})]
-
-
-def test_without_events_there_are_none() -> None:
-    found = GrowingSizes().finish(np.zeros(1, np.int64))
-    assert len(found.first) == len(found.which) == len(found.code) == 0

@@ -1,4 +1,4 @@
-"""``docs/gate.md`` says what is so: its jobs are the files beside it, and its rules and codes are the program's."""
+"""``docs/gate.md`` says what is so: its jobs run the command that it shows, and its rules and codes are the program's."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memlens.gating.baseline import Baseline
-from memlens.gating.limits import METRICS, parse_limits
+from memlens.gating.baseline import Anchors, Baseline
+from memlens.gating.limits import METRICS, Rules
 from memlens.gating.verdict import _EXIT_CODES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -17,10 +17,11 @@ PAGE = (DOCS / "gate.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["github-actions.yml", "gitlab-ci.yml"])
-def test_a_job_on_the_page_is_the_file_beside_it(name: str) -> None:
-    text = (DOCS / "ci" / name).read_text()
-    assert f"```yaml\n{text}```" in PAGE
-    assert "memlens gate run.log --baseline ci/memory.json" in text
+def test_the_page_leads_to_a_job_that_runs_the_command_of_the_page(name: str) -> None:
+    (command,) = re.findall(r"^    (memlens gate run.log --baseline ci/memory.json .*)$", PAGE, re.MULTILINE)
+    (ours,) = re.findall(r"memlens gate run.log --baseline ci/memory.json .*", (DOCS / "ci" / name).read_text())
+    assert f"](ci/{name})" in PAGE
+    assert set(ours.split()) <= set(command.split())
 
 
 def test_every_metric_is_on_the_page() -> None:
@@ -38,9 +39,8 @@ def test_the_baseline_on_the_page_has_the_fields_of_a_baseline() -> None:
     assert text
     shown = json.loads(text[0])
     from memlens.gating.figures import RunFigures, WindowFigures
-    from memlens.options import Cut
 
-    written = json.loads(Baseline(Cut(by="x"), (RunFigures(1, 1, (WindowFigures("0", 1, 1, 1),)),)).render())
+    written = json.loads(Baseline(Anchors(by="x"), (RunFigures(1, 1, (WindowFigures("0", 1, 1, 1),)),)).render())
     assert list(shown) == list(written)
     assert list(shown["runs"][0]) == list(written["runs"][0])
     assert list(shown["runs"][0]["windows"][0]) == list(written["runs"][0]["windows"][0])
@@ -52,4 +52,4 @@ def test_the_baseline_on_the_page_has_the_fields_of_a_baseline() -> None:
 def test_the_example_of_a_negative_figure_is_right() -> None:
     mib = 1 << 20
     assert "from −100 MiB to −98 MiB" in PAGE
-    assert parse_limits("remaining=2%")["remaining"].allows(-100 * mib) == 2 * mib
+    assert Rules.parse("remaining=2%").limits["remaining"].allows(-100 * mib) == 2 * mib

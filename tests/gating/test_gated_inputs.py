@@ -57,8 +57,8 @@ def test_a_gpu_is_not_held_against_the_cpu(tmp_path: Path) -> None:
     cpu = trace(tmp_path / "cpu.json", cpu=4 << 20)
     for head, base in ((gpu, cpu), (cpu, gpu)):
         with pytest.raises(InputError, match=r"gpu\.json has memory of a GPU and .*cpu\.json of the CPU"):
-            memlens.gate(head, base_log=base)
-    assert memlens.gate(gpu, base_log=cpu, device=-1).verdict == "pass"
+            memlens.gate(head, base=base)
+    assert memlens.gate(gpu, base=cpu, device=-1).verdict == "pass"
 
 
 def test_where_the_peak_may_lie_before_the_input_a_budget_says_so(tmp_path: Path) -> None:

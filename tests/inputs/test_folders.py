@@ -14,7 +14,7 @@ import pytest
 from made_runs import MIB, log_text
 
 import memlens
-from memlens.errors import InputError, MemlensError
+from memlens.errors import InputError
 from memlens.inputs.folders import expanded
 from memlens.options import ReadAs
 
@@ -46,33 +46,6 @@ def test_logs_come_by_name_and_numbers_in_names_by_size(folder: Path) -> None:
     found = expanded([str(folder)], ReadAs(), lambda *said: left_out.append(said))
     assert found == [str(folder / name) for name in RANKS]
     assert left_out == [(str(folder), OTHERS)]
-
-
-def test_what_stands_beside_a_folder_stays_in_its_order(folder: Path) -> None:
-    found = expanded(["a.log", folder, "-", "https://host/run.log"], ReadAs())
-    assert found == ["a.log", *(str(folder / name) for name in RANKS), "-", "https://host/run.log"]
-
-
-def test_analyze_and_compare_take_a_folder(folder: Path) -> None:
-    analysis = memlens.analyze(folder)
-    assert [log.windows[0].results["peak"].peak_bytes for log in analysis.logs] == [(k + 1) * MIB for k in range(11)]
-    for given in (folder, str(folder), [folder]):
-        comparison = memlens.compare(given)
-        assert [run.path for run in comparison.runs] == [str(folder / name) for name in RANKS]
-
-
-def test_a_folder_with_one_log_is_that_log(tmp_path: Path) -> None:
-    (tmp_path / "run.log").write_text(log_text(MIB))
-    (log,) = memlens.analyze(tmp_path).logs
-    assert log.path == str(tmp_path / "run.log")
-    assert log.curve is not None
-
-
-def test_a_format_that_is_asked_for_decides_what_counts(folder: Path) -> None:
-    assert expanded([folder], ReadAs(input_format="paddle")) == [str(folder / name) for name in RANKS]
-    assert expanded([folder], ReadAs(input_format="kineto")) == [folder]
-    with pytest.raises(MemlensError, match="no input format is called"):
-        expanded([folder], ReadAs(input_format="no such"))
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
@@ -125,12 +98,11 @@ def test_a_url_that_ends_with_a_slash_stands_for_the_logs_there(elsewhere: str) 
     below = expanded([elsewhere], ReadAs(), below=pytest.fail)
     assert below == [*found, f"{elsewhere}older/workerlog.0"]
     assert [run.path for run in memlens.compare(elsewhere).runs] == found
-    assert len(memlens.ranks(elsewhere).ranks) == 13
 
 
 def test_a_template_finds_logs_in_a_store(elsewhere: str) -> None:
-    found = memlens.ranks(f"{elsewhere}workerlog.{{rank}}").ranks
-    assert [rank.fields["rank"] for rank in found][:4] == ["0", "1", "2", "3.gz"]
+    found = memlens.compare(f"{elsewhere}workerlog.{{rank}}").runs
+    assert [run.fields["rank"] for run in found][:4] == ["0", "1", "2", "3.gz"]
     (run,) = memlens.compare(f"{elsewhere}{{age}}/workerlog.0").runs
     assert (run.path, run.fields) == (f"{elsewhere}older/workerlog.0", {"age": "older"})
     with pytest.raises(InputError, match="no file matches") as caught:

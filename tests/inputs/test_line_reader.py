@@ -12,19 +12,21 @@ import pytest
 from texts import mutate, read_packed
 
 from memlens.errors import NoEventsError
-from memlens.events import EventLog
 from memlens.facts import Kind
 from memlens.inputs import Reading
 from memlens.inputs.blocks import Blocks
 from memlens.inputs.file_source import open_source
-from memlens.inputs.input_format import InputFormat, Request
-from memlens.inputs.line_reader import Believed, Taken, TextSource
+from memlens.inputs.input_format import InputFormat, NewEvents, Request, Selection
 from memlens.inputs.registry import PADDLE, recognise
+from memlens.log import Log
+from memlens.source import TextSource
 
 COLUMNS = ("kind", "size", "addr", "offset", "line")
 
 
-def taken_of(form: InputFormat, text: bytes, name: str, chance: random.Random) -> tuple[list[dict[str, Any]], Taken]:
+def taken_of(
+    form: InputFormat, text: bytes, name: str, chance: random.Random
+) -> tuple[list[dict[str, Any]], NewEvents]:
     """All parts of a text, cut at line ends and taken block by block or several together: their columns, and the last one."""
     assert form.lines is not None
     reader = form.lines(TextSource(name, text[:200]), Request(landmarks=True))
@@ -44,17 +46,17 @@ def taken_of(form: InputFormat, text: bytes, name: str, chance: random.Random) -
     return parts, taken
 
 
-def assert_same(parts: list[dict[str, Any]], believed: Believed, log: EventLog) -> None:
+def assert_same(parts: list[dict[str, Any]], selected: Selection, log: Log) -> None:
     whole = {name: np.concatenate([part[name] for part in parts]) for name in (*COLUMNS, "group")}
     blocks = whole["kind"] <= Kind.FREE
     mine = np.where(
-        blocks, np.isin(whole["group"], list(believed.blocks)), np.isin(whole["group"], list(believed.chunks))
+        blocks, np.isin(whole["group"], list(selected.blocks)), np.isin(whole["group"], list(selected.chunks))
     )
     lines = log.line_numbers(range(len(log)))
     for name in COLUMNS[:-1]:
         np.testing.assert_array_equal(whole[name][mine], getattr(log, name))
     assert whole["line"][mine].tolist() == lines
-    assert (believed.device, believed.layer, believed.malformed) == (log.device, log.facts.layer, log.facts.malformed)
+    assert (selected.device, selected.layer, selected.malformed) == (log.device, log.facts.layer, log.facts.malformed)
 
 
 @pytest.mark.parametrize("folder", ["paddle", "rmm", "traps"])
@@ -75,7 +77,7 @@ def test_what_is_taken_bit_by_bit_is_what_is_read_at_once(shared: Path, tmp_path
                 continue
             form = recognise(open_source(plain)).format
             parts, last = taken_of(form, plain.read_bytes(), str(plain), chance)
-            assert_same(parts, last.believed[0], log)
+            assert_same(parts, last.selected[0], log)
             assert (last.lines, last.end, last.ooms) == (log.facts.lines, log.facts.bytes, len(log.facts.ooms))
             compared.add(log.facts.layer)
     assert compared >= (

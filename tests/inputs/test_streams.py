@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import random
-import zlib
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,15 +68,6 @@ def test_a_damaged_gzip_file_gives_and_says_what_the_usual_library_gives_and_say
     assert "" in problems
     assert "the gzip stream ends in the middle" in problems
     assert len(problems) > 5
-
-
-@needs_isal
-def test_the_quicker_library_is_used_for_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "run.log.gz"
-    path.write_bytes(gzip.compress(b"line\n"))
-    with monkeypatch.context() as patch:
-        patch.setattr(zlib, "decompressobj", None)
-        assert read(path)[0] == b"line\n"
 
 
 @needs_isal

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import TextWrapper
 
 import pytest
 from live_screen import LiveTerminal
@@ -19,25 +20,33 @@ from memlens.recording.presets import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "recording.md"
+WATCHING = ROOT / "docs" / "watch.md"
 
 
-def block(language: str, begins: str) -> str:
+def block(language: str, begins: str, page: Path = PAGE) -> str:
     """The body of the one fenced block in a language that begins so."""
     found = [
         text
-        for text in re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+        for text in re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
         if text.startswith(begins)
     ]
     assert len(found) == 1
     return str(found[0])
 
 
-def shown(command: str, output: str, *, changes: tuple[tuple[str, str], ...] = ()) -> None:
+def folded(output: str) -> list[str]:
+    """Lines of output as a page has them: no blanks at their ends, and none wider than 100 columns."""
+    lines = output.rstrip("\n").splitlines()
+    fold = TextWrapper(100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False).wrap
+    return [part for line in lines for part in (fold(line) if len(line) > 100 else [line.rstrip()])]
+
+
+def shown(command: str, output: str, page: Path = PAGE, *, changes: tuple[tuple[str, str], ...] = ()) -> None:
     """Compare a block of the page that shows a command with its output; what differs from run to run is taken out of both."""
-    old = block("text", f"$ {command}\n")
-    new = f"$ {command}\n" + "".join(f"{line.rstrip()}\n" for line in output.rstrip("\n").splitlines())
+    old = block("text", f"$ {command}\n", page)
+    new = f"$ {command}\n" + "".join(f"{line}\n" for line in folded(output))
     if os.environ.get("MEMLENS_APPROVE"):
-        PAGE.write_text(PAGE.read_text().replace(f"```text\n{old}```", f"```text\n{new}```"))
+        page.write_text(page.read_text().replace(f"```text\n{old}```", f"```text\n{new}```"))
         return
     for pattern, word in changes:
         old, new = (re.sub(pattern, word, text, flags=re.MULTILINE) for text in (old, new))
@@ -72,9 +81,9 @@ def test_the_two_lines_print_what_a_mark_prints(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs pseudo-terminals")
 def test_the_screen_of_watching_is_that_of_a_terminal_of_80_columns() -> None:
-    command = "memlens watch examples/logs/cnn_5steps.log.gz --limit peak=4MiB"
-    with LiveTerminal(*command.split()[1:], rows=40, folder=ROOT, NO_COLOR="1") as terminal:
-        shown(command, terminal.shows("1,367 events. Ctrl-C ends.").text)
+    command = "memlens watch examples/logs/cnn_5steps.log.gz --budget peak=4MiB"
+    with LiveTerminal(*command.split()[1:], rows=26, folder=ROOT, NO_COLOR="1") as terminal:
+        shown(command, terminal.shows("1,367 events. Ctrl-C ends.").text, WATCHING)
 
 
 @pytest.mark.paddle

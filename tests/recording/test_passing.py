@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,12 +47,6 @@ def test_any_blocks_give_what_the_whole_text_gives(rounds: Callable[[int], range
         assert passed(text, cuts) == INFO.sub(b"", text), (seed, text, cuts)
 
 
-def test_byte_by_byte_gives_the_same(rounds: Callable[[int], range]) -> None:
-    for seed in rounds(100):
-        text = b"".join(random.Random(seed).choices(PIECES, k=8))
-        assert passed(text, list(range(1, len(text)))) == INFO.sub(b"", text)
-
-
 def test_of_a_real_log_stays_what_glog_did_not_write(shared: Path) -> None:
     text = (shared / "data/paddle/09_launch2_dygraph_331.workerlog.0").read_bytes()
     kept = passed(text, list(range(4096, len(text), 4096)))
@@ -78,34 +71,6 @@ def test_no_more_than_the_size_of_a_line_is_held(name: str) -> None:
     kept = FILTERS[name]()
     assert sum(len(kept.feed(b"x" * 1000)) for _ in range(1000)) >= 1_000_000 - 5000
     assert len(kept.held) < 5000
-
-
-def test_the_other_filters_pass_all_and_nothing() -> None:
-    text = b"".join(PIECES)
-    everything = FILTERS["all"]()
-    assert everything.feed(text) + everything.release() == text
-    nothing = FILTERS["none"]()
-    assert nothing.feed(text) + nothing.release() == b""
-
-
-def test_an_output_that_takes_little_at_a_time_gets_everything() -> None:
-    """The descriptor is non-blocking, as that of a terminal is that an event loop shares."""
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    text, found = os.urandom(1 << 20), bytearray()
-
-    def read() -> None:
-        with open(reading, "rb") as file:
-            found.extend(file.read())
-
-    reader = threading.Thread(target=read)
-    output = PassedOn(writing, owned=True)
-    reader.start()
-    output.write(text)
-    output.close()
-    reader.join()
-    assert bytes(found) == text
-    assert output.problem == ""
 
 
 def test_a_reader_that_has_gone_is_no_problem_and_a_full_disk_is_one() -> None:

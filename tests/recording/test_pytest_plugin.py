@@ -6,16 +6,14 @@ A stand-in has the place of a CUDA device; Paddle's counters are real, on its ho
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import time
 from pathlib import Path
 
 import pytest
 from marked_tests import Marked, outcomes, said
 from real_paddle import RealPaddle
-from torch_programs import Programs, real_torch
+from torch_programs import Programs
 
 KEEPS = "kept = []\n"
 
@@ -91,38 +89,6 @@ def test_verdicts_are_those_of_a_plain_sum(marked: Marked, device: tuple[Path, .
         carried_in = level
     assert set(expected.values()) == {"FAILED", "PASSED"}
     assert outcomes(marked.run(text, path=device)) == expected
-
-
-def test_every_device_is_judged_by_itself(marked: Marked, device: tuple[Path, ...]) -> None:
-    done = marked.run(
-        one("it", "peak=100", "import torch; torch.alloc(90); torch.alloc(90, 1); torch.alloc(101, 2)"),
-        path=device,
-        STAND_IN_DEVICES="3",
-    )
-    assert said(done) == ["the peak is 101 B, 1 B over the limit of 100 B: CUDA device 2 by the statistics of PyTorch"]
-
-
-def test_memory_in_cycles_is_no_growth(marked: Marked, device: tuple[Path, ...]) -> None:
-    done = marked.run(
-        "import torch\n"
-        "class Cycle:\n"
-        "    def __init__(self, size): self.block, self.own = torch.alloc(size), self\n"
-        "    def __del__(self): self.block.free()\n"
-        "def test_before(): Cycle(500)\n" + one("it", "growth=0, peak=100", "Cycle(100)"),
-        path=device,
-    )
-    assert outcomes(done) == {"test_before": "PASSED", "test_it": "PASSED"}
-
-
-def test_fixtures_are_carried_in(marked: Marked, device: tuple[Path, ...]) -> None:
-    done = marked.run(
-        "import torch\n"
-        "@pytest.fixture\n"
-        "def model():\n    torch.alloc(9000).free(); block = torch.alloc(700); yield; block.free()\n"
-        + one("it", "peak=1000, growth=0", "torch.alloc(300).free()", "model"),
-        path=device,
-    )
-    assert outcomes(done) == {"test_it": "PASSED"}
 
 
 def test_a_test_that_ends_by_itself_keeps_its_end(marked: Marked, device: tuple[Path, ...]) -> None:
@@ -222,30 +188,6 @@ def test_workers_judge_as_one_process_does(marked: Marked, device: tuple[Path, .
     assert outcomes(done) == {"test_within": "PASSED", "test_over": "FAILED"}
 
 
-def test_without_a_device_and_a_log_the_test_runs_and_a_warning_says_why(marked: Marked) -> None:
-    text = one("it", "peak=1", "print('ran')")
-    done = marked.run(text, path=(marked.programs.source,))
-    assert outcomes(done) == {"test_it": "PASSED"}
-    assert "ran" in done.stdout
-    words = "NotJudgedWarning: the memory of this test is not judged: it used neither PyTorch nor Paddle"
-    assert words in done.stdout
-    assert outcomes(marked.run(text, "-W", "error", path=(marked.programs.source,))) == {"test_it": "FAILED"}
-
-
-@pytest.mark.torch
-def test_the_real_torch_without_a_device_is_named_in_the_warning(marked: Marked) -> None:
-    python = real_torch()
-    if "True" in marked.programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout:
-        pytest.skip("this PyTorch has a device")
-    done = marked.run(
-        one("it", "peak=1", "import torch; torch.ones(1000)"),
-        path=(marked.programs.source, marked.programs.packages()),
-        python=python,
-    )
-    assert outcomes(done) == {"test_it": "PASSED"}, done.stdout + done.stderr
-    assert "is not judged: torch used no device" in done.stdout
-
-
 # --- a log ---------------------------------------------------------------------------------------------------------------
 
 
@@ -306,31 +248,6 @@ def test_a_log_of_the_test_is_judged(marked: Marked) -> None:
     assert gained % 4096 == 0
     assert 3 * 4096 <= gained <= 5 * 4096  # from the first judged window to the last
     assert shown[3].startswith("the growth of run.log is not known: ")
-
-
-def test_a_log_is_looked_for_where_the_test_is(marked: Marked) -> None:
-    text = log_text([[100]])
-    old = marked.programs.folder / "old.log"
-    old.write_text(text)
-    os.utime(old, (time.time() - 3600,) * 2)
-    done = marked.run(
-        one("chdir", "peak=100, log='run.log'", f"monkeypatch.chdir(tmp); open('run.log', 'w').write({text!r})", "tmp, monkeypatch")
-        + "@pytest.fixture\ndef tmp(tmp_path_factory): return tmp_path_factory.mktemp('x')\n"
-        + one("here", "peak=99, log='here.log'", f"open('here.log', 'w').write({text!r})")
-        + one("none", "peak=99, log='none.log'", "pass")
-        + one("old", "peak=100, log='old.log'", "pass"),
-        path=(marked.programs.source,),
-    )  # fmt: skip
-    assert outcomes(done) == {
-        "test_chdir": "PASSED",
-        "test_here": "FAILED",
-        "test_none": "FAILED",
-        "test_old": "FAILED",
-    }
-    assert said(done)[1:] == [
-        f"the test wrote no log {marked.programs.folder / 'none.log'}",
-        f"{old} is older than this run of pytest: the test did not write it",
-    ]
 
 
 def test_of_a_trace_the_device_is_judged_and_not_the_cpu_beside_it(marked: Marked) -> None:
@@ -446,18 +363,3 @@ def test_paddle_is_judged_by_its_own_counters(marked: Marked, paddle: RealPaddle
     assert f"({peak:,} B), " in over
     assert f"({before:,} B) of it carried in: device 0 by the statistics of Paddle" in over
     assert f"({after - before:,} B) are left behind" in left
-
-
-def test_it_imports_nothing_for_tests_without_the_marker(marked: Marked) -> None:
-    done = marked.run(
-        "import sys\ndef test_it():\n"
-        "    print('LOADED', *sorted(name for name in sys.modules if name.startswith(('memlens', 'numpy', 'torch', 'paddle'))))\n",
-        path=(marked.programs.source,),
-    )
-    loaded = next(line for line in done.stdout.splitlines() if line.startswith("LOADED")).split()[1:]
-    assert loaded == ["memlens", "memlens.recording", "memlens.recording.pytest_plugin"]
-
-
-def test_the_marker_is_registered_with_its_meaning(marked: Marked) -> None:
-    done = marked.run("", "--markers", path=(marked.programs.source,))
-    assert "@pytest.mark.memlens(peak=SIZE, growth=SIZE, log=FILE, by=REGEX): fail the test where" in done.stdout

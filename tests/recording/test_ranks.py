@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from recorder import python, read_zst, recorder, started
-from torch_programs import real_torch
 
 import memlens
 from memlens.recording.inside.ranks import MARKS
@@ -76,16 +75,6 @@ def test_each_rank_has_a_log_and_the_launcher_one_of_its_own(tmp_path: Path, nam
     ]
 
 
-def test_ranks_of_the_real_torchrun_have_a_log_each(tmp_path: Path) -> None:
-    (tmp_path / "worker.py").write_text(WORKER)
-    torchrun = [real_torch(), "-m", "torch.distributed.run", "--nproc_per_node", "2", str(tmp_path / "worker.py")]
-    recording = memlens.record(torchrun, output=tmp_path / "run.log", passed="none")
-    assert recording.exit_code == 0
-    assert [log.rank for log in recording.logs] == [None, "0", "1"]
-    for rank in (0, 1):
-        assert (tmp_path / f"run.rank{rank}.log").read_bytes() == of(rank)
-
-
 def test_what_is_passed_on_of_a_rank_goes_where_the_launcher_put_it(tmp_path: Path) -> None:
     ran = started([*recorder(tmp_path / "run.log"), *launch(["0", "1"], to=str(tmp_path / "worker.%d"))])
     out, _ = ran.communicate(timeout=60)
@@ -136,31 +125,6 @@ def test_two_ranks_of_one_number_and_logs_of_earlier_runs_are_kept_apart(tmp_pat
     again = memlens.record(launch(["0", "0"]), output=tmp_path / "run.log", passed="none", force=True)
     assert [Path(log.path).name for log in again.logs] == ["run.log", "run.rank0-2.log", "run.rank0.log"]
     assert (tmp_path / "run.rank0.log").read_bytes() == of(0)
-
-
-def test_a_recorder_that_is_a_rank_itself_splits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "3")
-    monkeypatch.setenv("LOCAL_RANK", "3")
-    recording = memlens.record([sys.executable, "-c", WORKER], output=tmp_path / "run.{rank}.log", passed="none")
-    assert [Path(log.path).name for log in recording.logs] == ["run.3.log"]
-    assert (tmp_path / "run.3.log").read_bytes() == of(3)
-
-
-def test_a_launcher_on_a_machine_that_has_a_rank_of_its_own_is_split(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A cluster may number machines by the same variable: rank 0 on machine 0 is told apart by what else it was told."""
-    monkeypatch.setenv("RANK", "0")
-    recording = memlens.record(launch(["0", "1"]), output=tmp_path / "run.log", passed="none")
-    assert [log.rank for log in recording.logs] == [None, "0", "1"]
-    assert (tmp_path / "run.rank0.log").read_bytes() == of(0)
-
-
-def test_a_rank_that_is_killed_leaves_its_log_and_its_code(tmp_path: Path) -> None:
-    worker = "import os; os.write(1, b'last words'); os.kill(os.getpid(), 9)"
-    recording = memlens.record(launch(["0"], worker=worker), output=tmp_path / "run.log.zst", passed="none")
-    assert recording.exit_code != 0
-    assert read_zst(tmp_path / "run.rank0.log.zst") == b"last words"
 
 
 def test_a_log_of_a_rank_that_cannot_be_written_is_said_and_the_rank_goes_on(tmp_path: Path) -> None:

@@ -78,42 +78,6 @@ def figures(window: Any) -> tuple[int, ...]:
 # Several processes
 
 
-def test_each_rank_of_a_launched_run_has_a_log_with_the_counters_of_its_own_device(
-    paddle: RealPaddle, tmp_path: Path
-) -> None:
-    program = [
-        "-m",
-        "paddle.distributed.launch",
-        "--devices",
-        "0,1",
-        str(paddle.train),
-        "--dist",
-        "--steps",
-        "2",
-        "--stats",
-        "stats%r.json",
-    ]
-    run = record(paddle, tmp_path, program, HOSTDEV_COUNT="2")
-    assert run.code == 0, run.said
-    peaks = set()
-    for rank in (0, 1):
-        theirs = json.loads((tmp_path / f"stats{rank}.json").read_text())
-        log = tmp_path / f"run.rank{rank}.log.zst"
-        ours = memlens.analyze(log, end="FINAL MEMSTAT").logs[0].windows[0].results
-        assert ours["remaining"].live_bytes == theirs["allocated"]
-        assert ours["peak"].peak_bytes == theirs["allocated_peak"]
-        assert ours["peak"].reserved_peak_bytes == theirs["reserved_peak"]
-        assert memlens.read(log).trust.ok
-        peaks.add(theirs["allocated_peak"])
-    assert len(peaks) == 2  # the batch of rank 1 is larger
-    assert "Alloc" not in run.text  # the launcher's own
-    assert sorted(path.name for path in tmp_path.glob("*.zst")) == [
-        "run.log.zst",
-        "run.rank0.log.zst",
-        "run.rank1.log.zst",
-    ]
-
-
 # What the preset must not do
 
 

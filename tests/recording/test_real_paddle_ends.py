@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -139,24 +138,6 @@ def test_a_killed_program_leaves_a_log_up_to_its_end(paddle: RealPaddle, tmp_pat
         assert run.end() == 128 + signal.SIGKILL
         assert "SIGKILL" in run.read_said()
     assert_log_is_whole(text_of(log))
-
-
-def test_a_killed_recorder_leaves_what_was_written_until_then_and_no_process(
-    paddle: RealPaddle, tmp_path: Path
-) -> None:
-    log = tmp_path / "run.log.zst"
-    with recording(paddle, tmp_path, log) as run:
-        run.until("STEP 3")
-        time.sleep(1.5)  # what is older than a second can be read in the file
-        os.kill(run.recorder.pid, signal.SIGKILL)
-        assert run.end() == -signal.SIGKILL
-        gone = time.monotonic() + 20
-        while Path(f"/proc/{run.program}").exists():  # the program's next line finds no reader
-            assert time.monotonic() < gone, "the program goes on"
-            time.sleep(0.05)
-    text = text_of(log)
-    assert_log_is_whole(text)
-    assert "STEP 3\n" in text
 
 
 def test_a_full_disk_ends_the_log_and_not_the_program(paddle: RealPaddle, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import hashlib
 import os
@@ -22,7 +21,6 @@ from recorder import python, read_zst, recorder, started, until
 import memlens
 from memlens.inputs.streams import open_bytes
 from memlens.recording.sink import LogFile
-from memlens.recording.waiting import CommandError
 
 SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"]
 #: Counts a signal for half a second after the first one, and ends with 100 and how often it came.
@@ -112,28 +110,6 @@ def test_a_key_of_the_terminal_reaches_the_program_once(
         os.close(leader)
 
 
-def test_a_terminal_that_goes_away_ends_the_program(tmp_path: Path) -> None:
-    """The kernel tells the first process of the session alone, and that is the recorder here."""
-    log = tmp_path / "run.log"
-    leader, ran = in_own_terminal(recorder(log) + python(COUNTS.format(name="SIGHUP")))
-    until(lambda: log.exists() and b"ready" in log.read_bytes())
-    os.close(leader)
-    assert ran.wait(60) == 101
-
-
-def test_a_recorder_that_was_stopped_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
-    """Ctrl-Z and fg."""
-    log = tmp_path / "run.log"
-    ran = started(recorder(log, "-q") + python("print('one', flush=True); print(input()); raise SystemExit(7)"))
-    until(lambda: log.exists() and log.read_bytes() == b"one\n")
-    ran.send_signal(signal.SIGSTOP)
-    time.sleep(2.5)
-    ran.send_signal(signal.SIGCONT)
-    time.sleep(0.5)
-    assert ran.communicate(b"two\n", timeout=60) == (b"one\ntwo\n", b"")
-    assert ran.returncode == 7
-
-
 def in_own_terminal(command: list[str]) -> tuple[int, subprocess.Popen[bytes]]:
     """A process that is the first one of a session with a terminal of its own, and the other side of that."""
     leader, follower = pty.openpty()
@@ -200,15 +176,6 @@ def test_a_full_disk_does_not_harm_the_program_and_is_said_once(tmp_path: Path, 
         assert len(read_zst(log)) > 300_000
 
 
-def test_a_full_device_is_said_in_the_recording(tmp_path: Path) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full")
-    recording = memlens.record(python("print('x')"), output="/dev/full", passed="none")
-    assert recording.exit_code == 0
-    assert recording.problems == ("/dev/full: the log ends early: No space left on device",)
-    assert recording.logs[0].problem == recording.problems[0]
-
-
 def test_a_closed_stdout_does_not_harm_the_program(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     ran = started(
@@ -224,19 +191,6 @@ def test_a_closed_stdout_does_not_harm_the_program(tmp_path: Path) -> None:
     ran.stderr.close()
     assert ran.stdin is not None
     ran.stdin.close()
-
-
-@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
-def test_a_log_takes_no_closed_streams_place(tmp_path: Path, closed: tuple[int, ...]) -> None:
-    log = tmp_path / "run.log"
-    program = python("import os\nos.write(1, b'out'); os.write(2, b'err')")
-    calls = (
-        f"import memlens, os\nfor number in {closed}: os.close(number)\nmemlens.record({program}, output={str(log)!r})"
-    )
-    ran = started(python(calls))
-    ran.communicate(timeout=60)
-    assert ran.returncode == 0
-    assert log.read_bytes() == b"outerr"
 
 
 @pytest.mark.parametrize("name", ["run.log.zst", "run.log.gz", "run.log"])
@@ -308,17 +262,6 @@ def test_a_process_that_the_program_left_behind_is_not_waited_for(tmp_path: Path
         os.kill(int(out), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("writes", ["while yes | head -c 30000; do :; done", "while echo y; do sleep 0.02; done"])
-def test_a_process_that_goes_on_writing_is_not_waited_for_either(tmp_path: Path, writes: str) -> None:
-    program = f"import subprocess\nprint('begin', flush=True); subprocess.Popen(['sh', '-c', {writes!r}])"
-    ran = started(recorder(tmp_path / "run.log.zst", "--pass", "none") + python(program))
-    _, error = ran.communicate(timeout=50)  # the writer ends of itself when nobody reads
-    assert ran.returncode == 0
-    assert b"the log ends here" in error
-    with open_bytes(tmp_path / "run.log.zst") as text:
-        assert text.read(10) == b"begin\ny\ny\n"
-
-
 @pytest.mark.parametrize(("what", "code"), [("nosuch-command", 127), ("./nosuch", 127), ("./plain", 126), (".", 126)])
 def test_a_program_that_cannot_be_started_gives_the_code_of_shells_and_leaves_the_old_log(
     tmp_path: Path, what: str, code: int
@@ -334,28 +277,10 @@ def test_a_program_that_cannot_be_started_gives_the_code_of_shells_and_leaves_th
     assert not (tmp_path / "new.log").exists()
 
 
-def test_an_old_log_is_not_written_over_unasked(tmp_path: Path) -> None:
-    log, done = tmp_path / "run.log", tmp_path / "done"
-    log.write_text("a longer old text\n")
-    command = python(f"open({str(done)!r}, 'w'); print('new')")
-    with pytest.raises(memlens.OutputError, match="exists"):
-        memlens.record(command, output=log)
-    assert not done.exists()
-    memlens.record(command, output=log, force=True, passed="none")
-    assert log.read_text() == "new\n"
-
-
 @pytest.mark.parametrize("name", ["-", "run.log.xz", "run.bz2"])
 def test_a_log_that_cannot_be_written_so_is_refused_before_the_program_runs(tmp_path: Path, name: str) -> None:
     with pytest.raises(memlens.UsageError, match=r"the log cannot go to stdout|a log cannot be written as"):
         memlens.record(python("raise SystemExit(1)"), output=name)
-
-
-def test_options_end_at_the_first_word_of_the_command(tmp_path: Path) -> None:
-    (tmp_path / "show.py").write_text("import sys; print(sys.argv[1:])")
-    command = [sys.executable, "-m", "memlens", "record", "-q", "-o", "x.log", sys.executable, "show.py"]
-    ran = started([*command, "--lr", "3", "-o", "y", "--", "-h"], cwd=tmp_path)
-    assert ran.communicate(timeout=60)[0] == b"['--lr', '3', '-o', 'y', '--', '-h']\n"
 
 
 def test_no_command_is_wrong_usage_with_an_example() -> None:
@@ -365,15 +290,6 @@ def test_no_command_is_wrong_usage_with_an_example() -> None:
     assert b"memlens record -o run.log.zst -- python train.py" in error
     with pytest.raises(memlens.UsageError, match="no program"):
         memlens.record([])
-
-
-def test_without_a_name_the_log_gets_one_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    first, second = (memlens.record("echo 'two  words'", passed="none") for _ in range(2))
-    assert first.logs[0].path != second.logs[0].path
-    assert read_zst(tmp_path / first.logs[0].path) == b"two  words\n"
-    assert first.logs[0].path.startswith("memlens-2")
-    assert first.logs[0].path.endswith(".log.zst")
 
 
 def test_recorders_that_are_started_together_choose_different_names(
@@ -389,13 +305,6 @@ def test_recorders_that_are_started_together_choose_different_names(
         names.add(log.path)
         Path(log.path).unlink()
     assert len(names) == 2
-
-
-def test_files_that_were_handed_over_stay_open_for_the_program(tmp_path: Path) -> None:
-    (tmp_path / "given").write_text("handed over")
-    shell = ["sh", "-c", 'exec 7< given; exec "$@"', "sh"]
-    ran = started([*shell, *recorder("run.log", "-q"), "sh", "-c", "cat <&7"], cwd=tmp_path)
-    assert ran.communicate(timeout=60)[0] == b"handed over"
 
 
 def test_the_verdict_is_that_of_analyze(tmp_path: Path, examples: Path) -> None:
@@ -429,27 +338,3 @@ def test_a_recording_in_a_thread_is_whole_and_leaves_signals_alone(tmp_path: Pat
     thread.join()
     assert found[0].exit_code == 4
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_signals_are_as_before_after_a_recording(tmp_path: Path) -> None:
-    def state() -> tuple[object, object]:
-        return [signal.getsignal(getattr(signal, name)) for name in SIGNALS], signal.pthread_sigmask(
-            signal.SIG_BLOCK, ()
-        )
-
-    before = state()
-    memlens.record(["true"], output=tmp_path / "run.log")
-    with pytest.raises(CommandError):
-        memlens.record(["nosuch-command"], output=tmp_path / "none.log")
-    assert state() == before
-
-
-def test_no_file_descriptor_is_left_open(tmp_path: Path) -> None:
-    folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
-    memlens.record(["true"], output=tmp_path / "first.log")
-    before = os.listdir(folder)
-    memlens.record(["true"], output=tmp_path / "run.log")
-    with pytest.raises(CommandError):
-        memlens.record(["nosuch-command"], output=tmp_path / "none.log")
-    assert len(os.listdir(folder)) == len(before)
-    assert fcntl.fcntl(1, fcntl.F_GETFD) >= 0

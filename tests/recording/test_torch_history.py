@@ -113,62 +113,6 @@ def test_a_moment_that_cannot_be_written_leaves_the_error_of_the_program(program
     assert "OutOfMemoryError: CUDA out of memory" in done.stderr.splitlines()[-1]
 
 
-def test_an_end_that_cannot_be_written_is_an_error_where_nothing_else_is(programs: Programs) -> None:
-    done = block(
-        programs,
-        "import memlens, os\n"
-        "os.mkdir('gone')\n"
-        "try:\n"
-        "    with memlens.record_torch('gone/run.pickle'):\n"
-        "        os.rmdir('gone')\n"
-        "except memlens.OutputError as error:\n"
-        "    print('error', error.message.startswith('cannot write '))\n",
-    )
-    assert done.stdout == "error True\n", done.stderr
-
-
-def test_options_are_those_of_torch(programs: Programs) -> None:
-    done = block(
-        programs,
-        "import torch, memlens\n"
-        "for stacks in 'python', 'all', 'none':\n"
-        "    with memlens.record_torch('run.pickle', entries=7, stacks=stacks, force=True): pass\n"
-        "print(torch.calls)\n"
-        "print(len(torch._observers))\n",
-    )
-    calls, observers = done.stdout.splitlines()
-    off = ("record", None, "all", "all", (1 << 63) - 1, False)
-    given = [("record", "all", "all", "python"), ("record", "all", "all", "all"), ("record", "all", None, "python")]
-    assert calls == str(["init", *(call for one in given for call in ((*one, 7, True), off))])
-    assert observers == "1"  # they can never be taken away
-
-
-def test_a_history_that_is_recorded_already_goes_on(programs: Programs) -> None:
-    done = block(
-        programs,
-        "import torch, memlens\n"
-        "torch.cuda.memory._record_memory_history(max_entries=50)\n"
-        "torch.alloc(1000)\n"
-        "with memlens.record_torch('run.pickle'): torch.alloc(2000)\n"
-        "torch.alloc(3000)\n"
-        "print(len(torch.cuda.memory._snapshot()['device_traces'][0]), len(torch.calls))\n",
-    )
-    assert done.stdout == "6 2\n", done.stderr
-    assert len(actions(programs)) == 4
-
-
-def test_a_ring_that_is_full_keeps_the_latest_entries(programs: Programs) -> None:
-    block(
-        programs,
-        "import torch, memlens\n"
-        "with memlens.record_torch('run.pickle', entries=4):\n"
-        "    kept = [torch.alloc(1000 + step) for step in range(9)]\n",
-    )
-    assert [entry["size"] for entry in snapshot(programs)["device_traces"][0]] == [1007, 1007, 1008, 1008]
-    peak = memlens.analyze(programs.folder / "run.pickle").logs[0].windows[0].results["peak"]
-    assert peak.peak_bytes == sum(range(1000, 1009))
-
-
 REFUSED = """
 import memlens
 try:
@@ -235,18 +179,6 @@ def test_without_a_device_it_says_so_before_the_block_runs(
     assert programs.files == []
 
 
-@pytest.mark.torch
-def test_the_real_torch_without_a_device_says_so_before_the_block_runs(programs: Programs) -> None:
-    python = real_torch()
-    has = programs.run("import torch; print(torch.cuda.is_available())", python=python).stdout
-    if has == "True\n":
-        pytest.skip("this PyTorch has a device")
-    done = programs.run(REFUSED.format(arguments="'run.pickle'"), python=python, path=(programs.source,))
-    assert done.stdout.startswith("MemlensError | 1 | no CUDA device"), done.stderr
-    assert "ran" not in done.stdout
-    assert programs.files == []
-
-
 # --- a program that knows nothing of it ---------------------------------------------------------------------------------
 
 USES = "import torch\nkept = torch.alloc(1000)\npassing = torch.alloc(500); passing.free()\n"
@@ -287,62 +219,6 @@ def test_a_program_that_never_uses_cuda_writes_nothing_and_says_nothing(programs
     done = programs.recorded("import torch\nprint(torch.calls, torch.cuda.is_available())")
     assert (done.returncode, done.stdout, done.stderr) == (0, "[] True\n", "")
     assert programs.files == []
-
-
-def test_a_program_without_torch_has_its_imports_as_ever(programs: Programs) -> None:
-    done = programs.recorded(
-        "import json, sys\n"
-        "try: import nonesuch\nexcept ModuleNotFoundError as error: print(error)\n"
-        "sys.path = [folder for folder in sys.path if 'stand_in' not in folder]\n"
-        "try: import torch\nexcept ModuleNotFoundError as error: print(error)\n"
-    )
-    assert done.stdout == "No module named 'nonesuch'\nNo module named 'torch'\n"
-
-
-def test_torch_is_recorded_that_is_looked_for_first_or_found_at_the_second_try(programs: Programs) -> None:
-    done = programs.recorded(
-        "import importlib.util, sys\n"
-        "kept, sys.path = sys.path, []\n"
-        "try: import torch\nexcept ModuleNotFoundError: print('not yet')\n"
-        "sys.path = kept\n"
-        "print(importlib.util.find_spec('torch') is not None, 'torch' in sys.modules)\n" + USES
-    )
-    assert done.stdout == "not yet\nTrue False\n", done.stderr
-    assert programs.files == ["run.pickle"]
-
-
-def test_torch_that_fails_to_import_fails_as_it_does(programs: Programs) -> None:
-    (programs.stand_in() / "torch" / "__init__.py").write_text("raise ImportError('broken')")
-    asked = f'{{"torch": {{"output": "{programs.folder}/run.pickle"}}}}'
-    from torch_programs import STARTUP
-
-    for path in ((STARTUP,), ()):
-        done = programs.run(
-            "try: import torch\nexcept ImportError as error: print(error)\n",
-            path=(*path, programs.folder / "stand_in"),
-            MEMLENS_RECORD=asked,
-        )
-        assert (done.stdout, done.stderr) == ("broken\n", "")
-
-
-def test_nothing_is_left_of_the_hook_once_torch_is_there(programs: Programs) -> None:
-    done = programs.recorded(
-        "import sys, torch\n"
-        "print([type(finder).__module__ for finder in sys.meta_path if 'memlens' in str(type(finder))])\n"
-        "print(torch.__loader__ is torch.__spec__.loader, type(torch.__loader__).__name__)\n"
-        "print(torch.__loader__.exec_module == type(torch.__loader__).exec_module.__get__(torch.__loader__))\n"
-    )
-    assert done.stdout == "[]\nTrue SourceFileLoader\nTrue\n"
-
-
-def test_torch_may_be_imported_and_used_in_a_thread(programs: Programs) -> None:
-    done = programs.recorded(
-        "import threading\n"
-        "def work():\n    global kept\n    import torch\n    kept = torch.alloc(1000)\n"
-        "thread = threading.Thread(target=work); thread.start(); thread.join()\n"
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert actions(programs) == ["segment_alloc", "alloc"]
 
 
 def test_a_handler_of_the_program_keeps_its_signal(programs: Programs) -> None:
@@ -409,17 +285,6 @@ def test_ranks_are_named_and_a_second_attempt_keeps_the_first_one(programs: Prog
     assert second.startswith("run.rank3.pid")
 
 
-def test_variables_say_how_much_is_recorded(programs: Programs) -> None:
-    shows = f"{USES}print(torch.calls[-1])"
-    assert programs.recorded(shows).stdout == "('record', 'all', 'all', 'python', 1000000, True)\n"
-    few = programs.recorded(shows, MEMLENS_TORCH_ENTRIES="10", MEMLENS_TORCH_STACKS="none")
-    assert few.stdout == "('record', 'all', None, 'python', 10, True)\n"
-    for variables in ({"MEMLENS_TORCH_ENTRIES": "many"}, {"MEMLENS_TORCH_STACKS": "c"}):
-        done = programs.recorded(USES, **variables)
-        assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
-        assert done.stderr.startswith("memlens: not recording in this process: ")
-
-
 def test_a_program_that_records_itself_is_left_alone(programs: Programs) -> None:
     done = programs.recorded(
         "import torch\n"
@@ -433,29 +298,10 @@ def test_a_program_that_records_itself_is_left_alone(programs: Programs) -> None
     assert programs.files == ["own.pickle", "run.pickle"]
 
 
-def test_a_torch_that_refuses_to_record_runs_all_the_same(programs: Programs) -> None:
-    done = programs.recorded(
-        "import torch\n"
-        "def refuse(**_): raise RuntimeError('backend cudaMallocAsync records no history')\n"
-        "torch.cuda.memory._record_memory_history = refuse\n" + USES + "print('runs')"
-    )
-    assert done.stdout == "runs\n"
-    assert done.stderr == (
-        "memlens: the memory history is not recorded: RuntimeError: backend cudaMallocAsync records no history\n"
-    )
-
-
 CHILDREN = (
     "import subprocess, sys, torch\n"
     "for _ in range(2): subprocess.run([sys.executable, '-c', 'import torch; print(1)'], check=True)\n"
 )
-
-
-def test_no_device_is_said_at_once_and_once(programs: Programs) -> None:
-    done = programs.recorded(CHILDREN, STAND_IN_DEVICES="0")
-    assert (done.returncode, done.stdout) == (0, "1\n1\n")
-    assert done.stderr.endswith("; no memory history is recorded\n")
-    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.torch
@@ -527,20 +373,4 @@ def test_the_python_of_the_real_torch_is_asked_as_it_expects(programs: Programs)
     ]
     assert done.stderr == f"memlens: out of memory: the snapshot of this moment is {programs.folder}/run.oom.pickle\n"
     assert programs.files == ["run.oom.pickle", "run.pickle"]
-    assert actions(programs) == ["alloc"]
-
-
-@pytest.mark.torch
-def test_a_block_asks_the_python_of_the_real_torch_as_it_expects(programs: Programs) -> None:
-    done = programs.run(
-        COMPILED + "import memlens\n"
-        "with memlens.record_torch('run.pickle', entries=9, stacks='none'): alloc(512)\n"
-        "print(asked)\n",
-        python=real_torch(),
-        path=(programs.source,),
-    )
-    assert done.returncode == 0, done.stderr
-    begun = "('record', 'all', None, 'python', 9, False, True, [])"
-    ended = f"('record', None, 'all', 'all', {(1 << 63) - 1}, False, False, [])"
-    assert done.stdout == f"['init', {begun}, 'observer', 'snapshot', {ended}]\n"
     assert actions(programs) == ["alloc"]

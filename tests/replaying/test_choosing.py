@@ -38,13 +38,6 @@ def test_what_cannot_be_set_is_refused_with_what_can(given: str, message: str, h
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
-def test_what_is_the_devices_is_said_of_the_run_and_not_tried() -> None:
-    assert named_values(AUTO_GROWTH, ["padding_bytes=32"]) == {"padding_bytes": [32]}
-    with pytest.raises(UsageError, match="padding_bytes cannot be set") as caught:
-        named_values(AUTO_GROWTH, ["padding_bytes=32"], tried=True)
-    assert caught.value.hint == "--was padding_bytes=32 says that the run had it."
-
-
 @pytest.mark.parametrize(
     "text", ["expandable_segments:True,max_split_size_mb:64", "max_split_size_mb:64,expandable_segments:True"]
 )
@@ -89,35 +82,9 @@ def test_a_run_was_set_as_its_user_says_else_as_its_log_tells_else_as_it_is_by_d
         own_settings(MODEL, {}, ["chunk_kib=4", "chunk_kib=16"])
 
 
-def test_what_the_run_had_already_is_no_change() -> None:
-    own = {**DEFAULTS, "chunk_kib": 16}
-    changes, left = chosen_settings(MODEL, HISTORY, own, {}, every=False)
-    assert {"chunk_kib": 4} in changes
-    assert {"chunk_kib": 16} not in changes
-    assert {} not in changes
-    assert left == 0
-
-
 def test_values_that_were_named_are_set_together_and_several_of_one_name_one_by_one() -> None:
     changes, _ = chosen_settings(MODEL, HISTORY, DEFAULTS, {"chunk_kib": [4, 16], "relief": [True]}, every=True)
     assert changes == [{"chunk_kib": 4, "relief": True}, {"chunk_kib": 16, "relief": True}]
-
-
-def test_all_combinations_begin_with_those_of_one_setting() -> None:
-    changes, left = chosen_settings(MODEL, HISTORY, DEFAULTS, {}, every=True)
-    # Three other sizes of chunks, or none of them, times on or off, times on or off, without nothing at all.
-    assert len(changes) == 4 * 2 * 2 - 1
-    assert left == 0
-    counts = [len(one) for one in changes]
-    assert counts == sorted(counts)
-    assert len({repr(sorted(one.items())) for one in changes}) == len(changes)
-
-
-def test_too_many_combinations_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlens.replaying.choosing.MOST_COMBINED", 5)
-    changes, left = chosen_settings(MODEL, HISTORY, DEFAULTS, {}, every=True)
-    assert (len(changes), left) == (5, 15 - 5)
-    assert MOST_COMBINED == 256
 
 
 def test_more_mebibytes_than_a_chunk_may_have_are_no_value() -> None:

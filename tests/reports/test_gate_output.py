@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -13,14 +11,13 @@ from typing import Any, cast
 import made_diffs as made
 import made_verdicts as verdicts
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
-from texts import csv_of, json_of
+from texts import json_of
 
 from memlens.gating.verdict import Verdict
-from memlens.reports.ci import escape_message, escape_property, fenced, junit, workflow_commands
-from memlens.reports.gate import LARGEST, comment
+from memlens.reports.gate import LARGEST, comment, escape_message, escape_property, fenced, junit, workflow_commands
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
 EVERY = [
@@ -54,7 +51,7 @@ def test_json_holds_the_names_of_the_contract_and_exact_bytes() -> None:
         "SOT_CALL_0", "remaining", made.BLOCK, 2 * made.BLOCK, made.BLOCK + (1 << 20), False
     ]  # fmt: skip
     assert values["limits"] == {
-        name: {"percent": "2", "absolute_bytes": 1 << 20} for name in ("peak", "rise", "remaining", "growth")
+        name: {"percent": "2", "absolute_bytes": 1 << 20} for name in ("peak", "remaining", "growth")
     }
     assert values["blame"][0]["metrics"] == ["remaining"]
     assert values["blame"][0]["findings"][0]["kind"] == "missing_free"
@@ -68,17 +65,6 @@ def test_json_is_ascii_and_finite(make: Any) -> None:
     assert {row["ok"] for row in json.loads(text)["windows"]} <= {True, False}
 
 
-def test_csv_has_a_row_for_each_figure() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_of(cast("Any", verdicts.failing())))))
-    assert len(rows) == 9  # three windows, and peak, growth and reserved of the run
-    assert (rows[0]["name"], rows[0]["metric"], rows[0]["d_bytes"], rows[0]["ok"]) == (
-        "SOT_CALL_0",
-        "remaining",
-        str(made.BLOCK),
-        "False",
-    )
-
-
 def fields_of(value: Any) -> set[str]:
     if isinstance(value, dict):
         return set(value) | {name for inner in value.values() for name in fields_of(inner)}
@@ -90,7 +76,7 @@ def test_every_field_of_the_machine_output_is_described() -> None:
     for make in EVERY:
         values = make().to_dict()
         for blame in values.pop("blame"):
-            named_fields |= {"metrics", "compared", *(set(blame) & {"findings"})}  # the others are those of diff
+            named_fields |= {"metrics", *(set(blame) & {"findings"})}  # the others are those of diff
         values.pop("trust")
         named_fields |= fields_of(values) | {"blame", "trust"}
     assert len(named_fields) > 30
@@ -107,7 +93,7 @@ def cases(verdict: Verdict) -> list[Any]:
 
 def test_junit_has_a_case_for_each_gated_figure_and_a_failure_with_its_finding() -> None:
     report = JUnitXml.fromstring(junit(verdicts.failing()).encode())
-    # Rise and remaining of three windows, the peak, and growth, which cannot be told of three.
+    # Peak and remaining of three windows and of the run, and growth, which cannot be told of three.
     assert (report.tests, report.failures, report.errors, report.skipped) == (8, 2, 0, 1)
     found = {(case.classname, case.name): case for case in cases(verdicts.failing())}
     assert len(found) == 8
@@ -115,23 +101,10 @@ def test_junit_has_a_case_for_each_gated_figure_and_a_failure_with_its_finding()
     assert isinstance(failure, Failure)
     assert failure.message.startswith("remaining went from 3.38 MiB to 6.75 MiB")
     assert "Missing free: 3.38 MiB (3538944 B)" in failure.text
-    assert not found["SOT_CALL_0", "rise"].result
-    assert [result.message for result in found["(whole log)", "growth"].result] == ["3 closed, 4 needed"]
+    assert not found["SOT_CALL_0", "peak"].result
+    assert [type(result) for result in found["(whole log)", "growth"].result] == [Skipped]
 
 
-def test_junit_tells_what_is_missing_let_go_or_not_judged() -> None:
-    assert {type(result) for case in cases(verdicts.missing()) for result in case.result} == {Failure}
-    two = [verdicts.window("v"), verdicts.window("w")]
-    let_go = verdicts.verdict([verdicts.window("u", 1), *two], two, allow_missing=True)
-    assert {
-        case.classname: [type(result) for result in case.result] for case in cases(let_go) if case.classname == "u"
-    } == {"u": [Skipped]}
-    (case,) = cases(verdicts.unjudged())
-    assert [type(result) for result in case.result] == [Error]
-    assert "several processes" in case.result[0].message
-
-
-@settings(deadline=None)
 @given(any_text, any_text)
 def test_any_text_of_a_log_is_sound_xml(name: str, line: str) -> None:
     verdict = named(name, blame=())
@@ -171,14 +144,6 @@ def test_each_failing_figure_is_an_error_and_the_worst_comes_first() -> None:
     assert "2 of the base's 6 windows judged" in notice
 
 
-def test_no_more_errors_than_github_shows_and_the_last_counts_the_rest() -> None:
-    lines = [line for line in workflow_commands(verdicts.many(30)).splitlines() if line.startswith("::error")]
-    assert len(lines) == 10
-    assert "22 more figures over the limit" in lines[8]
-    assert "the log lacks gone SOT_CALL_0" in lines[9]
-
-
-@settings(deadline=None)
 @given(any_text)
 def test_no_text_of_a_log_makes_a_command_of_its_own(name: str) -> None:
     for line in workflow_commands(named(name)).split("\n")[:-1]:
@@ -198,15 +163,6 @@ def test_other_output_is_fenced_with_a_word_that_nobody_can_guess() -> None:
 # --- Markdown ---
 
 
-def test_ten_thousand_failing_windows_fit_into_a_comment_with_the_worst_in_it() -> None:
-    text = comment(verdicts.many(10_000))
-    assert len(text.encode()) < LARGEST
-    assert "20,000 more" not in text
-    assert "`SOT_CALL_9999`" in text
-    assert re.search(r"and 9,9\d\d more failing figures", text)
-    assert "10,000 windows are missing" in text
-
-
 @pytest.mark.parametrize(
     "character", ["a", "|", "`", "\x00", "\U0010ffff", "\u0301", "\u4e2d", "<", "@x", "\u202e", "\ud800"]
 )
@@ -217,7 +173,6 @@ def test_no_name_makes_a_comment_too_long(character: str, length: int, windows: 
     assert "regression" in text
 
 
-@settings(deadline=None)
 @given(any_text)
 def test_a_comment_keeps_its_table(name: str) -> None:
     text = comment(named(name, 2, blame=()))
@@ -227,9 +182,9 @@ def test_a_comment_keeps_its_table(name: str) -> None:
     assert {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows} == {8}
 
 
-def test_blocks_that_unfold_are_closed() -> None:
-    for verdict in (*(make() for make in EVERY), verdicts.many(50)):
-        text = comment(verdict)
-        assert len(re.findall(r"^<details>$", text, re.MULTILINE)) == len(
-            re.findall(r"^</details>$", text, re.MULTILINE)
-        )
+def test_junit_tells_what_is_missing_or_not_judged() -> None:
+    failed = [case for case in cases(verdicts.missing()) if [type(result) for result in case.result] == [Failure]]
+    assert {case.classname for case in failed} == {"EVAL_1", "EVAL_2"}
+    (case,) = cases(verdicts.unjudged())
+    assert [type(result) for result in case.result] == [Error]
+    assert "several processes" in case.result[0].message

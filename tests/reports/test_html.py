@@ -63,13 +63,6 @@ def test_each_result_shows_itself_in_a_notebook(results: dict[str, Any], name: s
     assert "case1_pir.log" in shown.text
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_elsewhere_it_is_one_short_line(results: dict[str, Any], name: str) -> None:
-    text = repr(results[name])
-    assert "\n" not in text
-    assert len(text) < 500
-
-
 def test_nothing_of_a_log_is_markup(make: Any) -> None:
     hostile = (
         make.HOSTILE
@@ -89,9 +82,3 @@ def test_nothing_of_a_log_is_markup(make: Any) -> None:
     assert shown.attributes <= {"style=text-align:right"}
     assert shown.text.count("<script>alert(1)</script>") >= 8
     assert "\x1b" not in shown.text
-
-
-def test_figures_of_a_table_stand_right() -> None:
-    shown = Tags(html.render([Table("", (Column("peak", "Peak", "bytes"),), ((1536,),))]))
-    assert "style=text-align:right" in shown.attributes
-    assert "1.50 KiB" in shown.text

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from memlens.analyzers.curve import Curve
 from memlens.reports.blocks import Picture
-from memlens.reports.markdown import render as markdown
 from memlens.reports.picture import draw, sparkline
-from memlens.reports.terminal import render
-from memlens.text import Terms, plain_ascii, visible, width_of
+from memlens.text import plain_ascii, visible, width_of
 from memlens.units import format_bytes
 
 MIB = 1 << 20
@@ -53,24 +51,6 @@ def test_a_picture_shows_levels_marks_and_labels() -> None:
         "     0 B └──────┴──▲────────✗───────────",
         "                STEP 1           line 10",
     ]
-
-
-def test_memory_that_comes_and_goes_within_a_column_is_told_from_what_stays() -> None:
-    text = lines(levels(*[6 * MIB] * 60, low=[3 * MIB] * 60))
-    assert [line[10:20] for line in text[1:7]] == ["▒" * 10] * 3 + ["█" * 10] * 3
-    assert text[0].split("  ")[5:] == ["█ allocated", "▲ peak", "▒ at times", "over 60 events"]
-
-
-def test_the_signs_explained_are_those_that_are_there() -> None:
-    assert "".join(lines(levels(0, 0, reserved=[5, 9]))[0]).split() == ["─", "reserved", "over", "2", "events"]
-    assert lines(levels(7, 7, failures=(1,)))[0].split("  ")[-1] == "over 2 events"
-    assert "✗ out of memory" in lines(levels(7, 7, failures=(1,)))[0]
-
-
-def test_a_log_that_frees_what_it_never_allocated_is_drawn_from_its_lowest_level() -> None:
-    text = lines(levels(-3 * MIB, 0, 3 * MIB, low=[-3 * MIB, -3 * MIB, 3 * MIB]))
-    assert text[1].startswith(" 3.00 MiB ┤")
-    assert text[7].startswith("-3.00 MiB └")
 
 
 sizes = st.sampled_from([0, 1, 255, 256, 3538944, 2**40, 2**60])
@@ -127,25 +107,6 @@ def test_a_sparkline_is_as_wide_as_asked_and_shows_its_highest_value(values: lis
         assert line.count(" ") == (
             width if not values else sum(values[k * len(values) // width] == 0 for k in range(width))
         )
-
-
-def test_sparklines_of_one_scale_can_be_compared() -> None:
-    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7, 8], 9) == " ▁▂▃▄▅▆▇█"
-    assert sparkline([4, 4], 4, high=8) == "▄▄▄▄"
-    assert sparkline([1], 2, high=10**12) == "▁▁"
-    assert sparkline([0, 9, 0, 0], 2) == "█ "
-
-
-def test_forms_for_people_show_a_picture() -> None:
-    block = Picture(levels(1, 2, 3, peak_event=2, steps=((0, "``` <b>"),)), Terms("entry", "entries", "segment"))
-    text = render([block], width=60)
-    assert text.splitlines() == ["".join(part for part, _ in line).rstrip() for line in draw(block, 60)]
-    assert "entry 3" in text
-    assert max(map(len, render([block]).splitlines())) == 80
-    assert render([block], width=60, ascii_only=True).isascii()
-    assert "\x1b[" in render([block], width=60, colour=True)
-    page = markdown([block]).splitlines()
-    assert (page[0], page[-1]) == ("````", "````")
 
 
 @pytest.mark.parametrize("count", [5, 5000])

@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
-from types import SimpleNamespace
+from collections.abc import Callable
 
-import pytest
-from widths import check_widths
+from logs import ALLOC, FREE
 
 import memlens
 from memlens.analyzers.curve import curve
 from memlens.analyzers.peak import Peak, Remaining
 from memlens.analyzing.result import LogAnalysis, WindowAnalysis
-from memlens.errors import MemlensError
-from memlens.reports.blocks import Asked, Block, Table
-from memlens.reports.series import growth_word, phases_table, steps_blocks, windows_table
-from memlens.reports.tables import WINDOW_COLUMNS
+from memlens.reports.blocks import Asked, Table
+from memlens.reports.series import steps_blocks, windows_table
 from memlens.reports.terminal import render
 from memlens.units import format_bytes
 from memlens.windows.windows import BEFORE
 
-ALLOC = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:169] Alloc {} bytes, ptr = 0x{:x}\n"
-FREE = "I0712 10:54:00.000000  1120 auto_growth_best_fit_allocator.cc:220] Free {} bytes, ptr = 0x{:x}\n"
-
 
 def window(name: str, carried: int, rise: int, left: int, *, open_end: bool = False) -> WindowAnalysis:
-    results = {
-        "peak": Peak(carried + rise, rise, 0, 0, 1),
-        "remaining": Remaining(left, carried, carried + left),
-    }
+    results = {"peak": Peak(carried + rise, rise, 0, 0, 1), "remaining": Remaining(left, carried, carried + left)}
     return WindowAnalysis(name, 1, 1, 2, results, open_end)
 
 
@@ -59,24 +47,6 @@ def test_windows_that_do_the_same_are_one_row_with_the_highest_of_their_peaks() 
     ]
 
 
-@pytest.mark.parametrize(
-    ("names", "row"),
-    [
-        (["STEP 1", "STEP 2"], "STEP 1–2 ×2"),
-        (["Epoch [0/5], Step [3/9]", "Epoch [0/5], Step [4/9]"], "Epoch [0/5], Step [3–4/9]"),
-        (
-            ["Epoch [0/5], Step [8/9]", "Epoch [1/5], Step [0/9]"],
-            "Epoch [0/5], Step [8/9] … Epoch [1/5], Step [0/9] ×2",
-        ),
-        (["A", "B"], "A … B ×2"),
-        (["STEP 7", "STEP 7 #2"], "STEP 7 … STEP 7 #2 ×2"),
-    ],
-)
-def test_a_row_of_several_windows_is_called_by_its_first_and_last(names: list[str], row: str) -> None:
-    (found,) = rows(windows_table([window(name, 0, 256, 0) for name in names], None, 9))
-    assert str(found[0]).removesuffix(" ×2") == row.removesuffix(" ×2")
-
-
 def test_figures_that_differ_in_what_is_shown_are_rows_of_their_own() -> None:
     mib = 1 << 20
     alike, unlike = (
@@ -98,47 +68,6 @@ def test_of_many_rows_the_ends_and_what_stands_out_are_shown_and_the_others_are_
     assert table.more == ""
 
 
-def test_the_highest_peak_may_come_before_the_first_step() -> None:
-    made = [
-        window(BEFORE, 0, 50, 0),
-        *(window(f"STEP {k}", 0, 1, 0) for k in range(5)),
-        window("STEP 5", 0, 1, 0, open_end=True),
-    ]
-    assert [row[4] for row in rows(windows_table(made, None, 9))] == ["highest peak", "", ""]
-
-
-@pytest.mark.parametrize(
-    ("left", "said"),
-    [
-        ([5, 5, 5, 5], []),  # all the same
-        ([0, 9, 0, 9], []),  # two of them
-        ([0, 9, 0, 8], [1]),
-        ([9, 9, 0, 4], [0]),  # a row of two that leave more than twice as much as any other
-        ([9, 9, 0, 5], []),
-        ([0, 0, 0, 0], []),
-    ],
-)
-def test_a_window_leaves_most_where_no_other_does_the_same(left: list[int], said: list[int]) -> None:
-    made = [window(f"STEP {k}", 0, 256, 1024 * one) for k, one in enumerate(left)]
-    made = [window(BEFORE, 0, 256, 99 * 1024), *made, window("STEP 9", 0, 256, 0, open_end=True)]
-    noted = [str(row[0]) for row in rows(windows_table(made, None, 9)) if "leaves most" in str(row[4])]
-    assert noted == [f"STEP {k}" if k else "STEP 0–1 ×2" for k in said]
-
-
-def test_a_remark_is_shown_whole_and_a_long_name_gives_way() -> None:
-    name = "Train Epoch: {} of the second part of the whole training run"
-    made = [window(BEFORE, 0, 50, 0), *(window(name.format(k), 0, 256 * (1 + k), 0) for k in range(3))]
-    growth = SimpleNamespace(since_window=3)
-    brief = [
-        measure
-        for measure in WINDOW_COLUMNS
-        if measure.column.key in ("name", "peak_bytes", "rise_bytes", "remaining_bytes")
-    ]
-    screen = render([windows_table(made, growth, 9, measures=brief)], width=80)
-    assert "highest peak, grows from here" in screen
-    assert max(map(len, screen.splitlines())) <= 80
-
-
 def test_every_window_is_in_a_row_or_counted(rounds: Callable[[int], range]) -> None:
     for seed in rounds(200):
         chance = random.Random(seed)
@@ -150,13 +79,6 @@ def test_every_window_is_in_a_row_or_counted(rounds: Callable[[int], range]) -> 
                 int(name.split()[1]) if name.startswith("…") else int(name.rpartition("×")[2]) if "×" in name else 1
             )
         assert count == len(made), seed
-
-
-def test_sorted_windows_stand_alone() -> None:
-    made = [window(f"STEP {k}", 0, 256 * (1 + k % 2), 0) for k in range(9)]
-    table = windows_table(made, None, 3, "peak")
-    assert [row[0] for row in rows(table)] == ["STEP 1", "STEP 3", "STEP 5"]
-    assert table.more == "… and 6 more windows"
 
 
 def leak(steps: int, kept: int = 1024) -> bytes:
@@ -187,22 +109,6 @@ def test_steps_are_said_in_eight_lines_and_the_way_to_cut_by_them() -> None:
     assert not list(steps_blocks(analyzed(leak(0)), Asked(5)))
 
 
-def test_a_table_of_logs_says_which_of_them_grow() -> None:
-    logs = analyzed(leak(30)), analyzed(leak(0)), analyzed(leak(2))
-    assert [growth_word(log.growth) for log in logs] == ["growing", "", ""]
-
-
-def test_phases_that_rise_or_leave_behind_most_are_shown_in_their_order() -> None:
-    log = analyzed(leak(30))
-    assert log.phases is not None
-    every = phases_table(log.phases, 9)
-    assert [row[0] for row in every.rows] == ["(start)", "BACKWARD"]
-    one = phases_table(log.phases, 1)
-    assert [row[0] for row in one.rows] == ["BACKWARD"]
-    assert one.more == "… and 1 more phase"
-    assert "Min" in [column.title for column in phases_table(log.phases, 1, full=True).columns]
-
-
 def test_the_levels_of_a_row_are_drawn_where_a_picture_is_wanted() -> None:
     log = analyzed(leak(30, 1 << 20))
     assert log.steps is not None
@@ -211,44 +117,3 @@ def test_the_levels_of_a_row_are_drawn_where_a_picture_is_wanted() -> None:
     levels = [row[[column.key for column in drawn.columns].index("levels")] for row in drawn.rows]
     assert all(level is None or isinstance(level, str) for level in levels)
     assert str(levels[1])[-1] > str(levels[1])[0]  # a leak rises
-
-
-def test_gaps_and_lives_of_windows_are_columns_where_they_are_asked_for(shared: Path) -> None:
-    path = shared / "data" / "paddle" / "05_grow_batch_331.log.gz"
-    (log,) = memlens.analyze(
-        path, by=r"STEP (\d+) START", analyzers=["peak", "segments", "lifetimes"], times=False
-    ).logs
-    table = windows_table(log.windows, None, 99)
-    keys = [column.key for column in table.columns]
-    assert len(table.rows) == len(log.windows) == 31
-    for row, one in zip(table.rows, log.windows, strict=True):
-        at_peak = one.results["segments"].moments[0]
-        shown = dict(zip(keys, row, strict=True))
-        assert (shown["free_bytes"], shown["largest_gap_bytes"]) == (at_peak.free_bytes, at_peak.largest_gap_bytes)
-        lives = one.results["lifetimes"]
-        assert (shown["temporary_bytes"], shown["life_events"]) == (lives.temporary_bytes, lives.longest[0].life_events)
-
-
-def real_logs(shared: Path) -> Iterator[LogAnalysis]:
-    data = shared / "data"
-    for path in sorted((*(data / "paddle").glob("*log*"), *(data / "traps").glob("*.gz"))):
-        try:
-            yield from memlens.analyze(path, times=False).logs
-        except MemlensError:
-            continue
-
-
-def _rendered(blocks: list[Block], width: int | None) -> str:
-    return render(blocks, width=width)
-
-
-def test_steps_of_real_logs_are_eight_lines_at_most_and_say_the_same_at_every_width(shared: Path) -> None:
-    count = 0
-    for log in real_logs(shared):
-        blocks = list(steps_blocks(log, Asked(5)))
-        if not blocks:
-            continue
-        count += 1
-        assert len(render(blocks, width=80).splitlines()) <= 8, log.path
-        check_widths(partial(_rendered, blocks), narrow=60)
-    assert count > 30

@@ -10,23 +10,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import made_runs as made
 import pytest
+from worker_jobs import Number, square_or_fail
 
 import memlens
-from memlens.analyzers.result import Each, Later
-from memlens.inputs.streams import NamedPath, open_bytes
+from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
 from memlens.options import Spread
-from memlens.scheduling import executors, spreading
-from memlens.scheduling.executors import LocalProcesses, opened
+from memlens.results import Deferred, OnDemand
+from memlens.scheduling.executors import opened
+from memlens.scheduling.spreading import at_worker, spread_out
 
-STEPS = r"STEP (\d+) START"
 FORMAT = """
 [[tool.memlens.format]]
 name = "mine"
@@ -61,47 +61,6 @@ def text(found: Any) -> str:
     return json.dumps(found.to_dict())
 
 
-@pytest.mark.parametrize("gone", ["runs/workerlog.77", "./runs/worklog.1", "no/such/folder.log", "runs", ""])
-@pytest.mark.parametrize(
-    "options", [{}, {"by": STEPS}, {"start": "STEP 2 START"}, {"top": 0, "by": STEPS}, {"start": "none"}]
-)
-def test_names_are_those_that_were_given(
-    logs: list[str], elsewhere: Executor, gone: str, options: dict[str, Any]
-) -> None:
-    given: list[Any] = [*logs, gone, f"../{Path.cwd().name}/{logs[1]}", Path(logs[2])]
-    expected, found = memlens.analyze(given, **options), memlens.analyze(given, executor=elsewhere, **options)
-    assert text(found) == text(expected)
-    cut = {key: value for key, value in options.items() if key != "top"}
-    assert text(memlens.compare(given, executor=elsewhere, **cut)) == text(memlens.compare(given, **cut))
-
-
-def test_the_only_log_is_analyzed_as_it_is_here_with_its_curve(logs: list[str], elsewhere: Executor) -> None:
-    expected, found = memlens.analyze(logs[0]), memlens.analyze(logs[0], executor=elsewhere)
-    assert text(found) == text(expected)
-    assert found.logs[0].curve is not None
-    assert repr(found.logs[0].curve) == repr(expected.logs[0].curve)
-    with pytest.raises(memlens.InputError, match=r"^gone.log: no such file"):
-        memlens.analyze("gone.log", executor=elsewhere)
-    with pytest.raises(memlens.AnchorError):
-        memlens.analyze(logs[0], start="no such line", executor=elsewhere)
-
-
-def test_a_long_series_comes_back_whole(tmp_path: Path, elsewhere: Executor) -> None:
-    """More windows than are settled at once where several logs are read here."""
-    long = tmp_path / "long.log"
-    long.write_text(made.log_text(1 << 20, blocks=3, steps=250))
-    options: dict[str, Any] = {"by": STEPS, "top": None}
-    expected, found = (
-        memlens.analyze([long, long], **options),
-        memlens.analyze([long, long], executor=elsewhere, **options),
-    )
-    assert text(found) == text(expected)
-    assert found.to_pandas().equals(expected.to_pandas())
-    assert [window.peak_time_us for window in found.logs[0].windows] == [
-        window.peak_time_us for window in expected.logs[0].windows
-    ]
-
-
 def test_formats_of_a_project_are_known_to_workers(logs: list[str], elsewhere: Executor) -> None:
     Path("mine.log").write_text("MINE take a0 16\nMINE take b0 48\nMINE give a0 16\n")
     Path("pyproject.toml").write_text(FORMAT)
@@ -118,14 +77,6 @@ def test_what_only_this_process_has_is_read_here(logs: list[str], elsewhere: Exe
     assert [run.windows[0].peak_bytes for run in found.runs] == [4096, 8192, 12288, 8192]
 
 
-def test_urls_are_opened_by_the_worker(logs: list[str], elsewhere: Executor) -> None:
-    pytest.importorskip("fsspec")
-    url = f"local://{Path(logs[3]).resolve()}"
-    found = memlens.compare([url, "nosuch://bucket/a.log"], executor=elsewhere)
-    assert found.runs[0].windows[0].peak_bytes == 4 * 4096
-    assert text(found) == text(memlens.compare([url, "nosuch://bucket/a.log"]))
-
-
 @pytest.mark.parametrize("spread", [{}, {"jobs": 2}, {"scheduler": "local"}, {"executor": "threads"}])
 def test_progress_rises_to_the_bytes_of_all_logs_and_no_further(logs: list[str], spread: dict[str, Any]) -> None:
     seen: list[int] = []
@@ -137,60 +88,13 @@ def test_progress_rises_to_the_bytes_of_all_logs_and_no_further(logs: list[str],
     assert seen[-1] == sum(map(os.path.getsize, logs))
 
 
-def test_processes_of_this_machine_tell_of_the_bytes_of_a_log_that_they_are_at(tmp_path: Path) -> None:
-    """Two packed logs, each read by a process whole: what is shown is more than those that are done."""
-    import gzip
-
-    names = []
-    for number in range(2):
-        names.append(str(tmp_path / f"{number}.log.gz"))
-        lines = made.log_text(1 << 30, blocks=200, steps=1000).encode()
-        Path(names[-1]).write_bytes(gzip.compress(lines, 1))
-    sizes = list(map(os.path.getsize, names))
-    seen: list[int] = []
-    memlens.compare(names, scheduler="local", progress=seen.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == sum(sizes)
-    assert [size for size in seen if size not in (*sizes, sum(sizes))]
-
-
-def test_what_a_lost_worker_had_read_is_shown_once() -> None:
-    seen: list[int] = []
-    count = spreading._Count(seen.append)
-    count.reading(50)
-    count.reading(20)  # it was lost with 40, and somebody else is at 10
-    count.done(60)  # what was read of another one
-    count.reading(30)
-    count.done(40)
-    assert seen == [50, 60, 90, 100]
-
-
-def test_processes_of_ours_end_in_the_midst_of_what_they_do() -> None:
+def test_processes_of_this_machine_end_in_the_midst_of_what_they_do() -> None:
     began = time.monotonic()
-    with LocalProcesses(1) as pool:
+    with opened(Spread(scheduler="local", jobs=1)) as (pool, _):
         future = pool.submit(time.sleep, 100)
         while not future.running():
             time.sleep(0.01)
     assert time.monotonic() - began < 60
-
-
-def test_ways_to_share_out_exclude_each_other(logs: list[str]) -> None:
-    with ThreadPoolExecutor(1) as threads:
-        for spread in (
-            {"executor": threads, "jobs": 2},
-            {"executor": threads, "scheduler": "local"},
-            {"scheduler": "tcp://127.0.0.1:8786", "jobs": 2},
-            {"jobs": 0},
-            {"scheduler": "slurm"},
-        ):
-            with pytest.raises(memlens.UsageError):
-                memlens.analyze(logs, **spread)
-
-
-def test_wrong_usage_comes_back_from_any_worker(logs: list[str], elsewhere: Executor) -> None:
-    Path("plain.log").write_text(made.log_text(4096))
-    with pytest.raises(memlens.UsageError, match="growth needs a series"):
-        memlens.analyze([*logs, "plain.log"], analyzers=["growth"], executor=elsewhere)
 
 
 def test_wrong_usage_cancels_what_has_not_begun(logs: list[str]) -> None:
@@ -209,24 +113,82 @@ def test_wrong_usage_cancels_what_has_not_begun(logs: list[str]) -> None:
         assert len(futures) == 101
 
 
-def test_an_executor_of_somebody_else_stays_open(logs: list[str]) -> None:
-    with ThreadPoolExecutor(1) as threads:
-        with opened(Spread(executor=threads)) as executor:
-            assert executor is threads
-        assert len(memlens.compare(logs, executor=threads).runs) == 5
-        assert threads.submit(len, "abc").result() == 3
+def spread(numbers: range, executor: Executor | None = None, jobs: int | None = None) -> dict[int, Any]:
+    options = Spread(executor=executor) if jobs is None else Spread(scheduler="local", jobs=jobs)
+    return dict(spread_out(square_or_fail, [Number(str(number)) for number in numbers], options, None))
 
 
-def test_jobs_are_processes_and_one_job_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "may_fork", lambda: True)
-    for spread, workers in ((Spread(jobs=3), 3), (Spread(scheduler="local", jobs=5), 5)):
-        with opened(spread) as executor:
-            assert isinstance(executor, LocalProcesses)
-            assert executor.ahead == 2 * workers
-    monkeypatch.setattr(executors, "may_fork", lambda: False)  # what is asked for by name needs no fork
-    for spread, processes in ((Spread(), False), (Spread(jobs=4), False), (Spread(scheduler="local"), True)):
-        with opened(spread) as executor:
-            assert isinstance(executor, LocalProcesses) == processes
+def test_what_one_raises_is_its_own_error_in_words(elsewhere: Executor) -> None:
+    for found in (spread(range(7), elsewhere), spread(range(7), jobs=2)):
+        assert [found.pop(number) for number in range(3)] == [0, 1, 4]
+        assert str(found[3]) == "3 cannot be read\nTake 4."
+        assert str(found[4]) == "4: it failed in its worker: ZeroDivisionError: by nothing"
+        assert str(found[5]).startswith("5: it failed in its worker: MemoryError\nPerhaps memory ran out there")
+        assert str(found[6]).startswith("6: it failed in its worker: TypeError: cannot pickle")
+
+
+def test_where_a_pool_breaks_what_was_not_done_says_what_to_do() -> None:
+    found = spread(range(7, 300), jobs=2)
+    lost = [error for error in found.values() if isinstance(error, MemlensError)]
+    assert sorted(found) == list(range(293))
+    assert str(found[0]).startswith("7: its worker was lost: BrokenProcessPool: A process in the process pool was")
+    assert {error.hint for error in lost} == {
+        "Perhaps memory ran out there: give workers more, or read fewer logs at once (--jobs 1)."
+    }
+    assert [found[k] for k in found if found[k] not in lost] == [(k + 7) ** 2 for k in found if found[k] not in lost]
+    assert len(spread(range(8, 20), jobs=2)) == 12  # the next pool is another one
+
+
+class Ending(Executor):
+    """Ends each call in its own way: an exception, or ``None`` for what it gives."""
+
+    def __init__(self, *script: BaseException | None) -> None:
+        self._script = iter(script)
+        self.calls: list[Any] = []
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **keywords: Any) -> Future[Any]:
+        self.calls.append(args)
+        future, ends_in = Future[Any](), next(self._script, None)
+        if isinstance(ends_in, ProcessLookupError):
+            raise ends_in
+        if isinstance(ends_in, CancelledError):
+            future.cancel()
+        elif ends_in is not None:
+            future.set_exception(ends_in)
+        else:
+            future.set_result(work(*args, **keywords))
+        return future
+
+
+@pytest.mark.parametrize(
+    ("ends_in", "says"),
+    [
+        (BrokenExecutor("gone\nfar away"), "8: its worker was lost: BrokenExecutor: gone\nPerhaps memory ran out"),
+        (CancelledError(), "8: its worker was lost: CancelledError\nPerhaps"),
+        (ProcessLookupError("it is shut down"), "8: its worker was lost: ProcessLookupError: it is shut down"),
+        (
+            ModuleNotFoundError("No module named 'memlens'"),
+            f"8: its worker cannot load memlens: ModuleNotFoundError: No module named 'memlens'\nInstall memlens {memlens.__version__}",
+        ),
+    ],
+)
+def test_what_an_executor_ends_in_costs_that_log_alone(ends_in: BaseException, says: str) -> None:
+    found = spread(range(8, 11), Ending(ends_in))
+    assert str(found[0]).startswith(says)
+    assert (found[1], found[2]) == (81, 100)
+
+
+def test_a_worker_with_another_memlens_says_which_and_runs_nothing() -> None:
+    with pytest.raises(MemlensError, match=f"has memlens {memlens.__version__}, and it is asked by 99.1") as raised:
+        at_worker("99.1", b"no pickle of this version", "ticket")
+    assert f"pip install memlens=={memlens.__version__}" in raised.value.hint
+
+
+@pytest.mark.parametrize("kind", [AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError])
+def test_errors_survive_the_way_between_processes(kind: type[MemlensError]) -> None:
+    back = pickle.loads(pickle.dumps(kind("what is wrong", "what to do")))
+    assert type(back) is kind
+    assert (back.message, back.hint, str(back)) == ("what is wrong", "what to do", "what is wrong\nwhat to do")
 
 
 def test_what_is_worked_out_later_is_worked_out_on_the_way() -> None:
@@ -236,16 +198,9 @@ def test_what_is_worked_out_later_is_worked_out_on_the_way() -> None:
         asked.append(number)
         return number * 2
 
-    assert pickle.loads(pickle.dumps(Later(work, 4))) == 8
-    assert pickle.loads(pickle.dumps(Each(3, work))) == [0, 2, 4]
+    assert pickle.loads(pickle.dumps(Deferred(lambda: work(4)))) == 8
+    assert pickle.loads(pickle.dumps(OnDemand(3, work))) == [0, 2, 4]
     assert asked == [4, 0, 1, 2]
-
-
-def test_a_path_keeps_its_name_on_the_way(tmp_path: Path) -> None:
-    path = pickle.loads(pickle.dumps(NamedPath(str(tmp_path / "a.log"), name="a.log")))
-    assert (path, path.name) == (str(tmp_path / "a.log"), "a.log")
-    with pytest.raises(memlens.InputError, match=r"^a.log: no such file"):
-        open_bytes(path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes by /proc")

@@ -7,7 +7,6 @@ asks the network for and what its own policy had to stop is collected from its f
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -24,12 +23,9 @@ from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-
-__all__ = ["Browser", "Keys", "Page", "PageError", "WebElement", "browser", "missing"]
 
 #: Switches that make Chromium a quiet, offline program.
 _SWITCHES = (
@@ -299,12 +295,6 @@ class Page:
         return new Set(new Uint32Array(data.buffer)).size;"""
         return int(self.run(script, selector))
 
-    def screenshot(self, to: Path) -> Path:
-        """A picture of the whole page, as PNG."""
-        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
-        to.write_bytes(base64.b64decode(shot["data"]))
-        return to
-
     # What is done to it.
 
     def press(self, *keys: str) -> None:
@@ -361,13 +351,6 @@ class Page:
         actions.release().perform()
         self.settle()
 
-    def wheel(self, selector: str, by: int, x: float = 0.5, y: float = 0.5) -> None:
-        """Turn the wheel over an element."""
-        width, height = self._box(selector)
-        at = ScrollOrigin.from_element(self.one(selector), round((x - 0.5) * width), round((y - 0.5) * height))
-        ActionChains(self.driver, duration=0).scroll_from_origin(at, 0, by).perform()
-        self.settle()
-
     def _box(self, selector: str) -> tuple[float, float]:
         box = self.run(
             "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center', behavior: 'instant'});"
@@ -378,10 +361,7 @@ class Page:
 
     def _over(self, selector: str, x: float, y: float) -> ActionChains:
         width, height = self._box(selector)
-        inside = (
-            max(min(x * width, width - 1), 0) - width / 2,
-            max(min(y * height, height - 1), 0) - height / 2,
-        )
+        inside = (max(min(x * width, width - 1), 0) - width / 2, max(min(y * height, height - 1), 0) - height / 2)
         return ActionChains(self.driver, duration=0).move_to_element_with_offset(
             self.one(selector), int(inside[0]), int(inside[1])
         )

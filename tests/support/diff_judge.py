@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,15 +14,14 @@ from exact_alignment import both_born, cheapest_born, exact
 from memlens.diffing.finding import Finding, Member, Side
 from memlens.diffing.result import WindowDiff
 from memlens.events import EventLog, Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
-
-__all__ = ["assert_mirrored", "check", "check_accounts", "of_kind", "total"]
 
 # --- the windows, event by event ---------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
-def partners(log: EventLog) -> dict[int, int]:
+def partners(log: Log) -> dict[int, int]:
     """For each FREE that ends an ALLOC its ALLOC, and the other way round."""
     live: dict[int, int] = {}
     found: dict[int, int] = {}
@@ -202,10 +201,10 @@ def check_fates(one: Plain, two: Plain, f: Finding) -> None:
                 assert held == (True, False)
             case "only_head":
                 assert member.base is None
-                assert f.fate in (("held",) if held[1] else ("temporary", "to_end"))
+                assert f.fate == ("held" if held[1] else "temporary")
             case "only_base":
                 assert member.head is None
-                assert f.fate in (("held",) if held[0] else ("temporary", "to_end"))
+                assert f.fate == ("held" if held[0] else "temporary")
             case "opening_only_head" | "opening_only_base":
                 assert (member.base is None) == (f.kind == "opening_only_head")
             case "released":
@@ -241,7 +240,7 @@ def check_counts(base: Window, head: Window, one: Plain, two: Plain, found: Wind
             rising[at : at + 1] = [right]
         assert len(pairs) - len(rising) <= found.moved
     other_fate = total(found, "missing_free") + total(found, "extra_free")
-    unpaired = temporaries(found, "only_head") + temporaries(found, "only_base")
+    unpaired = total(found, "only_head", "temporary") + total(found, "only_base", "temporary")
     unpaired += 2 * (total(found, "only_head", "held") + total(found, "only_base", "held"))
     # Alone, the two of a moved pair cost 2 or 4 half bytes a byte; 3 where their fates differ, of which 2 are in other_fate.
     moved = round(found.cost_bytes * 2) - 2 * other_fate - unpaired
@@ -252,18 +251,14 @@ def thread_of(log: EventLog, event: int) -> int:
     return -1 if log.thread is None else int(log.thread[event])
 
 
-def temporaries(found: WindowDiff, kind: str) -> int:
-    return total(found, kind, "temporary") + total(found, kind, "to_end")
-
-
 def check_remaining(one: Plain, two: Plain, found: WindowDiff) -> None:
     account = found.remaining
     assert account.missing_free_bytes == total(found, "missing_free")
     assert account.extra_free_bytes == total(found, "extra_free")
     assert account.only_head_held_bytes == total(found, "only_head", "held")
     assert account.only_base_held_bytes == total(found, "only_base", "held")
-    assert found.only_head_temporary_bytes == temporaries(found, "only_head")
-    assert found.only_base_temporary_bytes == temporaries(found, "only_base")
+    assert found.only_head_temporary_bytes == total(found, "only_head", "temporary")
+    assert found.only_base_temporary_bytes == total(found, "only_base", "temporary")
     assert account.d_released_bytes == total(found, "released", "head") - total(found, "released", "base")
     assert account.d_released_bytes == sum(two.released.values()) - sum(one.released.values())
     assert account.d_unknown_free_bytes == sum(two.unknown.values()) - sum(one.unknown.values())
@@ -293,6 +288,13 @@ def check_peak(base: Window, head: Window, one: Plain, two: Plain, found: Window
             continue
         effects = [effect_on_peak(f, member, one, two, live) for member in f.members]
         assert f.d_peak_bytes == sum(effects), f.kind
+        timing = f.base_allocs_after_peak, f.head_allocs_after_peak
+        untimely = f.kind in ("late_free", "early_free")
+        assert (
+            timing == (allocs_after_peak(base, one, f.base), allocs_after_peak(head, two, f.head))
+            if untimely
+            else (None, None)
+        )
         carried_in = event_of(f.base or f.head) not in (one if f.base else two).born
         terms["released" if carried_in else f.kind] += sum(effects)
     account = found.peak
@@ -306,11 +308,11 @@ def check_peak(base: Window, head: Window, one: Plain, two: Plain, found: Window
         for twin, at_peak, head in zip((one, two), live, (False, True), strict=True)
     ]
     assert {s: n for s, n in left_over[0].items() if s} == {s: n for s, n in left_over[1].items() if s}
-    assert found.late_frees or account.late_free_bytes >= 0 >= account.early_free_bytes
+    assert account.late_free_bytes >= 0 >= account.early_free_bytes
     assert account.released_bytes == one.freed_by_peak(one.released) - two.freed_by_peak(two.released)
     assert account.unknown_free_bytes == one.freed_by_peak(one.unknown) - two.freed_by_peak(two.unknown)
     assert account.mismatch_bytes == two.freed_by_peak(two.mismatched) - one.freed_by_peak(one.mismatched)
-    assert sum(getattr(account, spec.name) for spec in fields(account)) == found.d_peak_bytes
+    assert sum(getattr(account, name) for name in account.__struct_fields__) == found.d_peak_bytes
     assert sum(f.d_peak_bytes for f in found.findings) == found.peak_explained_bytes
 
 
@@ -331,6 +333,16 @@ def check_opening(base: Window, head: Window, one: Plain, two: Plain, found: Win
     assert not (begin and account.carried_in_bytes)
 
 
+def allocs_after_peak(window: Window, twin: Plain, side: Side | None) -> int:
+    """ALLOCs from a window's peak, or from where it starts if that is its highest, to the FREE of a block; up to the peak they count below 0."""
+    assert side is not None
+    assert side.free_event is not None
+    peak_end = window.lo if twin.peak_event is None else twin.peak_event + 1
+    first, last = sorted((peak_end, side.free_event))
+    allocs: int = window.log.kind.tolist()[first:last].count(Kind.ALLOC)
+    return allocs if side.free_event >= peak_end else -allocs
+
+
 def effect_on_peak(f: Finding, member: Member, one: Plain, two: Plain, live: tuple[set[int], set[int]]) -> int:
     """What one block contributes to Δpeak, from where it is at the two peaks; its kind is the one that this place has."""
     effect, there, born = 0, [], []
@@ -347,9 +359,8 @@ def effect_on_peak(f: Finding, member: Member, one: Plain, two: Plain, live: tup
         born.append(event < twin.peak_end or event not in twin.born)
         effect += sign * f.size_bytes * there[-1]
     if f.kind in ("late_free", "early_free"):
-        at_peaks = there == ([False, True] if f.kind == "late_free" else [True, False]) and all(born)
-        # Where the peaks do not tell it, the one FREE comes much later.
-        assert at_peaks or (f.late_by_allocs or 0) >= 8
+        assert there == ([False, True] if f.kind == "late_free" else [True, False])
+        assert all(born)
     elif f.kind == "elsewhere":
         assert there == born
         assert there[0] != there[1]
@@ -376,7 +387,7 @@ def assert_mirrored(there: WindowDiff, back: WindowDiff, where: str = "") -> Non
         *("d_peak_bytes", "d_rise_bytes", "d_reserved_peak_bytes"),
     ):
         assert getattr(there, name) == -getattr(back, name), where
-    for name in ("cost_bytes", "pairs", "moved", "moved_bytes", "late_frees", "alike", "same"):
+    for name in ("cost_bytes", "pairs", "moved", "moved_bytes", "alike", "same"):
         assert getattr(there, name) == getattr(back, name), where
     assert (there.only_head_temporary_bytes, there.only_base_temporary_bytes) == (
         back.only_base_temporary_bytes,
@@ -390,10 +401,10 @@ def assert_mirrored(there: WindowDiff, back: WindowDiff, where: str = "") -> Non
     ), where
     for name in ("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes"):
         assert getattr(one, name) == -getattr(two, name), where
-    for spec in fields(there.peak):
-        kind = spec.name.removesuffix("_bytes")
+    for name in there.peak.__struct_fields__:
+        kind = name.removesuffix("_bytes")
         other = MIRRORED.get(kind, kind)
-        assert getattr(there.peak, spec.name) == -getattr(back.peak, f"{other}_bytes"), where
+        assert getattr(there.peak, name) == -getattr(back.peak, f"{other}_bytes"), where
     assert Counter(look(f) for f in there.findings) == Counter(look(f, mirrored=True) for f in back.findings), where
 
 
@@ -403,4 +414,5 @@ def look(f: Finding, *, mirrored: bool = False) -> tuple[Any, ...]:
     kind, fate = (MIRRORED.get(f.kind, f.kind), MIRRORED.get(str(f.fate), f.fate)) if mirrored else (f.kind, f.fate)
     members = [(m.head, m.base) if mirrored else (m.base, m.head) for m in f.members]
     figures = (f.size_bytes, f.requested_bytes, f.count, sign * f.d_remaining_bytes, sign * f.d_peak_bytes)
-    return kind, fate, *figures, f.late_by_allocs, f.late_by_bytes, frozenset(members)
+    timing = (f.base_allocs_after_peak, f.head_allocs_after_peak)[:: -1 if mirrored else 1] if f.count == 1 else ()
+    return kind, fate, *figures, timing, frozenset(members)

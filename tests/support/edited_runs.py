@@ -14,8 +14,6 @@ from random import Random
 
 from texts import read_packed
 
-__all__ = ["Figures", "Row", "figures", "rows_of", "temporary", "write"]
-
 Row = tuple[str, int, int]
 _EVENT = re.compile(r"\] (Alloc|Free) (\d+) bytes, ptr = (0x[0-9a-f]+)$|^STEP (\d+) START$")
 _LINE = {

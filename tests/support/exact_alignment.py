@@ -27,21 +27,6 @@ from numpy.typing import NDArray
 from memlens.events import Kind
 from memlens.windows.windows import Window
 
-__all__ = [
-    "Alignment",
-    "Born",
-    "Exact",
-    "alignments",
-    "born_in",
-    "both_born",
-    "by_thread",
-    "cheapest_born",
-    "cost_of",
-    "exact",
-    "exact_cost",
-    "plain_cost",
-]
-
 #: More than any alignment costs, and far enough from the end of int64 to be added to.
 NEVER = 1 << 61
 

@@ -9,8 +9,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["KIB", "FailedAt", "Machine", "replayed", "run_until_full"]
-
 KIB = 1024
 _STAMP = "I1120 10:40:54.334872 22168 auto_growth_best_fit_allocator.cc"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,6 @@ from memlens.facts import Kind
 from memlens.watching.followed import Followed
 from memlens.watching.state import KEPT_WINDOWS, LogState
 
-__all__ = ["analyzed", "feed", "pieces", "plain_levels", "said", "summed", "without_counts"]
-
-_EVENT = re.compile(
-    rb"\] (?:(?P<kind>Alloc|Free) (?P<size>[0-9]{1,12}) bytes, ptr = 0x[0-9a-f]+|Not found and reallocate |Free chunk with size )"
-)
 _WINDOW = ("peak_bytes", "rise_bytes", "live_bytes", "allocs", "frees")
 
 
@@ -106,20 +100,6 @@ def feed(path: Path, parts: Iterator[bytes], log: Followed) -> Iterator[bytes]:
         while log.poll():
             pass
         yield written
-
-
-def plain_levels(text: bytes) -> tuple[int, int, int | None, int]:
-    """Of the whole lines of a log of the auto-growth layer: the level, its peak and the first line of it, and the events."""
-    level = peak = events = 0
-    at = None
-    for number, line in enumerate(text.split(b"\n")[:-1], 1):
-        for match in _EVENT.finditer(line):
-            events += 1
-            if match["kind"]:
-                level += int(match["size"]) * (1 if match["kind"] == b"Alloc" else -1)
-                if level > peak:
-                    peak, at = level, number
-    return level, peak, at, events
 
 
 def summed(events: list[Any]) -> dict[str, int | None]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from browser import Page
 
-__all__ = ["rows_of"]
-
 
 def rows_of(page: Page, table: str) -> list[dict[str, str]]:
     """The rows of a table on all of its pages, each by the names of its figures."""

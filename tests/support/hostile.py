@@ -10,8 +10,6 @@ from pathlib import Path
 
 from snapshots import FRAMES, Allocator, pickled, snapshot
 
-__all__ = ["FILE_NAME", "TEXTS", "hostile_log", "hostile_snapshot"]
-
 _RUN = "window.ran=1"
 #: None holds a line's end, for a line of a log cannot.
 TEXTS = (

@@ -9,8 +9,6 @@ import pytest
 
 from memlens.inputs import blocks
 
-__all__ = ["in_small_blocks"]
-
 
 @contextmanager
 def in_small_blocks(size: int, threads: int = 3) -> Iterator[None]:

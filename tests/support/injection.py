@@ -15,17 +15,8 @@ from exact_alignment import Alignment, Exact, cheapest_born, exact
 from real_windows import WindowPair
 
 from memlens.events import EventLog, Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
-
-__all__ = [
-    "MIXES",
-    "Injected",
-    "Missing",
-    "Mix",
-    "Pair",
-    "inject",
-    "missing_of",
-]
 
 #: A missing free: base's ALLOC, head's ALLOC (events of their logs) and the block's size.
 Missing = tuple[int, int, int]
@@ -209,11 +200,7 @@ def _swap(rows: list[Row], share: float, chance: Random) -> None:
 
 
 def _assemble(
-    pair: Pair,
-    rows: list[Row],
-    deleted: set[int],
-    partners: dict[int, frozenset[int]],
-    chance: Random,
+    pair: Pair, rows: list[Row], deleted: set[int], partners: dict[int, frozenset[int]], chance: Random
 ) -> Injected:
     """The damaged log: what comes before the window, its rows, what comes after, all at other addresses."""
     head, log = pair.windows.head, pair.windows.head.log
@@ -227,7 +214,7 @@ def _assemble(
     columns["addr"] ^= mask
     events = len(columns["kind"])
     places = np.arange(events, dtype=np.int64)
-    damaged = EventLog(**columns, offset=places, line=places + 1, owner_names=log.owner_names)
+    damaged = Log(**columns, offset=places, line=places + 1, owner_names=log.owner_names)
     hi = head.lo + len(rows)
     window = Window(damaged, head.name, head.lo, hi, head.lo, hi, head.lo + 1, hi)
     now = {row["from"]: at for at, row in enumerate(rows, head.lo) if row["from"] >= 0 and row["kind"] == Kind.ALLOC}

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
-
-__all__ = ["jittered"]
 
 _COLUMNS = ("kind", "size", "addr", "thread", "requested", "owner")
 
@@ -33,5 +32,5 @@ def jittered(window: Window, share: float, chance: Random) -> Window:
     block = columns["kind"] <= Kind.FREE
     columns["addr"] = np.where(block, columns["addr"] ^ np.uint64(chance.getrandbits(40) << 8), columns["addr"])
     places = np.arange(len(log), dtype=np.int64)
-    moved = EventLog(**columns, offset=places, line=places + 1, owner_names=log.owner_names)
+    moved = Log(**columns, offset=places, line=places + 1, owner_names=log.owner_names)
     return Window(moved, window.name, window.lo, window.hi, window.lo, window.hi, window.lo + 1, window.hi)

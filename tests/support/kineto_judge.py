@@ -7,19 +7,18 @@ import io
 import numpy as np
 from plain_kineto import Event, PlainLog, read_plain
 
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
 from memlens.inputs.file_source import open_source
 from memlens.inputs.input_format import Request
 from memlens.inputs.kineto.reader import read_kineto
+from memlens.log import Log
 
-__all__ = ["assert_as_plain", "read_bytes"]
 
-
-def read_bytes(text: bytes) -> list[EventLog]:
+def read_bytes(text: bytes) -> list[Log]:
     return read_kineto(open_source(io.BytesIO(text)), Request())
 
 
-def assert_as_plain(text: bytes, logs: list[EventLog]) -> None:
+def assert_as_plain(text: bytes, logs: list[Log]) -> None:
     """The logs are what the reference implementation says of the text."""
     plain = read_plain(text)
     assert len(logs) == len(plain)
@@ -32,7 +31,7 @@ def assert_as_plain(text: bytes, logs: list[EventLog]) -> None:
         _assert_log(log, plain[device])
 
 
-def _assert_log(log: EventLog, plain: PlainLog) -> None:
+def _assert_log(log: Log, plain: PlainLog) -> None:
     opening = log.facts.opening
     real = "no_addresses" not in log.facts.hints
     names = [Kind(kind).name.lower() for kind in log.kind.tolist()]

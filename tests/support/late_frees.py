@@ -1,10 +1,9 @@
-"""Runs that free some blocks late, on purpose: in windows of real logs, in programs of threads, in steps that leak until the exit."""
+"""Windows of real logs in which some blocks are freed after the peak instead of before it, and which Frees are late."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -13,200 +12,134 @@ import numpy as np
 from memlens.diffing.result import WindowDiff
 from memlens.diffing.run import diff_windows
 from memlens.events import EventLog, Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
 
-__all__ = ["Late", "Rates", "interleaved", "jittered", "leaking", "named", "rates", "with_late_frees"]
-
 _COLUMNS = ("kind", "size", "addr", "thread", "requested", "owner")
-#: What the docs call much later: so many common allocations, this part of the window's, …
-_LEAST, _SHARE = 8, 100
-#: … and twice the life, or this part of the window's.
-_LONG_SHARE = 10
+Row = tuple[Kind, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Late:
-    """A head whose blocks are freed late.
+    """Two runs of one window.
 
     Attributes:
-        base: What it is compared with.
-        head: The window with late frees.
-        truth: The ALLOCs in head of the blocks that are freed much later, and by how many ALLOCs.
+        base: A copy, of which some neighbours may have changed places.
+        head: A copy, some of whose Frees come later.
+        late: How many blocks of each size both free that are live at head's peak and gone at base's.
+        early: The opposite.
+        at_peak: How many blocks of each size are live at base's peak and not at head's, and the opposite: of blocks alike nothing tells which is which.
     """
 
     base: Window
     head: Window
-    truth: dict[int, int]
+    late: Counter[int]
+    early: Counter[int]
+    at_peak: tuple[Counter[int], Counter[int]]
+
+    @property
+    def sure(self) -> tuple[Counter[int], Counter[int]]:
+        """The late and the early ones of which no block alike does the opposite."""
+        return self.late - self.at_peak[0], self.early - self.at_peak[1]
 
 
-def with_late_frees(base: Window, chance: Random, most: int) -> Late | None:
-    """A copy of a window, at other addresses, in which up to so many temporaries are freed much later; ``None`` where none can be."""
-    log, partner = base.log, base.log.lifetimes.partner
-    events = list(range(base.lo, base.hi))
-    allocs = [e for e in events if log.kind[e] == Kind.ALLOC]
-    born = {e: number for number, e in enumerate(allocs)}
-    # How many ALLOCs stand before each place.
-    before = np.cumsum(log.kind[base.lo : base.hi] == Kind.ALLOC)
-    moves: dict[int, int] = {}
-    temporaries = [e for e in allocs if 0 <= partner[e] < base.hi]
-    for alloc in chance.sample(temporaries, len(temporaries)):
-        free = int(partner[alloc])
-        life = int(before[free - base.lo]) - born[alloc] - 1
-        least = max(_LEAST, len(allocs) // _SHARE, min(life, len(allocs) // _LONG_SHARE))
-        left = len(allocs) - int(before[free - base.lo])
-        if least <= left and len(moves) < most:
-            moves[alloc] = chance.randint(least, left)
-    if not moves:
-        return None
-    at = {int(partner[alloc]): int(before[int(partner[alloc]) - base.lo]) + later for alloc, later in moves.items()}
-    rows, waiting, count = [], sorted(at, key=lambda free: at[free]), 0
-    for event in events:
-        if event in at:
-            continue
-        rows.append(event)
-        count += log.kind[event] == Kind.ALLOC
-        while waiting and log.kind[event] == Kind.ALLOC and at[waiting[0]] <= count:
-            rows.append(waiting.pop(0))
-    moved = {event: number for number, alloc in enumerate(moves) for event in (alloc, int(partner[alloc]))}
-    head = _window(base, rows, moved)
-    place = {event: base.lo + number for number, event in enumerate(rows)}
-    return Late(base, head, {place[alloc]: later for alloc, later in moves.items()})
-
-
-def jittered(window: Window, chance: Random, share: float) -> Window:
-    """A copy in which so many neighbours of different addresses change places."""
+def late_frees(window: Window, chance: Random, most: int, swaps: float = 0.0) -> Late:
+    """Free up to so many blocks, each gone at the peak, only after it; and let a share of all neighbours change places in base."""
+    log, partner = window.log, window.log.lifetimes.partner
     rows = list(range(window.lo, window.hi))
-    addr = window.log.addr
-    for i in range(len(rows) - 1):
-        if chance.random() < share and addr[rows[i]] != addr[rows[i + 1]]:
-            rows[i], rows[i + 1] = rows[i + 1], rows[i]
-    return _window(window, rows, {})
+    top = _peak(log, rows)
+    gone = [event for event in rows[: top + 1] if log.kind[event] == Kind.FREE and partner[event] >= window.lo]
+    moved = chance.sample(gone, min(most, len(gone)))
+    head = [event for event in rows if event not in moved]
+    for event in moved:
+        head.insert(chance.randint(top + 1 - len(moved), len(head)), event)
+    for at in range(len(rows) - 1):
+        if chance.random() < swaps and log.addr[rows[at]] != log.addr[rows[at + 1]]:
+            rows[at], rows[at + 1] = rows[at + 1], rows[at]
+    live, known = zip(*(_at_peak(window, side) for side in (rows, head)), strict=True)
+    only = live[0] - live[1], live[1] - live[0]
+    early, late = (Counter(int(log.size[alloc]) for alloc in only[here] if alloc in known[1 - here]) for here in (0, 1))
+    at_peak = Counter(log.size[list(only[0])].tolist()), Counter(log.size[list(only[1])].tolist())
+    # A block whose FREE was moved may not share its address with a later one.
+    fresh = {event: number for number, event in enumerate([*moved, *(int(partner[event]) for event in moved)])}
+    fresh |= {event: fresh[int(partner[event])] for event in moved}
+    return Late(_copy(window, rows, {}), _copy(window, head, fresh), late, early, at_peak)
 
 
-def _window(window: Window, rows: list[int], moved: dict[int, int]) -> Window:
-    """The window's events in this order; those of ``moved`` blocks get addresses of their own."""
+def _peak(log: EventLog, rows: list[int]) -> int:
+    """The place of the event that reaches the highest level; -1 where none rises above the start."""
+    level, highest, top = 0, 0, -1
+    for at, event in enumerate(rows):
+        level += int(log.size[event]) * {Kind.ALLOC: 1, Kind.FREE: -1}.get(Kind(log.kind[event]), 0)
+        if level > highest:
+            highest, top = level, at
+    return top
+
+
+def _at_peak(window: Window, rows: list[int]) -> tuple[set[int], set[int]]:
+    """The ALLOCs of blocks that are freed in the window: those live at the peak, and those allocated up to it."""
+    log, partner, top = window.log, window.log.lifetimes.partner, _peak(window.log, rows)
+    place = {event: at for at, event in enumerate(rows)}
+    freed = [event for event in rows if log.kind[event] == Kind.FREE and partner[event] >= 0]
+    known = {int(partner[free]) for free in freed if place.get(int(partner[free]), -1) <= top}
+    return {alloc for alloc in known if place[int(partner[alloc])] > top}, known
+
+
+def _copy(window: Window, rows: list[int], fresh: dict[int, int]) -> Window:
+    """The window's events in this order, in a log of its own at other addresses; events of ``fresh`` blocks have addresses that nobody else has."""
     log = window.log
     order = np.concatenate((np.arange(window.lo), np.array(rows, np.int64), np.arange(window.hi, len(log))))
     columns: dict[str, Any] = {name: getattr(log, name)[order] for name in _COLUMNS if getattr(log, name) is not None}
-    fresh = int(log.addr.max()) + (1 << 20)
-    for place in range(window.lo, window.lo + len(rows)):
-        if int(order[place]) in moved:
-            columns["addr"][place] = fresh + 512 * moved[int(order[place])]
+    beyond = int(log.addr.max()) + (1 << 20)
+    for place in np.flatnonzero(np.isin(order, list(fresh))).tolist():
+        columns["addr"][place] = beyond + 512 * fresh[int(order[place])]
     columns["addr"] = columns["addr"] ^ np.uint64(1 << 62)
     places = np.arange(len(order), dtype=np.int64)
-    copy = EventLog(**columns, offset=places, line=places + 1, owner_names=log.owner_names)
-    hi = window.lo + len(rows)
-    return Window(copy, window.name, window.lo, hi, window.lo, hi, window.lo + 1, hi)
-
-
-Row = tuple[Kind, int, int]
+    copy = Log(**columns, offset=places, line=places + 1, owner_names=log.owner_names)
+    return Window(copy, window.name, window.lo, window.hi, window.lo, window.hi, window.lo + 1, window.hi)
 
 
 def whole(rows: list[Row], threads: list[int] | None = None) -> Window:
     """A window that is all of a log."""
     columns = {} if threads is None else {"thread": np.array(threads, np.int64)}
-    log = EventLog.from_rows(rows, line=np.arange(1, len(rows) + 1), **columns)
+    log = Log.from_rows(rows, line=np.arange(1, len(rows) + 1), **columns)
     return Window(log, "all", 0, len(rows), 0, len(rows), 1, len(rows))
 
 
-def interleaved(chance: Random, threads: int, blocks: int) -> tuple[Window, Window]:
-    """Two runs of threads that each run the same program in both; only how they interleave is chance."""
-    programs = []
-    for thread in range(threads):
-        rows: list[Row] = []
-        live: list[tuple[int, int]] = []
-        for number in range(blocks):
-            block = (256 * chance.randint(1, 6), (thread + 1) * 1_000_000 + number)
-            rows.append((Kind.ALLOC, *block))
-            live.append(block)
-            while live and chance.random() < 0.5:
-                rows.append((Kind.FREE, *live.pop(chance.randrange(len(live)))))
-        programs.append(rows)
-
-    def merged() -> Window:
-        left = [thread for thread, rows in enumerate(programs) for _ in rows]
-        chance.shuffle(left)
-        sources = [iter(rows) for rows in programs]
-        return whole([next(sources[thread]) for thread in left], left)
-
-    return merged(), merged()
-
-
-def leaking(chance: Random, steps: int, *, at_exit: bool = True) -> tuple[Window, Window, dict[int, int]]:
-    """A program of steps, and one that keeps some of each step's blocks until the exit: both, and how many it keeps, by size."""
-    shapes = [256 * chance.randint(1, 40) for _ in range(chance.randint(8, 20))]
-    kept = chance.sample(range(len(shapes)), chance.randint(1, 3))
-    extra = [256 * chance.randint(1, 40) for _ in range(chance.randint(0, 3))]
-    weights = [256 * chance.randint(40, 90) for _ in range(6)]
-    runs = []
-    for leaks in (False, True):
-        rows: list[Row] = [(Kind.ALLOC, size, 1 + n) for n, size in enumerate(weights)]
-        held = [(size, 1 + n) for n, size in enumerate(weights)]
-        address = 1000
-        for _ in range(steps):
-            blocks = []
-            for number, size in enumerate(shapes):
-                address += 1
-                rows.append((Kind.ALLOC, size, address))
-                blocks.append((size, address, leaks and number in kept))
-            for size in extra if leaks else []:
-                address += 1
-                rows.append((Kind.ALLOC, size, address))
-                blocks.append((size, address, True))
-            for size, block, keeps in reversed(blocks):
-                if keeps:
-                    held.append((size, block))
-                else:
-                    rows.append((Kind.FREE, size, block))
-            address += 1  # what ends a step lets the frees of the last one be no part of the exit
-            rows += [(Kind.ALLOC, 256 * 100, address), (Kind.FREE, 256 * 100, address)]
-        runs.append(whole([*rows, *((Kind.FREE, *block) for block in held)] if at_exit else rows))
-    truth: dict[int, int] = {}
-    for size in [*(shapes[number] for number in kept), *extra]:
-        truth[size] = truth.get(size, 0) + steps
-    return runs[0], runs[1], truth
-
-
-def named(found: WindowDiff) -> Counter[int]:
-    """How many blocks of each size are named as freed late by head."""
+def named(found: WindowDiff, kind: str) -> Counter[int]:
+    """How many blocks of each size findings of a kind name."""
     sizes: Counter[int] = Counter()
     for finding in found.findings:
-        if finding.kind == "late_free":
+        if finding.kind == kind:
             sizes[finding.size_bytes] += finding.count
     return sizes
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What came of some runs: late frees that there were, that were named, and pairs that were called late and were not."""
+    """What came of some runs: late and early Frees that there were, those of them that were named, and those named that are none."""
 
     runs: int = 0
-    late: int = 0
+    there: int = 0
     found: int = 0
     false: int = 0
 
 
 def rates(windows: list[Window], chance: Random, runs: int, *, most: int, swaps: float = 0.0) -> Rates:
-    """Inject late frees (none where ``most`` is 0) into real windows, let neighbours change places, and compare."""
+    """Free blocks of real windows late, let neighbours change places, compare, and count by sizes."""
     total = Rates()
-    for made in _made(windows, chance, runs, most, swaps):
-        found = diff_windows([(made.base, made.head)])[0]
-        # Which of several blocks alike is late no log tells where neighbours changed places: sizes and counts are compared.
-        right = (named(found) & Counter(int(made.head.log.size[alloc]) for alloc in made.truth)).total()
-        total = Rates(
-            total.runs + 1,
-            total.late + len(made.truth),
-            total.found + right,
-            total.false + max(found.late_frees - right, 0),
-        )
-    return total
-
-
-def _made(windows: list[Window], chance: Random, runs: int, most: int, swaps: float) -> Iterator[Late]:
     for _ in range(runs):
-        base = chance.choice(windows)
-        made = with_late_frees(base, chance, chance.randint(1, most)) if most else Late(base, base, {})
-        if made is None:
-            continue
-        # Base is the one that is jittered, so that the places in head stay.
-        yield Late(jittered(made.base, chance, swaps) if swaps else made.base, made.head, made.truth)
+        made = late_frees(chance.choice(windows), chance, chance.randint(min(most, 1), most), swaps)
+        (found,) = diff_windows([(made.base, made.head)])
+        kinds = zip(
+            (named(found, "late_free"), named(found, "early_free")), (made.late, made.early), made.sure, strict=True
+        )
+        for of_kind, most_of_kind, least in kinds:
+            total = Rates(
+                total.runs,
+                total.there + least.total(),
+                total.found + (of_kind & least).total(),
+                total.false + (of_kind - most_of_kind).total(),
+            )
+        total = replace(total, runs=total.runs + 1)
+    return total

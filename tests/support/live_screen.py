@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -19,8 +18,6 @@ from pathlib import Path
 from typing import Self
 
 from pseudo_terminal import _DECIDING
-
-__all__ = ["LiveTerminal", "Screen"]
 
 _PIECE = re.compile(
     r"\x1b\[(?P<private>\??)(?P<number>[0-9;]*)(?P<end>[A-Za-z])|(?P<control>[\r\n\a])|(?P<text>[^\x1b\r\n\a]+)"
@@ -181,9 +178,6 @@ class LiveTerminal:
         while self._read():
             assert time.monotonic() < deadline, f"it did not end:\n{self.screen.text}"
         return self.program.wait(_PATIENCE)
-
-    def send(self, number: signal.Signals) -> None:
-        self.program.send_signal(number)
 
     def _read(self) -> bool:
         if not select.select([self._leader], [], [], 0.1)[0]:

@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["SMALL_PEAK", "SPIKE", "million_events", "plain_levels", "small_log"]
-
 EVENT = re.compile(r"\] (?:(Alloc|Free) (\d+) bytes, ptr = 0x|Not found and reallocate )")
 
 

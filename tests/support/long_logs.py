@@ -9,23 +9,9 @@ import numpy as np
 from exact_alignment import Born, exact_cost
 from numpy.typing import NDArray
 
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
-
-__all__ = [
-    "NAMES",
-    "SIZES",
-    "Columns",
-    "cheapest_cost",
-    "columns",
-    "cost_of_edits",
-    "cut",
-    "edited",
-    "half_freed",
-    "least_cost",
-    "random_fates",
-    "repeated",
-]
 
 Ints = NDArray[np.int64]
 
@@ -62,10 +48,10 @@ class Columns:
         """Some of them, in the order given."""
         return Columns(*(getattr(self, name)[at] for name in NAMES))
 
-    def log(self) -> EventLog:
+    def log(self) -> Log:
         """The events as a log."""
         events = np.arange(len(self), dtype=np.int64)
-        return EventLog(self.kind, self.size, self.addr, events, line=events + 1)
+        return Log(self.kind, self.size, self.addr, events, line=events + 1)
 
 
 def columns(kind: NDArray[Any], size: NDArray[Any], addr: NDArray[Any]) -> Columns:
@@ -76,7 +62,7 @@ def columns(kind: NDArray[Any], size: NDArray[Any], addr: NDArray[Any]) -> Colum
     )
 
 
-def cut(log: EventLog, lo: int, hi: int) -> Window:
+def cut(log: Log, lo: int, hi: int) -> Window:
     """Events ``lo … hi-1`` of a log made in memory, a line an event."""
     return Window(log, f"events {lo:,}-{hi:,}", lo, hi, lo, hi, lo + 1, hi)
 
@@ -105,7 +91,7 @@ def half_freed(side: Columns, events: int, chance: np.random.Generator) -> Colum
     return columns(rest.kind, rest.size, rest.addr)
 
 
-def repeated(log: EventLog, events: int) -> Columns:
+def repeated(log: Log, events: int) -> Columns:
     """A log's allocations and FREEs again and again; each time at the same addresses, as steps of a run are."""
     block = np.flatnonzero(log.kind <= Kind.FREE)
     times = -(-events // len(block))

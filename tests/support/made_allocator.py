@@ -1,24 +1,22 @@
-"""A made-up allocator, and runs under it: random requests, served by the plain reference implementation, which records them."""
+"""A made-up allocator, and runs under it: random requests, served by a replay, which records them."""
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
-from memlens.allocators import reference
-from memlens.allocators.engine import Replay
+from memlens.allocators.engine import Replay, replay
 from memlens.allocators.history import NotReplayable, Operation, RequestHistory
 from memlens.allocators.models import AllocatorModel, AllocatorSetting, Values
-from memlens.allocators.opening import tiled
-from memlens.allocators.placing import Addresses, Placement, Places, fixed
+from memlens.allocators.placing import Addresses, Placement
 from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
-from memlens.events import EventLog
 from memlens.facts import Facts
+from memlens.log import Log
 from memlens.source import NumberedSource
 
 KIB = 1024
@@ -128,33 +126,30 @@ def history_of(program: MadeProgram, **columns: Any) -> RequestHistory:
             "event": np.arange(count),
             "line": np.arange(count),
             "address": np.zeros(count, np.uint64),
-            "occupied": none,
+            "block_bytes": none,
             **columns,
         }
     )
 
 
-def run_plainly(
+def run_made(
     history: RequestHistory, values: Values, addresses: Addresses, limit: int | None = None, *, trace: bool = False
 ) -> Replay:
-    """A replay by the plain reference implementation."""
-    how = rules(history, values)
-    tiling = tiled(history, how)
-    places = Places(fixed(history, addresses, tiling.base, tiling.size), tiling.base.tolist(), tiling.size.tolist())
-    return Replay(**reference.run(history, how, tiling, places, limit, trace=trace))
+    """One replay under one setting."""
+    return replay(history, rules(history, values), addresses=addresses, limit=limit, trace=trace)
 
 
 def recorded(program: MadeProgram, seed: int = 0, limit: int | None = None, **values: Any) -> RequestHistory:
     """A program that ran, with chunks at addresses drawn by a seed; with a limit up to the request that the device refused."""
     asked = history_of(program)
     own = {**DEFAULTS, **values}
-    found = run_plainly(asked, own, Addresses(Placement.SHUFFLED, seed), limit, trace=True)
+    found = run_made(asked, own, Addresses(Placement.SHUFFLED, seed), limit, trace=True)
     stop = found.operations
     cut = slice(0, stop)
-    names = ("operation", "of", "size", "stream", "pool", "event", "line", "occupied")
+    names = ("operation", "of", "size", "stream", "pool", "event", "line", "block_bytes")
     assert found.address is not None
     assert found.changes is not None
-    return dataclasses.replace(
+    return structs.replace(
         asked,
         **{name: getattr(asked, name)[cut] for name in names},
         address=found.address[cut],
@@ -165,7 +160,7 @@ def recorded(program: MadeProgram, seed: int = 0, limit: int | None = None, **va
     )
 
 
-def made_log(history: RequestHistory | NotReplayable, name: str = "made.log") -> EventLog:
+def made_log(history: RequestHistory | NotReplayable, name: str = "made.log") -> Log:
     """A log whose history that is; its model is to be among the registered ones."""
     HISTORIES[name] = history
-    return EventLog.from_rows([], source=NumberedSource(name), facts=Facts(layer="made"))
+    return Log.from_rows([], source=NumberedSource(name), facts=Facts(layer="made"))

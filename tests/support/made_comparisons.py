@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import made_runs
+from answers import HOSTILE, replace, with_answer
 
+from memlens.analyzers.failures import MemoryFailure
+from memlens.comparing.figures import (
+    DEFAULT,
+    DEFAULT_OF_MATRIX,
+    DEFAULT_OF_RANKS,
+    Oom,
+    Run,
+    RunWindow,
+    choose_metrics,
+    field_values,
+)
 from memlens.comparing.layout import Layout, lay_out, lay_out_list
-from memlens.comparing.result import Comparison, Oom, Run, RunWindow, field_values
-from memlens.comparing.statistics import DEFAULT, DEFAULT_OF_MATRIX, choose_metrics, outliers, slopes
-
-__all__ = [
-    "HOSTILE",
-    "MIB",
-    "case_2",
-    "case_3",
-    "case_5",
-    "failures",
-    "hostile",
-    "listed",
-    "matrix",
-    "ranks",
-    "run",
-    "series",
-    "window",
-]
+from memlens.comparing.ranks import HeldMore, Job, names_of, outliers_of
+from memlens.comparing.result import Comparison
+from memlens.comparing.scaling import slopes
 
 MIB = 1 << 20
-#: Text made to break things: markup, escape codes, a title change, bidi and zero-width marks, HTML, Markdown, a formula.
-HOSTILE = "[red]STEP[/] \x1b[31m\x1b]0;owned\x07 \u202etxt.exe\u200b <b>|`@root`"
 LONG = "/data/runs/2024/" + "a" * 60 + "_" + "b" * 60 + "_17.log"
 
 
@@ -59,7 +54,7 @@ def listed(*runs: Run, base: str | None = None, metrics: Sequence[str] = (), **v
     """A row a run."""
     layout = lay_out_list([run.path for run in runs], base)
     cut = "by" in values or values.get("cut", False)
-    return Comparison(runs, layout, choose_metrics(metrics or DEFAULT[cut]), **{"cut": cut, **values})
+    return with_answer(Comparison(runs, layout, choose_metrics(metrics or DEFAULT[cut]), **{"cut": cut, **values}))
 
 
 def matrix(template: str, *runs: Run, metrics: Sequence[str] = (), **options: Any) -> Comparison:
@@ -69,15 +64,26 @@ def matrix(template: str, *runs: Run, metrics: Sequence[str] = (), **options: An
         values, [run.path for run in runs], options.get("rows", ()), options.get("cols"), options.get("base")
     )
     windows = tuple(run.window(None) for run in runs)
-    usual = (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[False]
-    return Comparison(
-        runs,
-        layout,
-        choose_metrics(metrics or usual),
-        template,
-        scaling=tuple(slopes(runs, windows, values)),
-        outliers=tuple(outliers(runs, windows, values)),
-    )
+    chosen = choose_metrics(metrics or (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[False])
+    scaling, found = tuple(slopes(runs, windows, values)), tuple(outliers_of(runs, windows, values, chosen))
+    return with_answer(Comparison(runs, layout, chosen, template, scaling=scaling, outliers=found))
+
+
+def of_job(
+    *runs: Run,
+    holds: Mapping[str, tuple[HeldMore, ...]] | None = None,
+    failure: MemoryFailure | None = None,
+    **values: Any,
+) -> Comparison:
+    """The ranks of one job; by the name of a rank what it holds more at its peak, and how the first one failed."""
+    metrics = choose_metrics(DEFAULT_OF_RANKS)
+    job = Job(runs, [run.window(None) for run in runs], names_of(runs))
+    ranks, found = job.ranks(metrics), [one for metric in metrics for one in job.outliers(metric)]
+    if failure is not None and ranks.first_failure is not None:
+        ranks = replace(ranks, first_failure=replace(ranks.first_failure, failure=failure))
+    held = [replace(one, holds=(holds or {}).get(one.rank, ()) if one.metric == "peak_bytes" else ()) for one in found]
+    varying = [name for name, texts in field_values([run.fields for run in runs], runs[0].fields).items() if texts[1:]]
+    return with_answer(Comparison(runs, Layout(tuple(varying)), metrics, ranks=ranks, outliers=tuple(held), **values))
 
 
 def case_2() -> Comparison:
@@ -103,15 +109,6 @@ def case_3() -> Comparison:
         else:
             runs.append(run(path, window(mib), fields=fields))
     return matrix("gbs{gbs}/{branch}/workerlog.{rank}", *runs, base="branch=develop", metrics=["peak"])
-
-
-def case_5() -> Comparison:
-    """The published table of case 5: memory and time of an iteration."""
-    return listed(
-        run("before.log", window(8250, duration_us=982_000)),
-        run("after.log", window(7183, duration_us=909_000)),
-        metrics=["peak", "duration"],
-    )
 
 
 def failures() -> Comparison:
@@ -168,10 +165,71 @@ def series() -> Comparison:
     return listed(*runs, by=r"(STEP_\d+)", typical=(window(100, name="(median)"), window(122, name="(median)")))
 
 
-def ranks() -> Comparison:
-    """Eight ranks of which one needs far more; without a base."""
-    figures = (1000, 1010, 990, 1005, 995, 1500, 1002, 998)
-    return matrix(
-        "workerlog.{rank}",
-        *(run(f"workerlog.{r}", window(mib), fields={"rank": str(r)}) for r, mib in enumerate(figures)),
+def _rank(path: str, mib: float, fields: dict[str, str], **values: Any) -> Run:
+    usual = {"allocs": 8800, "begins_us": 7200_000_000, "ends_us": 7800_000_000}
+    return run(
+        path, window(mib, reserved=mib + 512, live_bytes=round(mib / 2) * MIB), fields=fields, **{**usual, **values}
     )
+
+
+def failed_at(line: int, asked: int | None, mib: float, owner: str | None = "embedding") -> MemoryFailure:
+    """A failure on a device of which nothing is left."""
+    return MemoryFailure(
+        line, line * 2, "GPU 0", asked, owner, round(mib * MIB), round((mib + 512) * MIB), 512 * MIB, 3, 300 * MIB, 0, 0, 100 * MIB, 80 << 30, None, 0,
+        "too much", "612.00 MiB was free in all", None, None, None, 0, True,
+    )  # fmt: skip
+
+
+def ranks_healthy() -> Comparison:
+    """Eight ranks of about as much."""
+    figures = (1000, 1010, 990, 1005, 995, 1001, 1002, 998)
+    return of_job(*(_rank(f"log/workerlog.{rank}", mib, {"rank": str(rank)}) for rank, mib in enumerate(figures)))
+
+
+def ranks_loud() -> Comparison:
+    """64 ranks of four stages on eight machines: two that stand out by blocks, one by reserved bytes; three that ran out of memory; some without a log, or a long one."""
+    runs, gib = [], 1024
+    for rank in range(64):
+        stage, node = rank // 16, rank // 8
+        path, fields = (
+            f"x/node{node}/pp{stage}_rank{rank}.log",
+            {"node": str(node), "pp": str(stage), "rank": str(rank)},
+        )
+        mib = 60 * gib + (8 * gib if stage == 0 else 0) + rank % 5 + {21: 2150, 50: 3 * gib}.get(rank, 0)
+        if rank in (40, 41):
+            continue
+        if rank == 33:
+            one = window(mib, reserved=mib + 9 * gib, live_bytes=mib // 2 * MIB)
+            runs.append(run(path, one, fields=fields, doubts=("unknown_frees",), allocs=8800))
+        elif rank in (3, 9, 60):
+            oom = Oom(2 << 30, "GPU 0", 1942 + rank, (7700 + rank) * 1_000_000, 8000)
+            runs.append(_rank(path, mib, fields, status="oom", oom=oom, ooms=1))
+        elif rank == 17:
+            message = f"{path}: 1,234 lines and no allocator event"
+            runs.append(run(path, fields=fields, status="unreadable", message=message))
+        else:
+            runs.append(_rank(path, mib, fields, **({"allocs": 800, "ends_us": 7300_000_000} if rank == 44 else {})))
+    holds = {
+        "rank 21": (HeldMore(1075 * MIB, 2, 2150 * MIB, "embedding"),),
+        "rank 50": (HeldMore(3 << 30, 1, 3 << 30, None),),
+    }
+    return of_job(
+        *runs, holds=holds, failure=failed_at(1945, 2 << 30, 68 * gib), template="x/node{node}/pp{pp}_rank{rank}.log"
+    )
+
+
+def ranks_hostile() -> Comparison:
+    """Names of ranks, owners and messages that would act on a terminal, in a browser or in Markdown."""
+    fields = [{"node": f"{HOSTILE}{k // 4}", "rank": f"{HOSTILE}{k}"} for k in range(8)]
+    runs = [_rank(f"{HOSTILE}{k}.log", 3000 if k == 6 else 1000, one) for k, one in enumerate(fields)]
+    runs[7] = run(LONG, fields=fields[7], status="unreadable", message=f"{LONG}: {HOSTILE}")
+    runs[0] = replace(runs[0], status="oom", oom=Oom(None, HOSTILE, 5, None, 10), ooms=2)
+    holds = {f"rank {HOSTILE}6": (HeldMore(2000 * MIB, 1, 2000 * MIB, HOSTILE),)}
+    return of_job(*runs, holds=holds, failure=failed_at(5, None, 1000, HOSTILE))
+
+
+def ranks_unreadable() -> Comparison:
+    """None of them could be read."""
+    paths = [f"workerlog.{k}" for k in range(12)]
+    gone = (run(path, fields={"rank": path[10:]}, status="missing", message=f"{path}: no such file") for path in paths)
+    return of_job(*gone)

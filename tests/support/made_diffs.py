@@ -3,67 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from memlens.diffing.finding import ContextLine, Finding, Member, Side
-from memlens.diffing.result import (
-    Approximation,
-    Diff,
-    PeakAccount,
-    RemainingAccount,
-    Repeated,
-    RunSide,
-    WindowDiff,
-    WindowSide,
-)
+from answers import HOSTILE, LONG, fake_trust, replace, with_answer
 
-if TYPE_CHECKING:
-    from memlens.trust import Trust
-
-__all__ = [
-    "BLOCK", "EVERY", "HOSTILE", "LONG", "FakeTrust", "case1", "context", "diff", "equal", "factored", "figures", "finding", "hostile",
-    "huge", "identical", "late", "many", "messy", "missing", "moved_only", "only_held", "opening", "peak", "piling", "remaining", "run", "series", "side", "window",
-]  # fmt: skip
+from memlens.analyzers.context import ContextLine
+from memlens.diffing.finding import Finding, Member, Repeated, Side
+from memlens.diffing.result import Approximation, Diff, PeakAccount, RemainingAccount, RunSide, WindowDiff, WindowSide
 
 BLOCK = 3_538_944  # the tensor of case 1: 3.375 MiB
-#: Log text made to break things: markup, escape codes, a title change, bidi and zero-width marks, HTML, Markdown, a fence.
-HOSTILE = "[red]STEP[/] \x1b[31m\x1b]0;owned\x07 \u202etxt.exe\u200b <b>|`@root`"
 FENCE = "```\n</details>\n# owned ~~~ `````"
-LONG = "BLOCK_" + "a" * 60 + "_" + "b" * 60 + "_17"
-
-
-@dataclass(frozen=True)
-class FakeTrust:
-    """Looks like a trust report."""
-
-    ok: bool = True
-    layer: str = "auto_growth"
-    doubts: tuple[Any, ...] = ()
-    notes: tuple[Any, ...] = ()
-    ooms: tuple[Any, ...] = ()
-    peak_may_be_earlier: bool = False
-    summary_text: str = "ok: 98 events in 266 lines (29.35 KiB); every FREE has its ALLOC"
-    values: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def doubt_codes(self) -> frozenset[str]:
-        return frozenset(doubt.code for doubt in self.doubts)
-
-    def summary(self) -> str:
-        return self.summary_text
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"ok": self.ok, **self.values}
 
 
 def run(path: str, windows: int = 1, *, doubt: str = "", unpaired: tuple[str, ...] = ()) -> RunSide:
     """One run; with a doubt, its trust report has that summary."""
     doubts = (SimpleNamespace(code="several_processes"),)
-    trust = FakeTrust(ok=False, summary_text=doubt, doubts=doubts) if doubt else FakeTrust()
-    return RunSide(path, cast("Trust", trust), windows, unpaired)
+    trust = fake_trust(ok=False, summary_text=doubt, doubts=doubts) if doubt else fake_trust()
+    return RunSide(path, trust, windows, unpaired)
 
 
 def side(alloc: int | None, free: int | None, freed: str = "in_window") -> Side:
@@ -88,8 +46,8 @@ def finding(kind: Any, size: int = BLOCK, **changes: Any) -> Finding:
         "total_bytes": size * count,
         "d_remaining_bytes": 0,
         "d_peak_bytes": 0,
-        "late_by_allocs": None,
-        "late_by_bytes": None,
+        "base_allocs_after_peak": None,
+        "head_allocs_after_peak": None,
         "owner": None,
         "freed_by": None,
         "base": None,
@@ -125,7 +83,7 @@ def remaining(**terms: int) -> RemainingAccount:
     """The account of Δremaining with these terms and no others."""
     names = (
         *("missing_free_bytes", "extra_free_bytes", "only_head_held_bytes", "only_base_held_bytes"),
-        *("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes", "unexplained_bytes", "factor_bytes"),
+        *("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes", "unexplained_bytes"),
     )
     return RemainingAccount(**{name: terms.get(name.removesuffix("_bytes"), 0) for name in names})
 
@@ -136,7 +94,7 @@ def peak(**terms: int) -> PeakAccount:
         *("opening_only_head_bytes", "opening_only_base_bytes", "carried_in_bytes"),
         *("missing_free_bytes", "extra_free_bytes", "only_head_bytes", "only_base_bytes", "late_free_bytes"),
         *("early_free_bytes", "elsewhere_bytes", "released_bytes", "unknown_free_bytes", "mismatch_bytes"),
-        *("unexplained_bytes", "factor_bytes"),
+        "unexplained_bytes",
     )
     return PeakAccount(**{name: terms.get(name.removesuffix("_bytes"), 0) for name in names})
 
@@ -160,13 +118,7 @@ def figures(name: str, start: int, left: int, top: int, **changes: Any) -> Windo
     return WindowSide(name=name, start_line=start, remaining_bytes=left, **levels, **values)
 
 
-def window(
-    name: str,
-    base: WindowSide,
-    head: WindowSide,
-    *findings: Finding,
-    **changes: Any,
-) -> WindowDiff:
+def window(name: str, base: WindowSide, head: WindowSide, *findings: Finding, **changes: Any) -> WindowDiff:
     """A pair of windows; the differences follow from the two sides."""
     values: dict[str, Any] = {
         "cost_bytes": sum(found.total_bytes for found in findings),
@@ -175,7 +127,6 @@ def window(
         "moved_bytes": 0,
         "only_head_temporary_bytes": 0,
         "only_base_temporary_bytes": 0,
-        "late_frees": 0,
         "threads": 0,
         "remaining": remaining(),
         "peak": peak(),
@@ -203,7 +154,7 @@ def diff(*windows: WindowDiff, **changes: Any) -> Diff:
         "head": run("examples/logs/case1_pir.log", len(windows)),
         **changes,
     }
-    return Diff(windows=windows, **values)
+    return with_answer(Diff(windows=windows, **values))
 
 
 def case1(name: str = "START SOT_CALL_0", **changes: Any) -> Diff:
@@ -238,12 +189,6 @@ def opening() -> Diff:
     return diff(window("(whole log)", base, head, mine, theirs, peak=account, cost_bytes=0))
 
 
-def moved_only() -> Diff:
-    """Two windows with the same work in another order."""
-    base = figures("STEP 1 START", 100, 0, 3 * BLOCK)
-    return diff(window("STEP 1 START", base, base, moved=2, moved_bytes=2 * BLOCK, cost_bytes=2 * BLOCK))
-
-
 def late() -> Diff:
     """Case 2: nothing leaks, but head frees two blocks only after its peak; the difference of the peaks is their bytes."""
     lines = context(60, "I0710 09:56:31.908648 28846 op.cc:1] Running AD API: matmul", "Free 3538944", "START BACKWARD")
@@ -251,8 +196,8 @@ def late() -> Diff:
         "late_free",
         count=2,
         d_peak_bytes=2 * BLOCK,
-        late_by_allocs=17,
-        late_by_bytes=6 * BLOCK,
+        base_allocs_after_peak=-25,
+        head_allocs_after_peak=22,
         owner="matmul_grad",
         freed_by="Running AD API: matmul",
         requested_bytes=BLOCK - 4,
@@ -266,48 +211,17 @@ def late() -> Diff:
     return diff(window("STEP 1 START", base, head, found, peak=peak(late_free=2 * BLOCK)))
 
 
-def factored() -> Diff:
-    """Head's sizes are twice base's; beside that it misses one Free."""
-    base, head = figures("(whole log)", 1, BLOCK, 3 * BLOCK), figures("(whole log)", 1, 4 * BLOCK, 6 * BLOCK)
-    accounts = {"remaining": remaining(missing_free=BLOCK, factor=2 * BLOCK), "peak": peak(factor=3 * BLOCK)}
-    return diff(window("(whole log)", base, head, missing(), **accounts), factor=Fraction(2))
-
-
-def piling() -> Diff:
-    """Thirty steps in one window: head keeps two blocks of each step until the exit; another is freed late where no peak shows it."""
-    steps = 30
-    kept = finding(
-        "late_free",
-        BLOCK,
-        count=steps,
-        fate="to_end",
-        d_peak_bytes=(steps - 1) * BLOCK,
-        late_by_allocs=900,
-        late_by_bytes=400 * BLOCK,
-        base=side(104, 891),
-        head=side(104, 17_718),
-        context=context(891, "before", f"Free {BLOCK} bytes, ptr = 0x7f", "behind"),
-        members=tuple(
-            Member(side(104 + 400 * n, 891 + 400 * n), side(104 + 500 * n, 17_718 - n)) for n in range(steps)
-        ),
-    )
-    new = finding(
-        "only_head",
-        BLOCK // 4,
-        count=steps,
-        fate="to_end",
-        d_peak_bytes=steps * BLOCK // 4,
-        head=side(910, 17_713),
-        context_of="head",
-        context=context(910, "before", f"Alloc {BLOCK // 4} bytes, ptr = 0x7f", "behind"),
-    )
-    below = finding(
-        "late_free", 512, late_by_allocs=44, late_by_bytes=BLOCK, base=side(2000, 2001), head=side(2100, 2244)
-    )
-    rise = (steps - 1) * BLOCK + steps * BLOCK // 4
-    account = peak(late_free=(steps - 1) * BLOCK, only_head=steps * BLOCK // 4)
-    base, head = figures("(whole log)", 1, 0, 3 * BLOCK), figures("(whole log)", 1, 0, 3 * BLOCK + rise)
-    return diff(window("(whole log)", base, head, kept, new, below, peak=account, late_frees=steps + 1))  # fmt: skip
+def little() -> Diff:
+    """Two runs that share little: all sizes of head are twice those of base."""
+    found = (
+        finding("only_head", 2 * BLOCK, count=3, fate="temporary", d_peak_bytes=6 * BLOCK, head=side(910, 917), context_of="head",
+                context=context(910, "before", f"Alloc {2 * BLOCK} bytes, ptr = 0x7f", "behind")),
+        finding("only_base", count=3, fate="temporary", d_peak_bytes=-3 * BLOCK, base=side(900, 907)),
+    )  # fmt: skip
+    base, head = figures("(whole log)", 1, 0, 3 * BLOCK), figures("(whole log)", 1, 0, 6 * BLOCK)
+    values = {"only_head_temporary_bytes": 6 * BLOCK, "only_base_temporary_bytes": 3 * BLOCK}
+    account = peak(only_head=6 * BLOCK, only_base=-3 * BLOCK)
+    return diff(window("(whole log)", base, head, *found, peak=account, **values), factor=Fraction(2))
 
 
 def messy() -> Diff:
@@ -339,18 +253,6 @@ def messy() -> Diff:
             approximation=Approximation(120_000, 34, 512, 1536),
         )
     )  # fmt: skip
-
-
-def only_held() -> Diff:
-    """Nothing is freed differently; head holds a block that base never allocates."""
-    found = finding(
-        "only_head", fate="held", d_remaining_bytes=BLOCK, d_peak_bytes=BLOCK, head=side(58, None, "never"),
-        context_of="head", context=context(58, "before", f"Alloc {BLOCK} bytes, ptr = 0x7f", "behind"),
-    )  # fmt: skip
-    base = figures("(whole log)", 1, 0, 0, peak_event=None)
-    head = figures("(whole log)", 1, BLOCK, BLOCK)
-    accounts = {"remaining": remaining(only_head_held=BLOCK), "peak": peak(only_head=BLOCK)}
-    return diff(window("(whole log)", base, head, found, **accounts), notes=("the two logs are of different layers",))
 
 
 def hostile() -> Diff:
@@ -420,14 +322,11 @@ def series(count: int = 25, **changes: Any) -> Diff:
 EVERY: dict[str, Callable[[], Diff]] = {
     "case1": case1,
     "equal": equal,
-    "factored": factored,
     "identical": identical,
     "opening": opening,
-    "moved": moved_only,
     "late": late,
-    "piling": piling,
+    "little": little,
     "messy": messy,
-    "only_held": only_held,
     "hostile": hostile,
     "huge": huge,
     "many": lambda: many(12),

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
+from logs import window_of
 
 from memlens.events import EventLog
 from memlens.facts import Facts, Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
 
 
@@ -40,11 +42,6 @@ def plain_level(log: EventLog, event: int) -> int:
     return sum(signs.get(Kind(int(log.kind[k])), 0) * int(log.size[k]) for k in range(event + 1))
 
 
-def cut(log: EventLog, lo: int, hi: int) -> Window:
-    """The window of some events of a log."""
-    return Window(log, "W", lo, hi, lo, hi, lo + 1, hi)
-
-
 @st.composite
 def windows_of_made_logs(draw: st.DrawFn) -> Window:
     """A window of a log with frees of nothing, addresses allocated twice, sizes that differ, chunks and opening blocks."""
@@ -54,6 +51,6 @@ def windows_of_made_logs(draw: st.DrawFn) -> Window:
     events[:opening] = [(Kind.ALLOC, size, 100 + k) for k, (_, size, _) in enumerate(events[:opening])]
     owner = np.array([draw(st.integers(-1, 1)) for _ in events], np.int32)
     facts = Facts(opening=opening, addresses=draw(st.sampled_from([True, True, True, False])))
-    log = EventLog.from_rows(events, owner=owner, owner_names=("relu", "matmul"), facts=facts)
+    log = Log.from_rows(events, owner=owner, owner_names=("relu", "matmul"), facts=facts)
     lo = draw(st.integers(opening, len(log)))
-    return cut(log, lo, draw(st.integers(lo, len(log))))
+    return window_of(log, lo, draw(st.integers(lo, len(log))))

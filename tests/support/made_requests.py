@@ -19,7 +19,7 @@ _CHOICE = st.tuples(st.integers(0, 19), st.integers(0, 30), st.integers(0, 2))
 CHOICES = st.sampled_from([0, 30, 80]).flatmap(lambda least: st.lists(_CHOICE, min_size=least, max_size=120))
 #: Where chunks were recorded: close to each other, so that larger ones do not fit there; and where none can be.
 PLACES = st.lists(st.sampled_from([0, *range(UNIT, 400 * UNIT, 7 * UNIT), 1 << 62, (1 << 63) + UNIT]), max_size=12)
-ADDRESSES = st.builds(Addresses, st.sampled_from(Placement), st.integers(0, 3))
+ADDRESSES = st.tuples(st.sampled_from(Placement), st.integers(0, 3)).map(lambda of: Addresses(*of))
 #: Few sizes, so that blocks of one size meet.
 SIZES = (1, 1, 2, 3, 4, 4, 7, 8, 16, 40)
 
@@ -58,7 +58,7 @@ def history_from(operation: Sequence[int], of: Sequence[int], size: Sequence[int
     count = len(operation)
     columns.setdefault("stream", np.zeros(count, np.int32))
     columns.setdefault("address", np.zeros(count, np.uint64))
-    columns.setdefault("occupied", np.full(count, -1, np.int64))
+    columns.setdefault("block_bytes", np.full(count, -1, np.int64))
     return RequestHistory(
         operation=np.array(operation, np.int8),
         of=np.array(of, np.int64),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["CARDS", "GBS", "MIB", "OOM_BYTES", "case_3", "expected_mib", "log_text", "write_case_3"]
-
 MIB = 1 << 20
 GBS = (32, 64, 256, 1024, 2048, 3072)
 CARDS = tuple(range(8))

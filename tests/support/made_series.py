@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from memlens.analyzers.series.trend import judge
 
-__all__ = ["LEAKS", "LENGTHS", "NO_LEAKS", "Maker", "grown", "is_growing", "made"]
-
 Chance = np.random.Generator
 Floats = NDArray[np.floating[Any]]
 Maker = Callable[[Chance, int], "tuple[Floats, int | None]"]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from memlens.watching.state import LiveWindow, LogState, Timeline
-
-__all__ = ["MIB", "ScriptedLog", "live_window", "log_state"]
 
 MIB = 1 << 20
 

@@ -11,10 +11,9 @@ from random import Random
 import numpy as np
 
 from memlens.diffing.result import WindowDiff
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
+from memlens.log import Log
 from memlens.windows.windows import Window
-
-__all__ = ["Step", "found_sizes", "lose_frees", "programs_of", "run", "threaded_program"]
 
 #: Few sizes, so that blocks of two threads are easily taken for each other.
 _SIZES = (256, 512, 1024, 4096, 8192, 131072, 262144, 1048576)
@@ -128,7 +127,7 @@ def run(windows: Sequence[Sequence[Step]], chance: Random, lost: frozenset[int] 
                 rows.append((Kind.FREE if step.free else Kind.ALLOC, step.size, 256 * address[step.block]))
                 of_thread.append(ids[step.thread])
         edges.append(len(rows))
-    log = EventLog.from_rows(rows, thread=np.array(of_thread, np.int64), line=np.arange(1, len(rows) + 1))
+    log = Log.from_rows(rows, thread=np.array(of_thread, np.int64), line=np.arange(1, len(rows) + 1))
     return [Window(log, f"{n}", lo, hi, lo, hi, lo + 1, hi) for n, (lo, hi) in enumerate(pairwise(edges))]  # fmt: skip
 
 

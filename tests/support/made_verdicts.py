@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from itertools import accumulate
+from typing import Any
 
 import made_diffs as made
+from answers import HOSTILE, LONG, fake_trust, replace, with_answer
 
-from memlens.analyzers.series.growth import Pile
+from memlens.analyzers.series.growth import Growth, Pile
 from memlens.gating.figures import RunFigures, WindowFigures
-from memlens.gating.growth import SeriesGrowth, growth_of
-from memlens.gating.judging import Rules, judge, pair_runs
-from memlens.gating.limits import parse_budgets, parse_limits
+from memlens.gating.judging import judge, pair_runs
+from memlens.gating.limits import Rules
 from memlens.gating.verdict import Blame, Verdict
 from memlens.options import Cut
 from memlens.windows.windows import WHOLE
 
-if TYPE_CHECKING:
-    from memlens.trust import Trust
-
-__all__ = [
-    "MIB",
-    "failing",
-    "growing",
-    "hostile",
-    "improved",
-    "many",
-    "missing",
-    "passing",
-    "shorter",
-    "unjudged",
-    "verdict",
-    "window",
-]
-
 MIB = 1 << 20
 
 
-def window(name: str, rise: int = 0, remaining: int = 0, live: int = 0, *, open_end: bool = False) -> WindowFigures:
-    """A window's figures."""
-    return WindowFigures(name, rise, remaining, live, open_end)
+def window(name: str, peak: int = 0, remaining: int = 0, *, open_end: bool = False) -> WindowFigures:
+    """A window's figures; nothing is carried in."""
+    return WindowFigures(name, peak, peak, remaining, open_end)
 
 
 def verdict(
@@ -55,9 +36,18 @@ def verdict(
     allow_missing: bool = False,
     **changes: Any,
 ) -> Verdict:
-    """What the gate finds of such windows, and of such peaks and reserved bytes of the base and of head."""
-    rules = Rules(parse_limits(limits), parse_budgets(budgets), allow_missing)
-    base, head = (RunFigures(peaks[k], reserved[k], tuple(windows)) for k, windows in enumerate((old, new)))
+    """What the gate finds of such windows, and of such peaks and reserved bytes of the base and of head; the levels of steps are what windows leave."""
+    rules = Rules.parse(limits, budgets, allow_missing=allow_missing)
+    base, head = (
+        RunFigures(
+            peaks[k],
+            reserved[k],
+            tuple(windows),
+            r"START (SOT_CALL_\d+)",
+            tuple(accumulate(one.remaining_bytes for one in windows if not one.open_end)),
+        )
+        for k, windows in enumerate((old, new))
+    )
     paired = pair_runs([base], head, series=True)
     lines = {one.name: 100 * number for number, one in enumerate(new, 1)}
     rows = judge([base], head, paired, rules, start_lines=lines)
@@ -65,27 +55,26 @@ def verdict(
         "path": "runs/head.log",
         "base": "memory.json",
         "is_baseline": True,
-        "trust": cast("Trust", made.FakeTrust()),
+        "trust": fake_trust(),
         "anchors": Cut(by=r"START (SOT_CALL_\d+)"),
         "rules": rules,
-        "missing": tuple(one.name for one in paired.missing),
-        "not_reached": tuple(one.name for one in paired.not_reached),
-        "new": tuple(one.name for one in paired.new),
+        "steps_by": head.steps_by,
+        "missing": tuple(figures[0].name for figures in paired.missing),
+        "not_reached": paired.not_reached,
+        "new": paired.new,
         "base_windows": len(old),
         "judged_windows": len(paired.judged),
         "runs": 1,
-        "growth": growth_of(head),
         **changes,
     }
-    return Verdict("pass" if all(row.ok for row in rows) else "regression", windows=rows, **values)
+    return with_answer(Verdict("pass" if all(row.ok for row in rows) else "regression", windows=rows, **values))
 
 
 def passing() -> Verdict:
-    """Two windows that grew a little, one that is new, and chunks that the log does not tell of."""
+    """Two windows, one of which grew a little, and one that is new; too few to tell growth."""
     return verdict(
         [window("SOT_CALL_0", 10 * MIB, MIB), window("SOT_CALL_1", 20 * MIB)],
         [window("SOT_CALL_0", 10 * MIB + 512, MIB), window("SOT_CALL_1", 20 * MIB), window("SOT_CALL_2", 5 * MIB, open_end=True)],
-        reserved=(77 * MIB, None),
         limits="reserved=5%",
     )  # fmt: skip
 
@@ -107,20 +96,20 @@ def failing(**changes: Any) -> Verdict:
 def growing(**changes: Any) -> Verdict:
     """Twenty steps that each keep 900 KiB: below the limit of each window, and 17 MiB in all."""
     kept = 900 << 10
-    base = [window(str(n), 9 * MIB, 0, 9 * MIB) for n in range(20)]
-    head = [window(str(n), 9 * MIB, kept, 9 * MIB + n * kept) for n in range(20)]
+    base = [window(str(n), 9 * MIB) for n in range(20)]
+    head = [window(str(n), 9 * MIB, kept) for n in range(20)]
     pile = Pile(kept, 20, 20 * kept, "conv2d", 20, float(kept))
+    growth = Growth(20, 20, (), 19 * kept, float(kept), "growing", "1", 1, 0, piling=(pile,))
     blame = Blame(WHOLE, ("growth",), made.case1("19").windows[0])
-    values: dict[str, Any] = {"piling": (pile,), "blame": (blame,), **changes}
+    values: dict[str, Any] = {"growth": growth, "blame": (blame,), **changes}
     return verdict(base, head, peaks=(18 * MIB, 18 * MIB), anchors=Cut(by=r"STEP (\d+) START"), **values)
 
 
 def shorter() -> Verdict:
     """A run that ends after three of six steps, the last of which no line ends; its base was taken of three runs."""
-    base = [window(str(n), 9 * MIB, 0, 9 * MIB) for n in range(6)]
-    note = "runs/head.log: 2 is shown and not judged: no end anchor closes it, so it runs to the end of the log"
+    base = [window(str(n), 9 * MIB) for n in range(6)]
     head = [*base[:2], window("2", 9 * MIB, -9 * MIB, open_end=True)]
-    return verdict(base, head, notes=(note,), runs=3)
+    return verdict(base, head, runs=3)
 
 
 def missing() -> Verdict:
@@ -148,7 +137,7 @@ def unjudged() -> Verdict:
 def hostile() -> Verdict:
     """Text made to break things wherever the text of a log or the name of a file may stand."""
     names = [
-        made.HOSTILE,
+        HOSTILE,
         "\ud800\ufffe\x00 ]]>",
         "::error::owned",
         "a" * 5000,
@@ -156,18 +145,18 @@ def hostile() -> Verdict:
         "%0A::add-mask::x, y: z\n\r",
     ]
     base, head = (
-        [window(name, rise, number * share, number) for number, name in enumerate(names)]
-        for rise, share in ((MIB, 0), (9 * MIB, 1))
+        [window(name, peak, number * share) for number, name in enumerate(names)]
+        for peak, share in ((MIB, 0), (9 * MIB, 1))
     )
-    blame = Blame(names[0], ("rise",), made.hostile().windows[0])
+    blame = Blame(names[0], ("peak",), made.hostile().windows[0])
+    pile = Pile(MIB, 9, 9 * MIB, HOSTILE, 6, float(MIB))
     return verdict(
-        [window(f"gone {made.HOSTILE}", MIB), *base],
+        [window(f"gone {HOSTILE}", MIB), *base],
         [*head, window("\u202enew\x1b[31m", MIB)],
-        path=f"{made.HOSTILE}.log",
-        base=f"{made.LONG}.json",
-        notes=(f"a note that quotes {made.HOSTILE}",),
-        growth=SeriesGrowth(6, "growing", 9 * MIB, Fraction(3 * MIB, 2), names[0]),
-        piling=(Pile(MIB, 9, 9 * MIB, made.HOSTILE, 6, float(MIB)),),
+        path=f"{HOSTILE}.log",
+        base=f"{LONG}.json",
+        notes=(f"a note that quotes {HOSTILE}",),
+        growth=Growth(6, 6, (), 9 * MIB, 1.5 * MIB, "growing", names[0], 0, 0, piling=(pile,)),
         blame=(blame,),
     )
 

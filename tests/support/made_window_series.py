@@ -7,15 +7,16 @@ edits and regressions; which window of base each window of head comes from is re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from memlens.diffing.window_pairs import WindowPairs, named_pairs
-from memlens.events import EventLog, Kind
-from memlens.windows.windows import BEFORE, Window
+from msgspec import structs
 
-__all__ = ["EDITS", "KINDS", "REGRESSIONS", "Made", "Verdict", "judged", "made", "series_of"]
+from memlens.diffing.window_pairs import WindowPairs, named_pairs
+from memlens.events import Kind
+from memlens.log import Log
+from memlens.windows.windows import BEFORE, Window
 
 #: What a window allocates, in order: the size, and how many ALLOCs later it is freed (-1: never in it).
 Program = tuple[tuple[int, int], ...]
@@ -60,12 +61,12 @@ def series_of(programs: Sequence[Program], *, start: int = 0, name: str = "CALL_
             rows += [(Kind.FREE, *block) for block in due.pop(number, ())]
         rows += [(Kind.FREE, *block) for blocks in due.values() for block in blocks]
         ends.append(len(rows))
-    log = EventLog.from_rows(rows)
+    log = Log.from_rows(rows)
     found = [Window(log, BEFORE, 0, 1, 0, 1, 1, 1)]
     found += [
         Window(log, name.format(start + k), lo, hi, lo, hi, lo + 1, hi) for k, (lo, hi) in enumerate(pairwise(ends))
     ]
-    found[-1] = replace(found[-1], open_end=True)
+    found[-1] = structs.replace(found[-1], open_end=True)
     return found
 
 

@@ -1,15 +1,101 @@
-"""An allocator of intervals, the simplest there is: what is free is worked out anew from what is in use, each time it is asked for."""
+"""The reference of ``_replay.c``, an allocator of intervals, the simplest there is: what is free is worked out anew from what is in use, each time it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
-from memlens.allocators.history import ChunkChange, Operation, RequestHistory
+import numpy as np
+
+from memlens.allocators.engine import Replay
+from memlens.allocators.history import ChunkChange, ChunkChanges, Operation, RequestHistory
+from memlens.allocators.placing import Addresses, Fixed, Placement, fixed
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, IdleChunks, IdleSorting, Relief
 
 Gap = tuple[int, int]  # bytes and address
+#: New chunks begin at multiples of this, those that lie anywhere below ``ANYWHERE``, and all end below ``END``.
+STEP, ANYWHERE, END = 512, 1 << 62, 1 << 63
+WORD = (1 << 64) - 1
+
+
+def up(address: int, to: int = STEP) -> int:
+    return -(-address // to) * to
+
+
+@dataclass
+class Places:
+    """The addresses of new chunks, where none is there before."""
+
+    by: Fixed
+    held: list[tuple[int, int]] = field(default_factory=list)
+    vacated: list[tuple[int, int]] = field(default_factory=list)
+    taken: int = 0
+    drawn: int = 0
+    down: int = ANYWHERE
+
+    def __post_init__(self) -> None:
+        self.up = max(up(self.by.high), ANYWHERE if self.by.placement == Placement.SHUFFLED else 0)
+
+    def range(self, size: int) -> int | None:
+        """Where so many bytes lie, and nothing else; ``None`` where there is no room."""
+        base = self.chosen(size)
+        if base is None:
+            if self.up > END - STEP - size:
+                return None
+            base, self.up = self.up, up(self.up + size)
+        self.held.append((base, base + size))
+        return base
+
+    def chosen(self, size: int) -> int | None:
+        placement = self.by.placement
+        if placement == Placement.RECORDED and self.taken < len(self.by.recorded):
+            base = int(self.by.recorded[self.taken])
+            if not base or not self.vacant(base, size):
+                return None
+            self.up = max(self.up, up(base + size))
+            return base
+        if placement == Placement.DESCENDING and self.down - size >= STEP:
+            self.down = (self.down - size) // STEP * STEP
+            return self.down
+        if placement == Placement.REUSE:
+            for start, end in sorted(self.vacated, key=lambda one: (one[1] - one[0], one[0])):
+                if end - start >= up(size):
+                    self.vacated.remove((start, end))
+                    self.vacated += [(start + up(size), end)] * (end - start > up(size))
+                    return start
+        if placement == Placement.SHUFFLED:
+            for _ in range(64):
+                self.drawn += 1
+                base = mixed((self.by.seed + self.drawn * 0x9E3779B97F4A7C15) & WORD) % (ANYWHERE // STEP) * STEP
+                if base and self.vacant(base, size):
+                    return base
+        return None
+
+    def vacant(self, base: int, size: int) -> bool:
+        return all(end <= base or base + size <= start for start, end in self.held)
+
+    def give_back(self, base: int, size: int) -> None:
+        self.held.remove((base, base + size))
+        self.vacated = merged([*self.vacated, (base, base + up(size))])
+
+
+def mixed(word: int) -> int:
+    """The finaliser of SplitMix64."""
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & WORD
+    word = (word ^ word >> 27) * 0x94D049BB133111EB & WORD
+    return word ^ word >> 31
+
+
+def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Intervals, those that touch as one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(intervals):
+        if found and found[-1][1] == start:
+            found[-1] = found[-1][0], end
+        else:
+            found.append((start, end))
+    return found
 
 
 @dataclass
@@ -38,7 +124,8 @@ class Piece:
         assert (start - self.base) % self.page == 0 == (end - start) % self.page
         part = set(range(start, end, self.page))
         assert part.isdisjoint(pages) if mapped else part <= pages
-        self.mapped = joined(sorted(pages | part if mapped else pages - part), self.page)
+        pages = pages | part if mapped else pages - part
+        self.mapped = merged([(at, at + self.page) for at in pages])
 
     def holes(self) -> list[tuple[int, int]]:
         """What is not mapped."""
@@ -46,24 +133,13 @@ class Piece:
         return [(one[1], two[0]) for one, two in pairwise(edges) if two[0] > one[1]]
 
 
-def joined(starts: list[int], length: int) -> list[tuple[int, int]]:
-    """Pieces of one length as the intervals that they make."""
-    found: list[tuple[int, int]] = []
-    for start in starts:
-        if found and found[-1][1] == start:
-            found[-1] = found[-1][0], start + length
-        else:
-            found.append((start, start + length))
-    return found
-
-
 @dataclass
 class Plain:
-    """Replays a history; ``place`` says where a new chunk or range of so many bytes lies."""
+    """Replays a history by rules that keep no opening."""
 
     history: RequestHistory
     rules: AllocatorRules
-    place: Callable[[int], int]
+    addresses: Addresses
     limit: int | None = None
     pieces: list[Piece] = field(default_factory=list)
     used: dict[int, int] = field(default_factory=dict)
@@ -72,13 +148,17 @@ class Plain:
     made: int = 0
     now: int = -1
     reserved_peak: int = 0
+    reserved_peak_at: int = -1
     allocated_peak: int = 0
-    failed: int = -1
+    refused: int = 0
 
-    def run(self) -> list[int]:
-        """The addresses of all requests, 0 for what is none."""
+    def __post_init__(self) -> None:
+        self.places = Places(fixed(self.history, self.addresses, np.zeros(0, np.uint64), np.zeros(0, np.int64)))
+
+    def run(self) -> Replay:
         history, rules = self.history, self.rules
-        address = [0] * len(history)
+        address, block_bytes = np.zeros(len(history), np.uint64), np.zeros(len(history), np.int64)
+        failed, left = -1, (0, 0, 0, 0, 0)
         ready = all(self.ask(group, size, size) for group, size in rules.preallocated)
         for at in range(len(history)):
             self.now = at
@@ -87,13 +167,16 @@ class Plain:
                 row = int(rules.group[at]), int(rules.block[at]), int(rules.growth[at])
                 addr = self.serve(*row) if ready else None
                 if addr is not None:
-                    address[at] = addr
+                    address[at], block_bytes[at] = addr, self.used[addr]
                     continue
-                self.failed = at if self.failed < 0 else self.failed
+                if failed < 0:
+                    largest = max(self.free(row[0]), default=(0, 0))[0]
+                    failed = at
+                    left = row[1], self.refused, self.reserved, self.reserved - sum(self.used.values()), largest
                 if not ready or at not in history.failed:
                     break
             elif operation == Operation.FREE:
-                addr = address[int(history.of[at])]
+                addr = int(address[history.of[at]])
                 del self.used[addr]
                 (piece,) = (piece for piece in self.pieces if piece.base <= addr < piece.end)
                 family = int(rules.groups.family[piece.group])
@@ -102,7 +185,21 @@ class Plain:
                     self.give_back(family)
             else:
                 self.give_back(None)
-        return address
+        taken, back = (
+            [size for _, kind, _, size in self.changes if kind in kinds]
+            for kinds in ((ChunkChange.TAKEN, ChunkChange.MAPPED), (ChunkChange.GIVEN_BACK, ChunkChange.UNMAPPED))
+        )
+        columns: Any = (address, block_bytes, self.changed())
+        return Replay(
+            *(self.reserved_peak, self.reserved_peak_at, self.reserved, self.allocated_peak, sum(self.used.values())),
+            *(failed, *left, self.now + 1, len(taken), sum(taken), len(back), sum(back)),
+            *columns,
+        )
+
+    def changed(self) -> ChunkChanges:
+        types: Any = (np.int64, np.int8, np.uint64, np.int64)
+        columns: Any = ([change[k] for change in self.changes] for k in range(4))
+        return ChunkChanges(*(np.array(column, kind) for column, kind in zip(columns, types, strict=True)))
 
     def serve(self, group: int, size: int, growth: int) -> int | None:
         """Where the block lies."""
@@ -185,8 +282,10 @@ class Plain:
 
     # --- growth ---
 
-    def new(self, group: int, size: int, page: int) -> Piece:
-        base = self.place(size)
+    def new(self, group: int, size: int, page: int) -> Piece | None:
+        base = self.places.range(size)
+        if base is None:
+            return None
         for other in self.pieces:
             assert base + size <= other.base or other.end <= base, "chunks lie on each other"
         family = int(self.rules.groups.family[group])
@@ -196,11 +295,14 @@ class Plain:
 
     def note(self, kind: ChunkChange, base: int, size: int) -> None:
         self.changes.append((self.now, kind, base, size))
-        self.reserved_peak = max(self.reserved_peak, self.reserved)
+        self.places.taken += kind in (ChunkChange.TAKEN, ChunkChange.MAPPED)
+        if self.reserved > self.reserved_peak:
+            self.reserved_peak, self.reserved_peak_at = self.reserved, self.now
 
     def ask(self, group: int, size: int, growth: int) -> Gap | None:
         """A free block of new memory."""
         allowed, limit = (NO_LIMIT if most is None else most for most in (self.rules.allowed, self.limit))
+        self.refused = growth
         if self.reserved + growth > allowed:
             return None
         if self.rules.groups.page[group]:
@@ -208,6 +310,8 @@ class Plain:
         if self.reserved + growth > limit:
             return None
         piece = self.new(group, growth, 0)
+        if piece is None:
+            return None
         self.note(ChunkChange.TAKEN, piece.base, growth)
         return growth, piece.base
 
@@ -221,16 +325,17 @@ class Plain:
             if min([addr for addr in self.used if start <= addr < piece.end], default=piece.end) - start >= size:
                 break
         else:
-            whole = -(-self.rules.range_bytes // page) * page
-            if whole < size:
+            whole = up(self.rules.range_bytes, page)
+            made = self.new(group, whole, page) if whole >= size else None
+            if made is None:
                 return None
-            piece = self.new(group, whole, page)
-            start = piece.base
-        needed = piece.base + -(-(start + size - piece.base) // page) * page
+            piece, start = made, made.base
+        needed = piece.base + up(start + size - piece.base, page)
         for low, high in piece.holes():
             if start <= low < start + size:
                 end = min(high, needed)
                 if self.reserved + end - low > limit:
+                    self.refused = end - low
                     return None
                 piece.change(low, end, mapped=True)
                 self.note(ChunkChange.MAPPED, low, end - low)
@@ -271,6 +376,7 @@ class Plain:
 
     def drop(self, piece: Piece) -> None:
         self.pieces.remove(piece)
+        self.places.give_back(piece.base, piece.size)
         self.note(ChunkChange.GIVEN_BACK, piece.base, piece.size)
 
     def unmap_free(self, group: int) -> None:
@@ -278,13 +384,14 @@ class Plain:
         for (size, addr), piece in sorted(
             ((gap, one) for one in expandable for gap in self.gaps(one)), key=lambda each: each[0]
         ):
-            start = piece.base + -(-(addr - piece.base) // piece.page) * piece.page
+            start = piece.base + up(addr - piece.base, piece.page)
             end = piece.base + (addr + size - piece.base) // piece.page * piece.page
             if start < end:
                 piece.change(start, end, mapped=False)
                 self.note(ChunkChange.UNMAPPED, start, end - start)
                 if not piece.mapped:
                     self.pieces.remove(piece)
+                    self.places.give_back(piece.base, piece.size)
 
     def enough(self, group: int, size: int) -> bool:
         most = self.rules.max_split

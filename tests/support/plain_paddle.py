@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from memlens.scanner.formats import LineFormat
     from memlens.windows.patterns import Pattern
 
-__all__ = ["PlainBlock", "PlainEvent", "choose_plain", "microseconds", "read_plain"]
 
 ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _HEADER_BEFORE = re.compile(paddle.HEADER.regex.encode() + rb"\Z")

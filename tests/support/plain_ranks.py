@@ -1,11 +1,9 @@
-"""The rules by which ranks are grouped and stand out, written out rank by rank as ``docs/ranks.md`` words them: a reference for the columns."""
+"""The rules by which ranks are grouped and stand out, written out rank by rank as ``docs/compare.md`` words them: a reference for the columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist, mean, median, median_low
-
-__all__ = ["plain_outliers", "plain_peers"]
 
 
 def _most(count: int) -> int:
@@ -30,15 +28,11 @@ def plain_outliers(
     z = max(3.5, NormalDist().inv_cdf(1 - 1 / 20 / 2 / total))
     usual = median(abs(one) for one in off) * (1 + 8 / total)
     far, candidates = [0.0] * total, set()
-    for ranks in groups.values():
+    for name, ranks in groups.items():
         own = median_low([abs(off[k]) for k in ranks]) * (1 + 8 / len(ranks))
-        half = median(figures[k] for k in ranks)
-        spread = median(abs(figures[k] - half) for k in ranks)
         for k in ranks:
-            far[k] = off[k] / max(max(own, usual) * (z / 0.6745), least)
-            away = abs(figures[k] - half)
-            beyond = not spread or 0.6745 * away / spread > 3.5
-            if len(ranks) >= 4 and away >= max(0.01 * abs(half), least) and beyond and (k not in failed or off[k] > 0):
+            far[k] = off[k] / max(max(own, usual) * (z / 0.6745), 0.01 * abs(middle[name]), least)
+            if len(ranks) >= 4 and (k not in failed or off[k] > 0):
                 candidates.add(k)
     chosen: set[int] = set()
     for sign in (1, -1):

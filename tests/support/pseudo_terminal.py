@@ -12,8 +12,6 @@ import sys
 import termios
 from pathlib import Path
 
-__all__ = ["ANSI", "in_terminal"]
-
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 #: Variables that decide about colours, widths and characters: a test sets those that it is about.
 _DECIDING = ("COLUMNS", "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "LC_ALL", "LC_CTYPE")

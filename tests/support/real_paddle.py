@@ -12,20 +12,6 @@ import zstandard
 
 import memlens
 
-__all__ = [
-    "MARKED",
-    "TIMEOUT",
-    "RealPaddle",
-    "Recorded",
-    "command",
-    "counted",
-    "environment",
-    "pythons",
-    "record",
-    "run",
-    "text_of",
-]
-
 #: A training loop that prints Paddle's counters before each of its marks.
 MARKED = Path(__file__).parents[1] / "recording" / "programs" / "paddle_marked.py"
 TIMEOUT = 60.0

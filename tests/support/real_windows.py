@@ -10,10 +10,8 @@ from pathlib import Path
 from paddle import read
 
 from memlens.errors import AnchorError
-from memlens.events import EventLog
+from memlens.log import Log
 from memlens.windows.windows import Window
-
-__all__ = ["RELATIONS", "RUNS", "WindowPair", "real_windows"]
 
 #: How two logs are related: one model and one batch but for the last relation.  ``ast``, ``sot`` and ``dygraph`` are ways to run a
 #: model, ``pt`` and ``pir`` what it is compiled to.
@@ -110,7 +108,7 @@ def real_windows(shared: Path, relations: Collection[str] = RELATIONS) -> Iterat
                 yield WindowPair(name, f"{cut} {left.name} | {right.name}", _STEPS, left, right)
 
 
-def _cut(log: EventLog, by: str, ends: tuple[str, ...]) -> list[Window]:
+def _cut(log: Log, by: str, ends: tuple[str, ...]) -> list[Window]:
     """The windows of a series; none where the log has no such anchor."""
     try:
         return [window for window in log.windows(by, end=ends) if window.name != "(before)"]

@@ -12,8 +12,6 @@ from typing import Any
 
 import zstandard
 
-__all__ = ["python", "read_zst", "recorder", "started", "until"]
-
 
 def python(text: str) -> list[str]:
     """The command that runs a program of Python."""

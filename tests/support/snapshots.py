@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
 from memlens.inputs.file_source import open_source
 from memlens.inputs.input_format import Request
 from memlens.inputs.torch_snapshot.reader import read_snapshot
+from memlens.log import Log
 
 #: Shapes of snapshots by the year in which they were first written.
 ERAS = ("2023-04", "2023-12", "2024", "2025", "2026", "newest")
@@ -231,11 +232,11 @@ def replayed(made: dict[str, Any], device: int) -> list[tuple[int, int]]:
     return levels[::-1]
 
 
-def read(made: Any, protocol: int = 4) -> list[EventLog]:
+def read(made: Any, protocol: int = 4) -> list[Log]:
     return read_file(io.BytesIO(pickled(made, protocol)))
 
 
-def read_file(where: Any, **wanted: Any) -> list[EventLog]:
+def read_file(where: Any, **wanted: Any) -> list[Log]:
     """Read a file, named or open; with what else is wanted of it."""
     return read_snapshot(open_source(where), Request(**wanted))
 
@@ -249,7 +250,7 @@ def segment(addr: int, size: int, blocks: Iterable[tuple[int, str]] = (), **more
     return {"device": 0, "address": addr, "total_size": size, "stream": 0, "blocks": made, **more}
 
 
-def rows(log: EventLog) -> list[tuple[str, int, int, int]]:
+def rows(log: Log) -> list[tuple[str, int, int, int]]:
     """Kind, size, address and entry of each event."""
     return [
         (Kind(kind).name, size, addr, offset)
@@ -263,7 +264,7 @@ def frame(file: str, line: int, name: str) -> dict[str, Any]:
     return {"filename": file, "line": line, "name": name}
 
 
-def levels(log: EventLog) -> dict[int, tuple[int, int]]:
+def levels(log: Log) -> dict[int, tuple[int, int]]:
     """Allocated and reserved bytes after each entry that is an event; -1 for before the first."""
     found = {-1: (0, 0)}
     for batch in log.batches():
@@ -272,7 +273,7 @@ def levels(log: EventLog) -> dict[int, tuple[int, int]]:
     return found
 
 
-def check_levels(log: EventLog, made: dict[str, Any]) -> None:
+def check_levels(log: Log, made: dict[str, Any]) -> None:
     """Every level is that of walking back from the end; between a request and its completion the bytes may be either's."""
     expected = list(replayed(made, log.device or 0))
     trace = made["device_traces"][log.device or 0]

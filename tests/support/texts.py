@@ -8,9 +8,8 @@ from pathlib import Path
 
 import zstandard
 
-from memlens.reports.machine import Result, csv_parts, json_parts
-
-__all__ = ["csv_of", "json_of", "mutate", "read_packed"]
+from memlens.reports.machine import ManyRows, csv_parts, json_parts
+from memlens.results import Result, Tabular
 
 
 def json_of(result: Result) -> str:
@@ -18,7 +17,7 @@ def json_of(result: Result) -> str:
     return "".join(json_parts(result))
 
 
-def csv_of(result: Result) -> str:
+def csv_of(result: Tabular | ManyRows) -> str:
     """A heading and a row a window."""
     return "".join(csv_parts(result))
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["query"]
-
 _SCRIPT = Path(__file__).with_name("trace_processor.js")
 #: How the cells of an answer are told apart, by the message QueryResult of the processor.
 _NOTHING, _NUMBER, _FLOAT, _TEXT = 1, 2, 3, 4

@@ -9,8 +9,6 @@ import zlib
 from itertools import accumulate
 from typing import Any
 
-__all__ = ["diff_of", "unpacked", "view_of"]
-
 
 def unpacked(value: Any) -> Any:
     """The same tree with lists of integers and texts for what was packed."""

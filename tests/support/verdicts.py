@@ -12,8 +12,6 @@ from exact_alignment import Exact, cheapest_born, exact
 from injection import Injected, Missing
 from memlens.diffing.result import WindowDiff
 
-__all__ = ["Score", "Verdict", "causes", "score", "story", "verdict"]
-
 
 @dataclass(frozen=True)
 class Score:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from made_allocator import DEFAULTS, made_log, random_program, recorded, run_plainly
+from made_allocator import DEFAULTS, made_log, random_program, recorded, run_made
 
 import memlens
 from memlens.allocators.engine import Replay
 from memlens.allocators.history import RequestHistory
 from memlens.allocators.placing import Addresses, Placement
-from memlens.replaying.asked import as_asked
+from memlens.replaying.refusals import with_refused_served
 from memlens.replaying.scanning import scan_limits, summed_up
 
 #: Seeds of worlds begin here; the verb uses a few small ones.
@@ -32,12 +32,12 @@ class World:
 
     def within(self, limit: int | None) -> Replay:
         """The run with that much memory."""
-        return run_plainly(self.asked, self.values, self.addresses, limit)
+        return run_made(self.asked, self.values, self.addresses, limit)
 
     def needs(self, lowest: int) -> int:
         """The limit from which on it completes, as far as 40 replays tell."""
         peak = self.within(None).reserved_peak
-        return summed_up(scan_limits(self.within, peak, lowest, 40), 40).completes_from
+        return summed_up(scan_limits(self.within, peak, lowest, 40)).completes_from
 
 
 def judge_case(seed: int, worlds: int, counts: Counter[str]) -> None:
@@ -52,9 +52,9 @@ def judge_case(seed: int, worlds: int, counts: Counter[str]) -> None:
     lowest = found.live_peak_bytes or 0
     limit = lowest + int(max(found.own.reserved_peak.high_bytes - lowest, 0) * chance.uniform(-0.05, 1.0))
     history = recorded(program, seed, limit, **values) if chance.random() < 0.5 else free
-    found = memlens.whatif(made_log(history), limit=limit).logs[0]
+    found = memlens.whatif(made_log(history), memory=limit).logs[0]
     assert found.own is not None
-    of = partial(World, as_asked(history))
+    of = partial(World, with_refused_served(history))
     for world in range(worlds):
         addresses = Addresses(Placement.SHUFFLED, _FIRST + seed * worlds + world)
         own = of({**DEFAULTS, **values}, addresses)

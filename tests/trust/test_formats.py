@@ -8,7 +8,6 @@ import pkgutil
 import pytest
 
 import memlens.inputs
-from memlens.events import Kind
 from memlens.scanner.formats import LineFormat, Sample
 
 
@@ -19,10 +18,6 @@ def all_formats() -> list[LineFormat]:
 
 
 FORMATS = all_formats()
-
-
-def test_there_are_formats_of_events_and_of_messages() -> None:
-    assert {"auto_growth", "cuda", "trainer"} <= {line.layer for line in FORMATS}
 
 
 def test_no_two_formats_share_a_name() -> None:
@@ -60,21 +55,3 @@ def test_a_format_that_matches_its_trap_or_gets_a_value_wrong_says_so() -> None:
         traps=("size 1",),
     )
     assert len(line.problems()) == 2
-
-
-def test_a_format_whose_groups_are_not_explained_says_so() -> None:
-    line = LineFormat("x", "y", b"size ", r"size (?P<size>\d)", {}, samples=(Sample("size 1", {}),))
-    assert "not those explained" in line.problems()[0]
-
-
-def test_a_format_without_samples_or_with_an_event_of_unknown_kind_says_so() -> None:
-    assert LineFormat("x", "y", b"a", "a", {}).problems() == ["x: no sample"]
-    line = LineFormat("x", "y", b"a", "(?P<kind>a|b)", {"kind": "kind"}, {"b": Kind.FREE}, (Sample("a", {}),))
-    assert line.problems() == ["x: no event kind for b'a'"]
-
-
-def test_two_events_that_run_into_one_line_are_both_found() -> None:
-    line = next(line for line in FORMATS if line.name == "block")
-    found = [match["addr"] for match in line.find_all(b"Alloc 1 bytes, ptr = 0x7f01Free 2 bytes, ptr = 0x7f02")]
-    assert found == [b"0x7f01", b"0x7f02"]
-    assert list(line.find_all(b"nothing")) == []

@@ -9,23 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.facts import Figure
-from memlens.inputs.paddle.messages import LITERALS, read_message
-from memlens.inputs.paddle.wordings import FORMATS, OUT_OF_MEMORY
+from memlens.inputs.paddle.message_formats import FORMATS
+from memlens.inputs.paddle.messages import read_message
 
 MIB = 1 << 20
 GIB = 1 << 30
 
-#: What Paddle prints when a card is full, since 2022: the figures stand three lines before any text that is quick to find.
-FULL_CARD = b"""\
-ResourceExhaustedError:
-
-Out of memory error on GPU 0. Cannot allocate 98.000244MB memory on GPU 0, 6.000000GB memory has been allocated and \
-available memory is only 0.000000B.
-
-Please check whether there is any other process using GPU 0.
-1. If yes, please stop them, or start PaddlePaddle on another GPU.
-2. If no, please decrease the batch size of your model.
-"""
 
 FULL_BY_OTHERS = (
     "Out of memory error on GPU 2. Cannot allocate 1.000000kB memory on GPU 2, 7.782776GB memory has been allocated"
@@ -50,36 +39,6 @@ def asked_and_free(line: str) -> tuple[str, int | None, int | None]:
     return message.oom.device, message.oom.requested_bytes, message.oom.free_bytes
 
 
-@pytest.mark.parametrize("literal", LITERALS)
-def test_a_literal_is_long_and_begins_where_a_scan_looks(literal: bytes) -> None:
-    assert len(literal) >= 8
-    assert literal[:1] in b",AFGNO"
-
-
-def test_every_figure_format_but_the_old_executor_and_the_bare_trainer_line_is_found_by_a_literal() -> None:
-    unseen = [
-        sample.line
-        for line in FORMATS
-        if line not in OUT_OF_MEMORY
-        for sample in line.samples
-        if not any(literal in sample.line.encode() for literal in LITERALS)
-    ]
-    assert unseen == [
-        "I1120 10:22:33.002323 13292 interpreter_util.cc:61] memory_allocated: 1.22778 MB",
-        "I1120 10:22:33.002324 13292 interpreter_util.cc:62] max_memory_allocated: 4.26099 MB",
-        "Epoch: [0] [   0/6250] mem_allocated: 1021 MB mem_reserved: 3496 MB",
-    ]
-
-
-def test_the_message_of_a_full_card_is_found_by_a_literal_of_its_own_line() -> None:
-    hits = [line for line in FULL_CARD.split(b"\n") if any(literal in line for literal in LITERALS)]
-    found = [
-        message.oom for line in hits if (message := read_message(line, 0, 1)) is not None and message.oom is not None
-    ]
-    # 98.000244 MB is 102,760,703.9 bytes.
-    assert [(oom.device, oom.requested_bytes, oom.free_bytes) for oom in found] == [("GPU 0", 102_760_704, 0)]
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -91,15 +50,9 @@ def test_the_message_of_a_full_card_is_found_by_a_literal_of_its_own_line() -> N
             "Out of memory error on GPU 0. Cannot allocate 145.468994MB GPU memory, available memory is 72.312500MB.",
             ("GPU 0", round(Fraction("145.468994") * MIB), 72 * MIB + MIB * 5 // 16),
         ),
-        (
-            FULL_BY_OTHERS,
-            ("GPU 2", 1024, 512),
-        ),
+        (FULL_BY_OTHERS, ("GPU 2", 1024, 512)),
         ("Out of memory error on GPU 1. Cannot allocate 2.000000GB memory.", ("GPU 1", 2 * GIB, None)),
-        (
-            FULL_CUSTOM_DEVICE,
-            ("npu 0", None, GIB // 2),
-        ),
+        (FULL_CUSTOM_DEVICE, ("npu 0", None, GIB // 2)),
         (
             "Cannot allocate 1.000000GB in GPU 0, available 200.000000MB, total 16.000000GB, GpuMinChunkSize 256.000000B",
             ("GPU 0", GIB, 200 * MIB),
@@ -195,23 +148,6 @@ def test_a_trainer_float_covers_all_counts_that_print_so(count: int, digits: int
 )
 def test_a_trainer_line_gives_its_figures(line: str, expected: list[tuple[str, int, int]]) -> None:
     assert figures(line) == expected
-
-
-def test_the_operator_line_gives_four_figures_and_none_twice() -> None:
-    found = figures(
-        "I1120 10:22:33.002323 13292 stats.cc:30] After launching op_name: matmul, memory_allocated: 1.25 MB,"
-        " memory_reserved: 5.5 MB, max_memory_allocated: 3.5 MB, max_memory_reserved: 5.5 MB"
-    )
-    assert [metric for metric, _, _ in found] == ["allocated", "reserved", "allocated_peak", "reserved_peak"]
-    assert found[0][1] <= MIB * 5 // 4 <= found[0][2]
-
-
-def test_json_figures_are_known_by_their_keys_whatever_stands_before() -> None:
-    for anchor in ("MEMSTAT ", "FINAL MEMSTAT ", "STEPI1120 10:54 ", ""):
-        found = figures(
-            anchor + '{"allocated": 5, "allocated_peak": 7, "reserved": 8, "reserved_peak": 9, "seconds": 0.09}'
-        )
-        assert found == [("allocated", 5, 5), ("allocated_peak", 7, 7), ("reserved", 8, 8), ("reserved_peak", 9, 9)]
 
 
 @given(st.binary(max_size=300), st.sampled_from([sample.line.encode() for line in FORMATS for sample in line.samples]))

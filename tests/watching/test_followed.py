@@ -7,17 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from following import analyzed, feed, pieces, plain_levels, said, summed, without_counts
+from following import analyzed, feed, pieces, said, summed, without_counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from night import many
 from plain_paddle import choose_plain
 from texts import mutate, read_packed
 
 import memlens
 from memlens.options import ReadAs
 from memlens.watching.followed import Followed
-from memlens.watching.state import KEPT_WINDOWS, LogState
+from memlens.watching.state import LogState
 
 HEADER = "I1120 10:22:32.856307 {} auto_growth_best_fit_allocator.cc:270] "
 
@@ -135,7 +136,7 @@ TEXTS = st.sampled_from(
 
 
 @given(TEXTS, st.randoms(use_true_random=False), st.sampled_from([1 << 21, 120]), st.booleans())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=many(250))
 def test_any_log_has_the_figures_of_its_lines_at_every_look(
     tmp_path_factory: pytest.TempPathFactory, text: str, chance: random.Random, block: int, whole: bool
 ) -> None:
@@ -155,31 +156,6 @@ def test_any_log_has_the_figures_of_its_lines_at_every_look(
     by = r"STEP \S+"
     if analyzed(path, by) and "STEP 2 #2" not in text:  # what comes later may not name what came before
         assert_as_analyzed(path, states, by)
-
-
-def test_a_log_that_is_cut_in_its_last_message_has_that_message_at_the_end(tmp_path: Path) -> None:
-    path = tmp_path / "run.log"
-    summary = (
-        "Error Message Summary:\n----------------------\nResourceExhaustedError: \n\nOut of memory error on GPU 0. Cann"
-    )
-    log = Followed(path)
-    for _ in feed(path, pieces((event("Alloc", 512, 1) + summary).encode(), random.Random(0), 4), log):
-        assert log.states()[0].ooms == 0
-    log.flush()
-    assert log.states()[0].ooms == 1
-    assert_as_analyzed(path, log.states())
-    log.close()
-
-
-def test_levels_at_every_look_are_those_of_the_lines_so_far(shared: Path, tmp_path: Path) -> None:
-    text = read_packed(shared / "data" / "paddle" / "05_leak_graph_331.log.gz")
-    path = tmp_path / "run.log"
-    log = Followed(path)
-    for written in feed(path, pieces(text, random.Random(1), 40), log):
-        (state,) = log.states()
-        found = state.allocated_bytes or 0, state.peak_bytes, state.peak_line, state.events
-        assert found == plain_levels(written)
-    log.close()
 
 
 def test_the_timeline_has_the_highest_level_of_equally_many_events(tmp_path: Path) -> None:
@@ -209,38 +185,11 @@ def test_the_timeline_has_the_highest_level_of_equally_many_events(tmp_path: Pat
     log.close()
 
 
-def test_of_many_windows_the_last_are_kept_and_the_levels_at_all_ends(tmp_path: Path) -> None:
-    path = tmp_path / "run.log"
-    text = "".join(f"STEP {k}\n" + event("Alloc", 256 * (k % 5 + 1), k + 1) for k in range(1000))
-    log = Followed(path, by=r"^STEP \d+")
-    for _ in feed(path, pieces(text.encode(), random.Random(0), 50), log):
-        (state,) = log.states()
-        assert len(state.windows) == min(state.window_count, KEPT_WINDOWS)
-    levels = [sum(256 * (k % 5 + 1) for k in range(upto + 1)) for upto in range(1000)]
-    (state,) = log.states()
-    assert state.end_live_bytes.tolist() == levels[:-1]
-    assert [window.live_bytes for window in state.windows] == levels[-KEPT_WINDOWS:]
-    assert [window.name for window in state.windows] == [f"STEP {k}" for k in range(1000 - KEPT_WINDOWS, 1000)]
-    log.close()
-
-
-def test_steps_show_while_the_log_grows(tmp_path: Path) -> None:
-    path = tmp_path / "run.log"
-    log = Followed(path)
-    text = event("Alloc", 256, 1)
-    text += "".join(f"STEP {k}\n" + "".join(event(kind, 512, 2) * 20 for kind in ("Alloc", "Free")) for k in range(64))
-    shown = [log.states()[0].window_count for _ in feed(path, pieces(text.encode(), random.Random(0), 64), log)]
-    log.flush()
-    log.close()
-    assert shown[-1] == 65
-    assert sum(count > 0 for count in shown) > 48  # with the first doublings
-
-
 @pytest.mark.parametrize("most", [10, 40])
 def test_after_many_lines_that_may_mark_steps_what_was_found_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr("memlens.watching.series._MOST_LANDMARKS", most)
+    monkeypatch.setattr("memlens.watching.runs._MOST_LANDMARKS", most)
     chance = random.Random(most)
     text = event("Alloc", 256, 1)
     for k in range(300):
@@ -248,44 +197,6 @@ def test_after_many_lines_that_may_mark_steps_what_was_found_stays(
         text += "the end\n" * chance.randint(0, 1)
     path = tmp_path / "run.log"
     assert_as_analyzed(path, followed(path, text.encode(), chance, 70))
-
-
-def test_a_text_that_is_full_of_marks_has_no_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memlens.windows.landmarks._MOST_OF_BLOCK", 5)
-    text = "".join(f"STEP {k}\n" + event("Alloc", 256, k + 1) * 4 for k in range(40))
-    path = tmp_path / "run.log"
-    (state,) = followed(path, text.encode(), random.Random(0), 2)
-    assert (state.windows, state.by, state.allocs) == ((), "", 160)
-
-
-def test_devices_of_a_users_format_are_logs_of_their_own(tmp_path: Path) -> None:
-    formats = tmp_path / "formats.toml"
-    formats.write_text(
-        "[[format]]\nname = 'pool'\nliteral = 'pool: '\n"
-        "regex = 'pool: (?P<kind>take|give) (?P<size>[0-9]+) at (?P<addr>0x[0-9a-f]+)(?: gpu(?P<device>\\d+))?'\n"
-        "alloc = ['take']\nfree = ['give']\nsamples = ['pool: take 5 at 0x1']\n"
-    )
-    for seed in range(20):
-        chance = random.Random(seed)
-        devices = ["", " gpu3", " gpu1", " gpu7"]
-        text = ""
-        for _ in range(chance.randint(1, 60)):
-            # New devices show up as the log goes on, lower ones after higher ones.
-            device = chance.choice(devices[: 1 + len(text) // 200])
-            text += f"pool: {chance.choice(['take', 'give'])} {chance.randint(1, 99)} at {chance.randint(1, 9):#x}{device}\n"
-        path = tmp_path / f"{seed}.log"
-        states = followed(path, text.encode(), chance, by="never", formats=formats)
-        assert_as_analyzed(path, states, "never", formats=formats)
-
-
-def test_a_format_that_shows_late_is_found_all_the_same(tmp_path: Path) -> None:
-    rows = "5563,10:29:36.035616,allocate,0x10,256,0\n5563,10:29:36.035619,free,0x10,256,0\n"
-    for noise in (40, 9000):  # 9,000 lines are more than what is looked at to tell a format
-        path = tmp_path / f"{noise}.log"
-        text = "hello there\n" * noise + rows * 30
-        states = followed(path, text.encode(), random.Random(noise), 7)
-        assert [state.layer for state in states] == ["rmm"]
-        assert_as_analyzed(path, states)
 
 
 def test_what_is_no_log_of_lines_is_refused(shared: Path, tmp_path: Path) -> None:

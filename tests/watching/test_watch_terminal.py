@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -62,24 +61,7 @@ def restored(screen: Screen) -> bool:
     return not screen.alternate and not screen.hidden and screen.wraps
 
 
-def test_what_is_typed_is_not_shown_over_a_frame_and_is_again_after(leak: Path) -> None:
-    with LiveTerminal("watch", leak) as terminal:
-        assert terminal.echoes
-        terminal.shows("Ctrl-C ends.")
-        assert not terminal.echoes
-        terminal.type(b"\x1a")
-        terminal.shows("[1]+ stopped")
-        assert terminal.echoes
-        terminal.until(lambda screen: screen.alternate and "Ctrl-C ends." in screen.text)
-        assert not terminal.echoes
-        terminal.type(b"\x03")
-        terminal.until(restored)
-        terminal.shows("at line 12,802")
-        assert terminal.echoes
-        assert terminal.end() == 0
-
-
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (80, 10)])
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (80, 10)])
 def test_a_growing_log_is_shown_and_ctrl_c_ends_it_with_the_verdict(
     columns: int, rows: int, leak: Path, tmp_path: Path
 ) -> None:
@@ -113,7 +95,7 @@ def test_notes_at_the_end_do_not_push_the_verdict_off_the_screen(leak: Path, tmp
     names = [f"workerlog.{k}" for k in range(6)]
     for name in names:  # too little to have steps: of each it is said that growth is not judged
         (tmp_path / name).write_bytes(b"".join(leak.read_bytes().splitlines(keepends=True)[:100]))
-    with LiveTerminal("watch", *names, "--limit", "growth=1GiB", "--idle", "0", rows=20, folder=tmp_path) as terminal:
+    with LiveTerminal("watch", *names, "--budget", "growth=1GiB", "--idle", "0", rows=20, folder=tmp_path) as terminal:
         assert terminal.end() == 0
         screen = terminal.shows("growth is not judged")
         assert screen.text.count("growth is not judged") == 6
@@ -121,17 +103,8 @@ def test_notes_at_the_end_do_not_push_the_verdict_off_the_screen(leak: Path, tmp
         assert "All of 6 logs have the same peak" in screen.text
 
 
-def test_sigterm_ends_it_like_ctrl_c(leak: Path) -> None:
-    with LiveTerminal("watch", leak) as terminal:
-        terminal.shows("Ctrl-C ends.")
-        terminal.send(signal.SIGTERM)
-        assert terminal.end() == 0
-        assert restored(terminal.screen)
-        assert "Memory grows from STEP 1 on: 512 B a step" in " ".join(terminal.screen.text.split())
-
-
 def test_a_second_ctrl_c_does_not_wait_for_a_command(leak: Path) -> None:
-    with LiveTerminal("watch", leak, "--limit", "peak=1MiB", "--run", "sleep 60") as terminal:
+    with LiveTerminal("watch", leak, "--budget", "peak=1MiB", "--run", "sleep 60") as terminal:
         terminal.shows("the peak exceeds 1.00 MiB")
         terminal.type(b"\x03")
         terminal.until(restored)
@@ -143,7 +116,7 @@ def test_a_second_ctrl_c_does_not_wait_for_a_command(leak: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["there", "comes later"])
-def test_a_limit_rings_runs_its_command_and_is_the_exit_code(when: str, leak: Path, tmp_path: Path) -> None:
+def test_a_budget_rings_runs_its_command_and_is_the_exit_code(when: str, leak: Path, tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     if when == "there":
         log.write_bytes(leak.read_bytes())
@@ -155,9 +128,9 @@ def test_a_limit_rings_runs_its_command_and_is_the_exit_code(when: str, leak: Pa
         STEPS,
         "--every",
         "0.1",
-        "--limit",
+        "--budget",
         "peak=4300KiB",
-        "--limit",
+        "--budget",
         "growth=8KiB",
         "--run",
         command,
@@ -176,24 +149,6 @@ def test_a_limit_rings_runs_its_command_and_is_the_exit_code(when: str, leak: Pa
     assert (tmp_path / "ran.txt").read_text().splitlines() in (["once"], ["once"] * 2)
 
 
-def test_no_limit_exceeded_rings_nothing(leak: Path) -> None:
-    with LiveTerminal("watch", leak, "--by", STEPS, "--limit", "peak=4482816B", "--idle", "0.5") as terminal:
-        assert terminal.end() == 0
-        assert terminal.screen.bells == 0
-
-
-def test_several_logs_are_a_table_and_one_that_is_missing_is_waited_for(leak: Path, tmp_path: Path) -> None:
-    (tmp_path / "rank.0").write_bytes(leak.read_bytes())
-    with LiveTerminal("watch", "rank.0", "rank.1", "--every", "0.1", folder=tmp_path) as terminal:
-        screen = terminal.shows("no such file yet")
-        assert "Of 2 logs the highest peak is 4.28 MiB in rank.0." in screen.text
-        (tmp_path / "rank.1").write_bytes(leak.read_bytes())
-        terminal.shows("26,268 lines read")  # 13,134 each
-        assert "no such file yet" not in screen.text
-        terminal.type(b"\x03")
-        assert terminal.end() == 0
-
-
 def test_the_screen_follows_the_size_of_the_terminal(leak: Path) -> None:
     with LiveTerminal("watch", leak, "--by", STEPS, columns=120, rows=40) as terminal:
         terminal.shows("Ctrl-C ends.")
@@ -209,24 +164,18 @@ def test_the_screen_follows_the_size_of_the_terminal(leak: Path) -> None:
 
 def test_stopped_by_ctrl_z_it_gives_the_terminal_back_and_takes_it_again(leak: Path) -> None:
     with LiveTerminal("watch", leak) as terminal:
+        assert terminal.echoes
         terminal.shows("Ctrl-C ends.")
+        assert not terminal.echoes  # what is typed is not shown over a frame
         terminal.type(b"\x1a")
         screen = terminal.shows("[1]+ stopped")  # as the shell says
         assert restored(screen)
+        assert terminal.echoes
         terminal.until(lambda screen: screen.alternate and "Ctrl-C ends." in screen.text)
         assert screen.hidden
         terminal.type(b"\x03")
         assert terminal.end() == 0
         assert restored(terminal.screen)
-
-
-def test_a_locale_of_ascii_gets_ascii_and_no_colour_gets_none(leak: Path) -> None:
-    with LiveTerminal("watch", leak, LC_ALL="C", NO_COLOR="1") as terminal:
-        terminal.shows("Ctrl-C ends.")
-        assert terminal.screen.text.isascii()
-        assert terminal.screen.coloured == 0
-        terminal.type(b"\x03")
-        assert terminal.end() == 0
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
@@ -265,7 +214,7 @@ def test_a_pipe_gets_a_line_for_what_is_new_and_the_verdict_without_control_char
             "0.05",
             "--idle",
             "1",
-            "--limit",
+            "--budget",
             "peak=4300KiB",
             "--run",
             "echo told",
@@ -275,7 +224,7 @@ def test_a_pipe_gets_a_line_for_what_is_new_and_the_verdict_without_control_char
     told, said = ran.stdout.split("\n\n", 1)
     lines = told.splitlines()
     assert lines[0].startswith("run.log  ")
-    assert len(lines) <= 4  # one at the beginning, one on the limit, and no more than one in five seconds
+    assert len(lines) <= 4  # one at the beginning, one on the budget, and no more than one in five seconds
     assert sum("the peak exceeds 4.20 MiB" in line for line in lines) == 1
     assert said.startswith("The peak exceeds 4.20 MiB: 4.")
     assert memlens.analyze(leak, by=STEPS).verdict in said
@@ -283,10 +232,10 @@ def test_a_pipe_gets_a_line_for_what_is_new_and_the_verdict_without_control_char
 
 
 def test_json_lines_have_the_contract_and_end_with_the_verdict(leak: Path) -> None:
-    ran = watch(leak, "--by", STEPS, "--idle", "0", "--format", "jsonl", "--limit", "growth=1KiB")
+    ran = watch(leak, "--by", STEPS, "--idle", "0", "--format", "jsonl", "--budget", "growth=1KiB")
     first, *_, last = map(json.loads, ran.stdout.splitlines())
     assert ran.returncode == 3
-    assert (first["schema"], first["ended"], last["ended"]) == ("memlens.watch/1", "", "idle")
+    assert (first["schema"], first["ended"], last["ended"]) == ("memlens.watch/2", "", "idle")
     (log,) = last["logs"]
     assert (log["peak_bytes"], log["peak_line"], log["events"]) == (4482816, 12802, 6517)
     assert [window["name"] for window in log["windows"]] == ["28", "29"]
@@ -297,31 +246,13 @@ def test_json_lines_have_the_contract_and_end_with_the_verdict(leak: Path) -> No
             "path": str(leak),
             "device": "",
             "metric": "growth",
-            "limit_bytes": 1024,
+            "budget_bytes": 1024,
             "reached_bytes": 512 * 28,
             "line": None,
             "since": "1",
         }
     ]
     assert last["verdict"].endswith(memlens.analyze(leak, by=STEPS).verdict)
-
-
-def test_standard_input_ends_with_its_writer(leak: Path) -> None:
-    with leak.open("rb") as text, subprocess.Popen(["cat"], stdin=text, stdout=subprocess.PIPE) as source:
-        ran = watch("-", "--by", STEPS, stdin=source.stdout)
-    assert ran.returncode == 0
-    # What came through a pipe cannot be read again: the verdict is made of what is known.
-    assert (
-        "Memory grows from window 1 on: 512 B a window, 14.00 KiB in all over 29 windows."
-        " Peak: 4.28 MiB allocated, 6.11 MiB reserved, at line 12,802." in ran.stdout
-    )
-
-
-def test_the_end_of_a_process_ends_it(leak: Path, tmp_path: Path) -> None:
-    with written(leak, tmp_path / "run.log", 5, 0.1) as writer:
-        ran = watch(tmp_path / "run.log", "--pid", writer.pid, "--every", "0.1")
-    assert ran.returncode == 0
-    assert memlens.analyze(leak).verdict in ran.stdout
 
 
 @pytest.mark.parametrize(
@@ -331,7 +262,7 @@ def test_the_end_of_a_process_ends_it(leak: Path, tmp_path: Path) -> None:
         (("empty.log", "--idle", "0"), 1, "empty.log: nothing was read: "),
         (("words.log", "--idle", "0"), 1, "words.log: no event of an allocator in 2 lines"),
         (("words.log", "nosuch.log", "--idle", "0"), 1, "nosuch.log: nothing was read: no such file yet"),
-        (("empty.log", "--limit", "peak=3"), 2, "has no unit"),
+        (("empty.log", "--budget", "peak=3"), 2, "has no unit"),
         (("empty.log", "--every", "0"), 2, "two looks"),
         (("empty.log", "--idle", "-1"), 2, "is no time"),
         (("empty.log", "--pid", "0"), 2, "0 is not in the range"),

@@ -13,12 +13,11 @@ import pytest
 from paddle import read
 
 from memlens.errors import MemlensError
-from memlens.events import EventLog
-from memlens.source import MemorySource
+from memlens.log import Log
 from memlens.windows import anchor_discovery as families
 from memlens.windows.anchor_discovery import Family, common_family
 from memlens.windows.anchor_templates import may_mark, skeleton, templates
-from memlens.windows.patterns import Pattern, find_anchors
+from memlens.windows.patterns import Pattern
 
 ALLOC = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000"
 
@@ -28,7 +27,7 @@ def log(tmp_path: Path):  # type: ignore[no-untyped-def]
     """Reads lines as a log; ``*`` stands for three events."""
     numbers = itertools.count()
 
-    def written(lines: Sequence[str]) -> EventLog:
+    def written(lines: Sequence[str]) -> Log:
         path = tmp_path / f"run{next(numbers)}.log"
         path.write_text("".join("\n".join([ALLOC] * 3 if line == "*" else [line]) + "\n" for line in lines))
         return read(path)
@@ -123,32 +122,11 @@ def test_lines_without_a_word_of_anchors_are_three_at_least(log, count: int, is_
     assert (found(log, steps("hello {}", count=count)) is not None) == is_family
 
 
-def test_each_log_has_as_many_lines_as_it_prints(log) -> None:  # type: ignore[no-untyped-def]
-    family = found(log, steps("STEP {} START"), steps("STEP {} START", count=9))
-    assert family is not None
-    assert (family.by, lines_of(family)) == (r"(STEP \d+) START", (5, 9))
-
-
-def test_the_lines_found_spare_another_pass(log) -> None:  # type: ignore[no-untyped-def]
-    base, head = log(steps("STEP {} START")), log(steps("STEP {} START", count=7))
-    family = common_family(base, head)
-    assert family is not None
-    for one, anchor in zip((base, head), family.anchors, strict=True):
-        assert (anchor,) == find_anchors(one, [Pattern(family.by, regex=True)])
-
-
 # -- which one -------------------------------------------------------------------------------------------------------------
 
 
 def by(family: Family | None) -> str | None:
     return None if family is None else family.by
-
-
-def test_the_one_that_cuts_into_the_most_windows_with_events_is_taken(log) -> None:  # type: ignore[no-untyped-def]
-    lines = [line for step in range(3) for line in (f"STEP {step} START", *(line for k in range(4) for line in (f"START CALL_{4 * step + k}", "*")))]  # fmt: skip
-    assert by(found(log, lines)) == r"START (CALL_\d+)"
-    idle = [line for step in range(9) for line in (f"STEP {step} START", "*", *(f"START CALL_{4 * step + k}" for k in range(4)))]  # fmt: skip
-    assert by(found(log, idle)) == r"(STEP \d+) START"
 
 
 def test_lines_that_say_start_go_before_lines_that_say_end(log) -> None:  # type: ignore[no-untyped-def]
@@ -157,29 +135,9 @@ def test_lines_that_say_start_go_before_lines_that_say_end(log) -> None:  # type
     assert by(found(log, [line for line in lines if "START" not in line])) == r"(END PART_\d+)"
 
 
-def test_of_two_alike_the_first_is_taken_and_base_and_head_may_change_places(log) -> None:  # type: ignore[no-untyped-def]
-    lines = steps("BEGIN part_{}", "START step {}")
-    assert by(found(log, lines)) == r"BEGIN (part_\d+)"
-    base, head = log(lines), log(steps("START step {}", "BEGIN part_{}", count=9))
-    assert by(common_family(base, head)) == by(common_family(head, base))
-
-
 def test_an_expression_that_finds_other_lines_too_is_made_to_fit_the_whole_line(log) -> None:  # type: ignore[no-untyped-def]
     lines = steps("step {}", "I1120 10:22:32.856307 13292 train.cc:3] profiled step {} twice: step {}")
     assert by(found(log, lines)) == r"^(step \d+)\s*$"
-
-
-def test_numbers_may_start_again_with_each_step(log) -> None:  # type: ignore[no-untyped-def]
-    lines = [line for _ in range(4) for k in range(3) for line in (f"START BLOCK_{k}", "*")]
-    family = found(log, lines)
-    assert family is not None
-    assert (family.by, lines_of(family)) == (r"START (BLOCK_\d+)", (12, 12))
-
-
-def test_a_log_cut_short_still_shares_the_family(log) -> None:  # type: ignore[no-untyped-def]
-    family = found(log, steps("STEP {} START", count=50), steps("STEP {} START", count=2))
-    assert family is not None
-    assert lines_of(family) == (50, 2)
 
 
 # -- what is none ----------------------------------------------------------------------------------------------------------
@@ -218,36 +176,9 @@ def test_lines_that_say_something_else_are_none(log, anchor: str) -> None:  # ty
     assert found(log, steps(anchor)) is None
 
 
-def test_numbers_that_do_not_count_are_none(log) -> None:  # type: ignore[no-untyped-def]
-    for numbers in (
-        [3, 3, 3, 3],
-        [5, 4, 3, 2],
-        [0, 0, 1, 1, 2, 2],
-        [7, 3, 9, 1, 8, 2, 6],
-        [123456789012, 123456789013],
-    ):
-        assert found(log, ["*", *(line for k in numbers for line in (f"START STEP {k}", "*"))]) is None
-
-
-def test_one_line_is_none_and_two_are_enough_where_they_say_what_they_are(log) -> None:  # type: ignore[no-untyped-def]
-    assert found(log, steps("EPOCH {} START", count=1)) is None
-    assert by(found(log, steps("EPOCH {} START", count=2))) == r"(EPOCH \d+) START"
-    assert found(log, steps("hello {}", count=2)) is None
-
-
 def test_a_family_of_one_log_is_none(log) -> None:  # type: ignore[no-untyped-def]
     assert found(log, steps("STEP {} START"), steps("PHASE {} START")) is None
     assert found(log, steps("STEP {} START", count=5), ["*"]) is None
-
-
-def test_numbers_that_start_elsewhere_are_one_family(log) -> None:  # type: ignore[no-untyped-def]
-    family = found(log, steps("STEP {} START"), steps("STEP 10{} START"))
-    assert family is not None
-    assert (family.by, lines_of(family)) == (r"(STEP \d+) START", (5, 5))
-    epochs = [line for e in range(2) for k in range(3) for line in (f"epoch {e + 5} step {k}", "*")]
-    assert found(log, [line.replace("epoch 5", "epoch 0").replace("epoch 6", "epoch 1") for line in epochs], epochs)
-    # not the same count: by twos, and by ones
-    assert found(log, steps("STEP {} START", count=4), ["STEP 7 START", "*", "STEP 90 START", "*"]) is None
 
 
 def test_the_family_of_the_same_numbers_goes_first(log) -> None:  # type: ignore[no-untyped-def]
@@ -266,25 +197,6 @@ def test_windows_that_do_not_share_the_events_out_are_none(log) -> None:  # type
     evaluated = [line for k in range(5) for line in (f"eval batch {k} begin", "*")]
     assert found(log, [*["*"] * 9, *evaluated]) is None  # most of the run before
     assert found(log, ["*", *(line for k in range(5) for line in (f"eval batch {k} begin", "*")), *["*"] * 99]) is None
-
-
-def test_a_text_that_cannot_be_read_again_has_none(log) -> None:  # type: ignore[no-untyped-def]
-    class Piped(MemorySource):
-        @property
-        def rereadable(self) -> bool:
-            return False
-
-    base = log(steps("STEP {} START"))
-    piped = base.without_cache(source=Piped(b""))
-    assert common_family(base, piped) is None
-    assert common_family(piped, base) is None
-
-
-def test_what_was_written_after_the_reading_is_no_part_of_a_family(log) -> None:  # type: ignore[no-untyped-def]
-    base = log(["*", "STEP 0 START", "*"])
-    with Path(base.source.name).open("a") as file:
-        file.write(f"STEP 1 START\n{ALLOC}\n")
-    assert common_family(base, log(steps("STEP {} START"))) is None
 
 
 # -- hostile text ----------------------------------------------------------------------------------------------------------
@@ -320,26 +232,12 @@ def test_a_log_full_of_lines_at_the_margin_is_gone_through_in_a_moment(log, monk
     assert family is None or lines_of(family) == (6, 6)
 
 
-def test_more_kinds_of_lines_than_are_told_apart_are_none(log, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    lines = [*(f"noise {letter} of 1" for letter in "abc"), *steps("STEP {} START")]
-    assert found(log, lines) is not None
-    for most, is_family in ((4, True), (3, False)):
-        monkeypatch.setattr(families, "_MOST_KINDS", most)
-        assert (found(log, lines) is not None) == is_family
-
-
 # -- real logs -------------------------------------------------------------------------------------------------------------
-
-
-def test_the_case_that_it_is_for(examples: Path) -> None:
-    family = common_family(read(examples / "case1_pt.log"), read(examples / "case1_pir.log"))
-    assert family is not None
-    assert (family.by, lines_of(family)) == (r"START (SOT_CALL_\d+)", (5, 5))
 
 
 def test_real_pairs_are_cut_by_what_their_script_printed(shared: Path) -> None:
     """By the anchors that the data's README lists: the calls or blocks where both have them, else the steps, where both have two."""
-    logs: dict[str, EventLog] = {}
+    logs: dict[str, Log] = {}
     for path in sorted((shared / "data" / "paddle").glob("*.log*")):
         try:
             if not path.name.endswith(".zst"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import random
 import re
@@ -14,12 +13,12 @@ import pytest
 
 from memlens.errors import MemlensError
 from memlens.inputs import Reading, blocks
-from memlens.inputs.registry import Request
+from memlens.inputs.input_format import Request
 from memlens.options import ReadAs
-from memlens.source import MemorySource
 from memlens.windows import landmarks
 from memlens.windows.anchor_discovery import family
-from memlens.windows.landmarks import Landmarks, landmarks_in_block, landmarks_of
+from memlens.windows.anchors import landmarks_of
+from memlens.windows.landmarks import Landmarks, landmarks_in_block
 from memlens.windows.patterns import clean_line
 
 ALLOC = b"I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000\n"
@@ -71,17 +70,6 @@ def test_a_reader_finds_the_lines_that_a_look_at_each_line_finds(
             assert landmarks_in_block(np.frombuffer(text, np.uint8), 0, 1) == by_hand(text), (seed, scanned)
 
 
-def test_a_pipe_and_a_compressed_log_have_them_too(tmp_path: Path) -> None:
-    text = b"".join(b"STEP %d START\n" % k + ALLOC * 3 for k in range(5))
-    packed = tmp_path / "run.log.gz"
-    packed.write_bytes(gzip.compress(text))
-    assert read(packed) == read(io.BytesIO(text)) == by_hand(text)
-    (log,) = Reading(landmarks=True).read_all(io.BytesIO(text))
-    found = family(log)
-    assert found is not None
-    assert (found.by, tuple(found.anchors[0].lines)) == (r"^(STEP \d+) START", (1, 5, 9, 13, 17))
-
-
 def test_logs_of_rmm_and_of_users_have_them(tmp_path: Path) -> None:
     rows = ["Thread,Time,Action,Pointer,Size,Stream"]
     for step in range(4):
@@ -107,15 +95,6 @@ def test_they_are_looked_for_where_they_are_wanted(tmp_path: Path) -> None:
     assert log.landmarks is None
     assert landmarks_of(log) == by_hand(path.read_bytes())
     assert not Request().landmarks
-
-
-def test_a_text_that_cannot_be_read_again_has_none_that_were_not_looked_for() -> None:
-    class Piped(MemorySource):
-        rereadable = False
-
-    (log,) = Reading().read_all(io.BytesIO(b"STEP 0 START\n" + ALLOC))
-    assert landmarks_of(log.without_cache(source=Piped())) is None
-    assert family(log) is None
 
 
 def test_a_log_full_of_them_says_that_there_are_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

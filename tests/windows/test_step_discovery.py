@@ -7,22 +7,20 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from memlens.errors import MemlensError
-from memlens.events import EventLog, Kind
-from memlens.facts import Facts, Mark
 from memlens.inputs import Reading
-from memlens.source import NumberedSource
+from memlens.log import Log
 from memlens.windows.anchor_discovery import Family, family
 from memlens.windows.anchor_templates import Work
-from memlens.windows.patterns import Pattern, find_anchors
+from memlens.windows.anchors import find_anchors
+from memlens.windows.patterns import Pattern
 
 ALLOC = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000"
 
 
-def read(lines: Sequence[str]) -> EventLog:
+def read(lines: Sequence[str]) -> Log:
     """Lines as a log; ``*`` stands for three events."""
     text = "".join("\n".join([ALLOC] * 3 if line == "*" else [line]) + "\n" for line in lines)
     (log,) = Reading(landmarks=True).read_all(io.BytesIO(text.encode()))
@@ -158,16 +156,6 @@ def test_an_expression_finds_the_lines_of_the_family_and_no_others() -> None:
         text = "".join("\n".join([ALLOC] * 3 if line == "*" else [line]) + "\n" for line in lines)
         (again,) = Reading((Pattern(one.by, regex=True),)).read_all(io.BytesIO(text.encode()))
         assert find_anchors(again, [Pattern(one.by, regex=True)]) == one.anchors
-
-
-def test_marks_of_an_input_without_lines_count_too() -> None:
-    marks = tuple(Mark(4 * k, 4 * k + 1, f"ProfilerStep#{k + 7}") for k in range(5))
-    rows = [(Kind.ALLOC, 256, k) for k in range(20)]
-    log = EventLog.from_rows(rows, marks=marks, source=NumberedSource("made"), facts=Facts(bytes=20, lines=20))
-    one = family(log)
-    assert one is not None
-    assert (one.by, one.work, tuple(one.anchors[0].lines)) == (r"^(ProfilerStep#\d+)", Work.STEP, (1, 5, 9, 13, 17))
-    assert np.array_equal(np.diff(one.anchors[0].offsets), [4] * 4)
 
 
 def test_real_logs_are_cut_by_what_their_script_printed_for_each_step(shared: Path) -> None:

@@ -14,8 +14,7 @@ from paddle import read
 import memlens
 from memlens.allocators.history import NotReplayable, RequestHistory
 from memlens.allocators.paddle.auto_growth import AUTO_GROWTH
-from memlens.allocators.paddle.history import COLUMNS
-from memlens.allocators.paddle.processes import processes
+from memlens.allocators.paddle.history import COLUMNS, processes
 from memlens.allocators.proof import prove
 from memlens.options import TryOut
 from memlens.replaying.run import Replayable, replayable, replayed
@@ -100,7 +99,7 @@ def test_a_real_log_replays_exactly(shared: Path, name: str) -> None:
     assert (proof.chunks.matched, proof.given_back.matched, proof.addresses.matched, proof.failures.matched) == tuple(
         count.values()
     )
-    assert proof.operations.all
+    assert proof.operations.matched == proof.operations.of
     differing = {key: value for key, value in values.items() if value != AUTO_GROWTH.defaults[key]}
     differing.pop("retry_refused", None)  # the device's
     assert differing == FLAGS.get(name, {})
@@ -179,7 +178,7 @@ def test_a_log_that_ends_anywhere_replays_as_far_as_it_goes(shared: Path, name: 
         log = memlens.read(io.BytesIO(b"".join(lines[:stop])), columns=COLUMNS)
         known = replayable(log)
         assert isinstance(known, Replayable), (stop, known)
-        found = replayed(log, name, known, TryOut(settings=["FLAGS_auto_growth_chunk_size_in_mb=4"]), packed=False)
+        found = replayed(log, name, known, TryOut(settings=["FLAGS_auto_growth_chunk_size_in_mb=4"]), scanned=False)
         assert found.proof.holds, (stop, found.proof)
         assert not found.refused
         assert len(found.trials) == 2

@@ -5,13 +5,13 @@ The traces were written by the allocators of PyTorch 2.6, 2.10 and 2.15 (:mod:`t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zstandard
+from msgspec.structs import replace
 from torch_allocator import snapshot_of, write_snapshot
 from torch_allocator.record import RUNS
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from memlens.allocators.history import RequestHistory
 from memlens.allocators.models import Values
-from memlens.allocators.rules import NO_LIMIT
 from memlens.allocators.torch.caching import CACHING
 from memlens.allocators.torch.settings import CONF, Configuration, conf_line, recorded_values, whole_values
 from memlens.errors import UsageError
@@ -33,18 +33,6 @@ def test_settings_are_read_from_the_variable_and_by_their_names() -> None:
     assert Configuration.of({CONF: f"{CONF}=expandable_segments:True"}).expandable
 
 
-def test_what_is_not_set_has_its_default() -> None:
-    conf = Configuration.of({})
-    assert (conf.expandable, conf.max_split, conf.max_rounding, conf.large_segment) == (
-        False,
-        NO_LIMIT,
-        20 << 20,
-        20 << 20,
-    )
-    assert (conf.collect_share, conf.share, conf.total, conf.oldest_first) == (0, 1, 0, False)
-    assert not conf.divisions.any()
-
-
 @pytest.mark.parametrize(
     ("values", "line"),
     [
@@ -65,7 +53,7 @@ def test_the_line_that_sets_them_says_the_same_when_it_is_read(values: Values, l
     assert conf_line(values) == f"{CONF}={line}"
     again = {name: value for name, value in values.items() if name in ("device_total_mb", "oldest_segment_first")}
     own, read = Configuration.of(values), Configuration.of({CONF: conf_line(values), **again})
-    for name, value in vars(own).items():
+    for name, value in structs.asdict(own).items():
         assert np.array_equal(value, getattr(read, name)), name
 
 
@@ -157,7 +145,7 @@ def _history(stream: int = 0, pool: int = 0) -> RequestHistory:
         event=none,
         line=none,
         address=np.zeros(1, np.uint64),
-        occupied=none,
+        block_bytes=none,
     )
 
 

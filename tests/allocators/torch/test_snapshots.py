@@ -77,10 +77,10 @@ def test_a_snapshot_with_a_trace_is_replayed_to_the_byte(name: str, shared: Path
     # What is live at the end has the addresses and the bytes that the segments give it.
     got = replay(history, CACHING.rules(history, CACHING.recorded(history)), trace=True)
     assert got.address is not None
-    assert got.occupied is not None
+    assert got.block_bytes is not None
     freed = set(history.of.tolist())
     live = [at for at in np.flatnonzero(history.operation == Operation.REQUEST).tolist() if at not in freed]
-    assert {(int(got.address[at]), int(got.occupied[at])) for at in live} == {
+    assert {(int(got.address[at]), int(got.block_bytes[at])) for at in live} == {
         (block["address"], block["size"])
         for segment in snapshot["segments"]
         for block in segment["blocks"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from torch_allocator import TorchAllocator, folders, snapshot_of, write_snapshot
 from torch_allocator.programs import EDGES, MEBIBYTE, mixed
 
@@ -17,8 +17,7 @@ from memlens.allocators.engine import replay
 from memlens.allocators.history import RequestHistory
 from memlens.allocators.proof import prove
 from memlens.allocators.torch.caching import CACHING
-from memlens.allocators.torch.settings import CONF, Configuration, divisions_of, whole_values
-from memlens.allocators.torch.sizes import rounded
+from memlens.allocators.torch.settings import CONF, Configuration, divisions_of, rounded, whole_values
 from memlens.errors import UsageError
 
 pytestmark = pytest.mark.torch

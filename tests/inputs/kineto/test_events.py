@@ -14,15 +14,12 @@ from hypothesis import strategies as st
 from kineto_judge import read_bytes
 from texts import read_packed
 
-from memlens.events import EventLog
-from memlens.inputs.kineto.events import UNKNOWN, Events, SpanKind, _one_in_thousandths, _thousandths
+from memlens.inputs.kineto.events import Events, _one_in_thousandths, _thousandths
 from memlens.inputs.kineto.owners import innermost
-
-MEMORY = '{"ph": "i", "name": "[memory]", "pid": 1, "tid": "2", "ts": 7.25, "args": {"Device Type": 0, "Device Id": -1, "Bytes": 8, "Addr": 16}}'
-SPAN = '{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 1700000000000000.123, "dur": 3, "args": {"Call stack": "a"}}'
+from memlens.log import Log
 
 
-def alike(one: EventLog, other: EventLog) -> None:
+def alike(one: Log, other: Log) -> None:
     for column in ("kind", "size", "addr", "offset", "time_us", "thread", "owner"):
         assert np.array_equal(getattr(one, column), getattr(other, column))
     assert (one.marks, one.owner_names, one.facts.ooms) == (other.marks, other.owner_names, other.facts.ooms)
@@ -44,62 +41,6 @@ def test_one_by_one_events_of_a_real_trace_are_what_they_are_together(
     assert len(together) == len(one_by_one)
     for log, other in zip(together, one_by_one, strict=True):
         alike(log, other)
-
-
-def test_usual_events_are_decoded_together() -> None:
-    texts = [MEMORY, SPAN, MEMORY.replace("[memory]", "x"), '{"ph": "M", "name": "x", "args": {"labels": [1]}}']
-    together, one_by_one = Events(), Events()
-    assert together.add(memoryview(", ".join(texts).encode()))
-    one_by_one.add_singly((0, text.encode()) for text in texts)
-    for found in (together, one_by_one):
-        assert found.count == 4
-        assert [column.tolist() for column in found.changes[:1] + found.changes[2:6]] == [[7250], [0], [-1], [8], [16]]
-        assert found.changes.allocated.tolist() == found.changes.reserved.tolist() == [UNKNOWN]
-        (span,) = np.array(found.spans).T.tolist()
-        assert span[:2] == [1_700_000_000_000_000_123, 1_700_000_000_000_003_123]
-        assert {found.tracks[span[2]], found.tracks[found.changes.track[0]]} == {(1, 2)}
-        assert (span[3], found.texts[span[4]], found.texts[span[5]]) == (SpanKind.OP, "aten::add", "a")
-
-
-@pytest.mark.parametrize(
-    ("usual", "odd", "malformed"),
-    [
-        ('"pid": 1', '"pid": null', 0),
-        ('"tid": "2"', '"tid": 2.0', 0),
-        ('"ts": 7.25', '"ts": "7.25"', 1),
-        ('"ts": 7.25', '"ts": 725e-2', 0),
-        ('"ts": 7.25', '"ts": -7.25', 1),
-        ('"ts": 7.25', '"ts": 7.2500000000000000000001', 0),
-        ('"ts": 7.25', '"ts": 4000000000000001', 1),
-        ('"Bytes": 8', '"Bytes": 8.0', 0),
-        ('"Bytes": 8', '"Bytes": "8"', 1),
-        ('"Bytes": 8', '"Bytes": 0', 1),
-        ('"Bytes": 8', '"Bytes": NaN', 1),
-        ('"Addr": 16', '"Addr": 18446744073709551600', 0),
-        ('"Addr": 16', '"Addr": null', 1),
-        ('"Addr": 16', '"Addr": -1', 1),
-        ('"args": {', '"args": [], "args": {', 0),
-        ('"ph": "i"', '"ph": ["i"]', 0),
-        ('"[memory]"', '"[OutOfMemory]"', 0),
-        ('"[memory]"', '"[memory]", "x": "\\ud800"', 0),
-        ('"[memory]"', '"[memory]", "x": "\n"', 0),
-        ('"[memory]"', '"[memory]", "x": NaN', 0),
-        ('"[memory]"', '"[memory]", "x": [}', 1),
-    ],
-)
-def test_one_odd_event_sends_all_of_its_block_one_by_one(usual: str, odd: str, malformed: int) -> None:
-    """Which costs time and nothing else: the events beside it are read, and it itself is what it says, or malformed."""
-    changed = MEMORY.replace(usual, odd)
-    assert changed != MEMORY
-    assert Events().add(memoryview(f"{MEMORY}, {MEMORY}".encode()))
-    together = Events()
-    assert not together.add(memoryview(f"{MEMORY}, {changed}, {MEMORY}".encode()))
-    assert (together.count, together.has_changes, together.spans.name.tolist()) == (0, False, [])
-    (log,) = read_bytes(f'{{"traceEvents": [{MEMORY}, {changed}, {MEMORY}, {MEMORY}]}}'.encode())
-    assert log.facts.malformed == malformed
-    nothing = '"ph": ["i"]' in odd or "OutOfMemory" in odd
-    assert len(log) == 4 - malformed - nothing
-    assert len(log.facts.ooms) == ("OutOfMemory" in odd)
 
 
 numbers = st.one_of(

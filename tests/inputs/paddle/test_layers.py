@@ -11,14 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
+from night import many
 from paddle import read
 from plain_paddle import choose_plain
 from texts import mutate, read_packed
 
 from memlens.errors import NoEventsError
 from memlens.inputs.paddle.layers import Layer
-from memlens.inputs.paddle.other_events import FORMATS, LOOK_ALIKES
-from memlens.scanner.formats import LineFormat
 
 
 def assert_same(text: bytes, wanted: Layer | None = None, size: int = 1 << 20, threads: int = 1) -> None:
@@ -46,11 +45,6 @@ def assert_same(text: bytes, wanted: Layer | None = None, size: int = 1 << 20, t
         assert log.facts.unstamped == sum(e.thread == -1 for e in expected)
     if log.facts.layer == "stream_safe" and (deferred := text.find(b"Put into unfreed_allocation list")) >= 0:
         assert log.facts.hints["deferred_frees"] == text.count(b"\n", 0, deferred) + 1
-
-
-@pytest.mark.parametrize("form", [*FORMATS, *LOOK_ALIKES], ids=lambda form: form.name)
-def test_formats_are_sound_by_their_samples_and_traps(form: LineFormat) -> None:
-    assert form.problems() == []
 
 
 HEADER = "I1120 10:22:32.856307 13292 stream_safe_cuda_allocator.cc:270] "
@@ -110,7 +104,7 @@ texts = st.lists(pieces, max_size=20).map(lambda parts: "".join(parts).encode())
 
 
 @given(texts, st.sampled_from([None, None, *Layer]), st.sampled_from([(150, 1), (400, 3), (1 << 20, 1)]))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=many(600))
 @example(b"", None, (400, 1))
 @example(
     b"Allocate 8 bytes on Place(cpu)\n  pointer=0x1\nFree pointer=0x1 on Place(cpu)\n",

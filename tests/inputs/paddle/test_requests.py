@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from in_threads import in_small_blocks
+from msgspec import structs
 from paddle import read
 
 from memlens.facts import RequestLine, RequestLines
@@ -38,7 +39,7 @@ LINES = [
 
 
 def rows(lines: RequestLines) -> list[tuple[int, ...]]:
-    return list(zip(*(column.tolist() for column in vars(lines).values()), strict=True))
+    return list(zip(*(column.tolist() for column in structs.astuple(lines)), strict=True))
 
 
 @pytest.mark.parametrize("size", [64, 200, 1 << 20])

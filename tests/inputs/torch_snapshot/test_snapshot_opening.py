@@ -8,13 +8,14 @@ import pytest
 from snapshots import entry, read, segment
 
 from memlens.analyzers import get
-from memlens.events import EventLog, Kind
+from memlens.events import Kind
+from memlens.log import Log
 
 MIB = 1 << 20
 NAMES = {(0, 0): "default pool", (0, 1): "private pool (0, 1)"}
 
 
-def opening(log: EventLog) -> dict[int, tuple[int, str | None]]:
+def opening(log: Log) -> dict[int, tuple[int, str | None]]:
     """Stream and pool of each segment from before the trace, by address."""
     found = {}
     for event in range(log.facts.opening):
@@ -66,11 +67,7 @@ def test_parts_of_a_segment_that_are_unmapped_are_of_its_stream() -> None:
     segments = [left, segment(5 * MIB, MIB) | {"stream": 7}, segment(20 * MIB, MIB) | {"stream": 3}]
     (log,) = read({"segments": segments, "device_traces": [trace]})
     # [1, 4) stays; [4, 6) is unmapped, of which [5, 6) comes back; [20, 21) goes to another stream.
-    assert opening(log) == {
-        MIB: (7, None),
-        4 * MIB: (7, None),
-        20 * MIB: (9, None),
-    }
+    assert opening(log) == {MIB: (7, None), 4 * MIB: (7, None), 20 * MIB: (9, None)}
     reserved = [(row.stream, row.reserved_bytes) for row in get("segments")(log.whole).pools if row.moment == 1]
     assert reserved == [(7, 4 * MIB), (3, MIB)]
 

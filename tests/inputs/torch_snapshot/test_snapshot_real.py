@@ -12,7 +12,7 @@ from snapshots import read_file
 
 from memlens.analyzers import get
 from memlens.errors import InputError
-from memlens.events import EventLog
+from memlens.log import Log
 
 #: The keys of ``expected.json`` that are about levels.
 LEVELS = (
@@ -26,7 +26,7 @@ LEVELS = (
 )
 
 
-def figures(log: EventLog) -> dict[str, int]:
+def figures(log: Log) -> dict[str, int]:
     """What a log says of its levels, under the names of ``expected.json``."""
     (start, start_reserved), (end, end_reserved) = (log.level_before(k) for k in (log.facts.opening, len(log)))
     peak = get("peak")(log.whole)
@@ -60,17 +60,6 @@ def test_real_snapshots_have_the_levels_that_are_known_of_them(shared: Path) -> 
             assert log.trust.figures_agreeing == 2
             assert log.owner is None or int(log.owner.max()) < len(log.owner_names)
             assert bool(np.all(np.diff(log.offset) >= 0))
-
-
-def test_an_optimizer_step_is_cut_out_of_a_real_snapshot(shared: Path) -> None:
-    (log,) = read_file(shared / "data/torch/snapshots/medium_512_training.pickle")
-    (before, step) = log.windows("^START (.*)")
-    assert step.name == "Optimizer.step#AdamW.step"
-    assert len(before) + len(step) == len(log) - log.facts.opening
-    times = log.time_us
-    assert times is not None
-    assert int(times[step.lo]) >= 1783874667811927  # when the annotation says that it began
-    assert int(times[step.lo - 1]) < 1783874667811927
 
 
 def test_damaged_real_snapshots_are_read_or_refused(shared: Path) -> None:

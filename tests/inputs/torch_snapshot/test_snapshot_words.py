@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 from snapshots import entry, frame, pickled, read, read_file, segment
 
-from memlens.errors import AnchorError, InputError, NoEventsError
+from memlens.errors import InputError, NoEventsError
 from memlens.facts import Mark
 from memlens.inputs.torch_snapshot.reader import SnapshotSource
 
 
 def test_a_failed_allocation_is_told_with_what_was_free() -> None:
-    trace = [
-        {"action": "oom", "size": 4096, "stream": 0, "device_free": 77, "frames": []},
-        entry("oom", 0, 12),
-    ]
+    trace = [{"action": "oom", "size": 4096, "stream": 0, "device_free": 77, "frames": []}, entry("oom", 0, 12)]
     (log,) = read({"segments": [segment(0, 512)], "device_traces": [trace]})
     first, second = log.facts.ooms
     assert (first.offset, first.line, first.device, first.requested_bytes, first.free_bytes) == (
@@ -64,20 +61,6 @@ def test_annotations_stand_among_the_entries_by_time() -> None:
     assert (window.start_line, window.end_line, len(window)) == (2, 6, 5)
 
 
-def test_annotations_without_times_of_entries_are_said_to_be_unplaced() -> None:
-    notes = [annotation("START", "a", 5), {"stage": "START"}, 7]
-    (log,) = read(
-        {
-            "segments": [segment(0, 512)],
-            "device_traces": [[entry("alloc", 0, 1)]],
-            "external_annotations": notes,
-        }
-    )
-    assert log.marks == ()
-    assert log.time_us is None
-    assert log.facts.hints["annotations_not_placed"] == 1
-
-
 def test_metadata_marks_where_it_changes_and_windows_are_cut_there() -> None:
     texts = ("", "step 1", "step 1", "step 2", "", "step 3")
     trace = [entry("alloc", 512 * k, 10, user_metadata=text) for k, text in enumerate(texts)]
@@ -98,11 +81,6 @@ def test_metadata_marks_where_it_changes_and_windows_are_cut_there() -> None:
         ("step 3", 1),
     ]
     assert cut[0].lo == log.facts.opening
-
-
-def test_an_earlier_snapshot_is_a_mark() -> None:
-    (log,) = read({"segments": [segment(0, 512)], "device_traces": [[entry("snapshot", 0, 99)]]})
-    assert log.marks == (Mark(0, 1, "SNAPSHOT"),)
 
 
 CPP = [
@@ -257,33 +235,3 @@ def test_other_pickles_are_an_error_that_names_the_file(made: Any, tmp_path: Pat
         read_file(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
-
-
-def test_a_start_that_marks_nothing_shows_the_annotations_that_come_near() -> None:
-    trace = [entry("alloc", 512 * k, 10, user_metadata=f"step {k // 2}") for k in range(6)]
-    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
-    with pytest.raises(AnchorError) as caught:
-        log.window("START step 12")
-    assert "no annotation matches the start 'START step 12'" in caught.value.message
-    assert "Annotations that come near to it:\n  entry " in caught.value.hint
-    assert "entry 3: START step 1" in caught.value.hint
-    with pytest.raises(AnchorError, match="matches 1 annotation; there is no number 2"):
-        log.window("START step 1", nth=2)
-    with pytest.raises(AnchorError, match="no annotation") as caught:
-        log.windows("epoch")
-    assert "line" not in f"{caught.value.message}{caught.value.hint}".replace("memlens", "")
-
-
-def test_a_start_in_a_snapshot_without_annotations_says_how_to_make_some() -> None:
-    (log,) = read({"segments": [segment(0, 512)], "device_traces": [[entry("alloc", 0, 10)] * 1]})
-    with pytest.raises(AnchorError, match="it has no annotations at all") as caught:
-        log.window("step 1")
-    assert "record_function" in caught.value.hint
-
-
-def test_annotations_of_any_text_are_looked_through() -> None:
-    trace = [entry("alloc", 512 * k, 10, user_metadata=text) for k, text in enumerate(("\ud800", "\udcff", "a\nb"))]
-    (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
-    assert [window.name for window in log.windows("START (a)")] == ["(before)", "a"]
-    with pytest.raises(AnchorError):
-        log.window("nothing")
