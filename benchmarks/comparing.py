@@ -88,7 +88,7 @@ def measure(template: str, jobs: int | None) -> Measured:
     Raises:
         SystemExit: The command failed.
     """
-    command = [sys.executable, "-m", "memlens", "compare", "--template", template, "--format", "json"]
+    command = [sys.executable, "-m", "memlens", "compare", template, "--format", "json"]
     command += [] if jobs is None else ["--jobs", str(jobs)]
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()

@@ -19,7 +19,7 @@ from statistics import median
 ROOT = Path(__file__).resolve().parents[1]
 #: Events in a MiB of a dense log of ``make_log.py``.
 DENSITY = 9_812
-FORMS = ("parquet", "csv", "jsonl", "perfetto", "speedscope", "pprof")
+FORMS = ("parquet", "csv", "jsonl", "perfetto", "speedscope")
 
 
 def run(command: Sequence[str]) -> tuple[float, float, int]:
@@ -65,10 +65,9 @@ def main() -> int:
                 lives = folder / "lives.parquet"
                 command = [*command[:-3], str(lives), "--table", "lifetimes", "-f", "-q"]
                 print(row("`--to parquet --table lifetimes`", command, lives, given.repeat), flush=True)
-        for form in ("speedscope", "pprof"):
-            out = folder / f"snapshot.{form}"
-            command = [*memlens, "export", str(given.snapshot), "--to", form, "-o", str(out), "-f", "-q"]
-            print(row(f"`--to {form}`, a snapshot with call stacks", command, out, given.repeat), flush=True)
+        out = folder / "snapshot.speedscope"
+        command = [*memlens, "export", str(given.snapshot), "--to", "speedscope", "-o", str(out), "-f", "-q"]
+        print(row("`--to speedscope`, a snapshot with call stacks", command, out, given.repeat), flush=True)
         print(row("`memlens analyze run.log`", [*memlens, "analyze", str(log)], log, given.repeat), flush=True)
         print(row("`memlens analyze events.parquet`", [*memlens, "analyze", str(events)], events, given.repeat))
     return 0

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # The runs are those of the tests
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from made_gates import BY, FAILING, PASSING, Case, write  # noqa: E402
+from made_gates import BY, BY_CHANCE, FAILING, PASSING, Case, write  # noqa: E402
 
 
 def judged(case: Case, folder: Path) -> memlens.Verdict:
@@ -43,7 +43,7 @@ def main() -> None:
     print(f"seed {seed}, {given.cases} cases of each kind")
     print(f"{'kind':<22}{'must':<6}{'right':>12}  failing metrics")
     with TemporaryDirectory() as folder:
-        for must, kinds in (("pass", PASSING), ("fail", FAILING)):
+        for must, kinds in (("pass", PASSING), ("fail", FAILING), ("", BY_CHANCE)):
             for name, make in kinds.items():
                 if given.kind and name not in given.kind:
                     continue

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memlens.analyzers.series.trend import judge
-from memlens.watching.crossings import lasting_gain
+from memlens.watching.verdict import lasting_gain
 
 ROOT = Path(__file__).resolve().parents[1]
 # The kinds are those that the tests use, too
@@ -32,7 +32,7 @@ Called = Callable[[NDArray[np.int64]], bool]
 
 
 def claimed(live: NDArray[np.int64]) -> bool:
-    """Whether ``memlens watch`` says at any moment, while a series comes in, that it gains more than ``--limit growth=0``."""
+    """Whether ``memlens watch`` says at any moment, while a series comes in, that it gains more than ``--budget growth=0``."""
     return any((lasting_gain(live[:count]) or 0) > 0 for count in range(1, len(live) + 1))
 
 

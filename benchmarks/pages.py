@@ -138,13 +138,7 @@ def measure(name: str, command: list[str], page: Path, opener: Browser, repeat: 
             every.append(shown.drawn_after())
             zoom += zooms(shown)
     return Measured(
-        name,
-        page.stat().st_size,
-        median(wall for wall, _ in made),
-        max(peak for _, peak in made),
-        first,
-        every,
-        zoom,
+        name, page.stat().st_size, median(wall for wall, _ in made), max(peak for _, peak in made), first, every, zoom
     )
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Of how many made-up jobs ``memlens ranks`` says that a rank stands out, where none does and where some do, by kind and number of ranks.
+"""Of how many made-up jobs ``memlens compare`` says that a rank stands out, where none does and where some do, by kind and number of ranks.
 
 See README.md beside this file.  Prints two tables in per cent of jobs; exits 1 where a target is missed: over all kinds at 64 ranks and more at most 1 % with a false claim
 (a rank named that is none), and at least 99 % with all ranks named and no other.
@@ -14,8 +14,7 @@ from time import time_ns
 
 import numpy as np
 
-from memlens.ranking.outliers import standing_out
-from memlens.ranking.peers import peers_of
+from memlens.comparing.outliers import peers_of, standing_out
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))

@@ -86,13 +86,7 @@ def timed(command: Sequence[str]) -> Timing:
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            env=ENVIRONMENT,
-        )
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=ENVIRONMENT)
         _, status, usage = os.wait4(process.pid, 0)  # the usage of this child alone
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -2,8 +2,8 @@
 
     python benchmarks/whatif_claims.py [--cases 200] [--worlds 20] [--seed N]
 
-Each case is a random program, recorded with chunks at random addresses.  The claims about it are checked in other worlds: the plain reference
-implementation with chunks at addresses drawn by seeds that the verb does not use.  A claim about one world that does not hold there counts as wrong.
+Each case is a random program, recorded with chunks at random addresses.  The claims about it are checked in other worlds: replays with
+chunks at addresses drawn by seeds that the verb does not use.  A claim about one world that does not hold there counts as wrong.
 """
 
 from __future__ import annotations

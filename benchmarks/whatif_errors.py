@@ -26,7 +26,7 @@ from memlens.allocators.paddle.history import COLUMNS
 from memlens.allocators.placing import Addresses, Placement
 
 if TYPE_CHECKING:
-    from memlens.allocators.registry import Values
+    from memlens.allocators.models import Values
 
 CHUNK, IDLE, MISS = "FLAGS_auto_growth_chunk_size_in_mb", "FLAGS_free_idle_chunk", "FLAGS_free_when_no_cache_hit"
 POOL, SMALL, LARGE = (
