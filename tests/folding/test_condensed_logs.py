@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import logging
-import os
 import random
 import re
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from unittest import mock
 
 import pytest
 from made_logs import made_log
+from night import many
 
 import memlens
 from memlens import MemlensError
@@ -59,7 +59,7 @@ def condensed(path: Any, events: int, **options: Any) -> Log:
     return log
 
 
-@pytest.mark.parametrize("seed", range(12 * int(os.environ.get("MEMLENS_ROUNDS", "1"))))
+@pytest.mark.parametrize("seed", range(many(16)))
 def test_made_logs(seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"condensed {seed}")
     path = tmp_path / "made.log"
