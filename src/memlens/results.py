@@ -197,7 +197,7 @@ class Result(Struct, frozen=True):
         return cast("dict[str, Any]", to_builtins(plain(self, top, min_size)))
 
     def to_pandas(self, table: str | None = None) -> pd.DataFrame:
-        """A table of the result as a DataFrame, one row a row; that of a :class:`Tabular` has its rows, and one without tables the fields as one row.
+        """A table of the result as a DataFrame, one row a row; of a result without tables its fields as one row.
 
         Args:
             table: Which of :attr:`tables`; the first one when not given.
@@ -207,8 +207,8 @@ class Result(Struct, frozen=True):
         """
         import pandas as pd
 
-        if table is None and (isinstance(self, Tabular) or not self.tables):
-            return pd.DataFrame(self.rows() if isinstance(self, Tabular) else [self.to_dict()])
+        if table is None and not self.tables:
+            return pd.DataFrame([self.to_dict()])
         name = next(iter(self.tables)) if table is None else table
         if name not in self.tables:
             from memlens.errors import UsageError
@@ -232,14 +232,6 @@ class Failure(Result, frozen=True):
     path: str
     message: str
     hint: str = ""
-
-
-class Tabular:
-    """A result that can be read as flat rows, too."""
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows, all with the same names."""
-        raise NotImplementedError
 
 
 # -- what results are made of in the machine output ----------------------------------------------------------------------------
@@ -362,6 +354,20 @@ class Answered(Result, frozen=True, kw_only=True):
         return None if Answered.to_html is None else Answered.to_html(self)
 
 
+class Tabular(Answered, frozen=True):
+    """A result that can be read as flat rows, too: without the name of a table they are its DataFrame."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, all with the same names."""
+        raise NotImplementedError
+
+    def to_pandas(self, table: str | None = None) -> pd.DataFrame:
+        """:meth:`rows` as a DataFrame, or a table by its name as :meth:`Result.to_pandas` gives it."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows()) if table is None else Answered.to_pandas(self, table)
+
+
 def answered(result: R, answer_of: Callable[[R], Answer]) -> R:
     """A result with its verdict, which is worked out when it is asked for."""
-    return msgspec.structs.replace(result, answer=Deferred(lambda: answer_of(result)))
+    return msgspec.structs.replace(result, answer=deferred(answer_of, result))

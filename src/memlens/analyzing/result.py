@@ -145,7 +145,7 @@ class LogAnalysis(Answered, frozen=True, eq=False):
         return (*self.warnings, *self.remarks)
 
 
-class Analysis(Answered, Tabular, frozen=True, eq=False):
+class Analysis(Tabular, frozen=True, eq=False):
     """The result of :func:`memlens.analyze`.
 
     Attributes:

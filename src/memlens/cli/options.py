@@ -49,7 +49,8 @@ def verb(
         only: Take these options alone.
         context: Settings of click's context.
     """
-    known = {key: one for owner in owners for key, one in options_of(owner).items() if one.kind != "python"}
+    fields = [options_of(owner) for owner in owners]
+    known = {key: one for own in fields for key, one in own.items() if one.kind != "python"}
     chosen = [known[key] for key in _ORDER if key in known and key in only]
 
     for argument in arguments:
@@ -63,7 +64,10 @@ def verb(
             if any(issubclass(owner, OneWindow) for owner in owners):
                 _check_cut(**{key: values[key] for key in ("start", "start_regex", "nth")}, by=values.get("by"))
             given = {one.name: _value(one, values.pop(one.name)) for one in chosen}
-            objects = [owner(**{key: given[key] for key in options_of(owner) if key in given}) for owner in owners]
+            objects = [
+                owner(**{key: given[key] for key in own if key in given})
+                for owner, own in zip(owners, fields, strict=True)
+            ]
             with verbose(next((one for one in objects if isinstance(one, Output)), None)):
                 return run(**values, **dict(zip(takes, objects, strict=True)))
 
@@ -135,7 +139,7 @@ def _value(one: Option, typed: Any) -> Any:
     return one.default if typed is None or typed is False or typed == () else typed
 
 
-class _Typed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
+class Typed(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
     """Text that a function turns into a value."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
@@ -148,7 +152,7 @@ class _Typed(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
         try:
             return self._parse(value)
         except UsageError as error:
-            self.fail(f"{error.message}. {error.hint}", param, ctx)
+            self.fail(f"{error.message}. {error.hint}".rstrip(), param, ctx)
 
 
 def _device(text: str) -> int:
@@ -180,11 +184,11 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 _TYPES = {
-    "size": _Typed("size", parse_bytes),
-    "device": _Typed("device", _device),
-    "names": _Typed("names", _names),
-    "inches": _Typed("inches", _inches),
-    "seconds": _Typed("seconds", _seconds),
+    "size": Typed("size", parse_bytes),
+    "device": Typed("device", _device),
+    "names": Typed("names", _names),
+    "inches": Typed("inches", _inches),
+    "seconds": Typed("seconds", _seconds),
 }
 
 

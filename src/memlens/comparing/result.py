@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import structs
 
 from memlens.comparing.figures import FIGURES, METRICS, ComparedWindow, Oom, Status, field_values
-from memlens.results import Answered, Result, Tabular
+from memlens.results import Result, Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class ComparedRun(Result, frozen=True, kw_only=True):
     missing_windows: tuple[str, ...]
 
 
-class Comparison(Answered, Tabular, frozen=True, eq=False, dict=True):
+class Comparison(Tabular, frozen=True, eq=False, dict=True):
     """Runs side by side.
 
     Attributes:

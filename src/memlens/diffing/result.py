@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from memlens.diffing.finding import Finding, Repeated
-from memlens.results import Answered, Result, Tables, Tabular, lazy, plain
+from memlens.results import Result, Tables, Tabular, lazy, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -245,7 +245,7 @@ class RunSide(Result, frozen=True, eq=False):
 
 
 @lazy("repeated", "failed", "in_order")
-class Diff(Answered, Tabular, frozen=True, eq=False):
+class Diff(Tabular, frozen=True, eq=False):
     """Two runs compared, window pair by window pair.
 
     Attributes:

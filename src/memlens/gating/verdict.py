@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from msgspec import field
+from msgspec import convert, field
 
 from memlens.analyzers.series.growth import Pile
 from memlens.gating.judging import Judged
 from memlens.gating.limits import Limit, Rules
-from memlens.results import Answer, Answered, OnDemand, Result, Tables, Tabular
+from memlens.results import Answer, OnDemand, Result, Tables, Tabular
 from memlens.text import format_change, format_count, format_exact, name_list, short_name
 from memlens.units import format_bytes, format_signed, plural
 from memlens.windows.windows import WHOLE
@@ -62,7 +62,7 @@ class SeriesGrowth(Result, frozen=True):
     since: str | None
 
 
-class Verdict(Answered, Tabular, frozen=True, eq=False):
+class Verdict(Tabular, frozen=True, eq=False):
     """The verdict of :func:`memlens.gate`.
 
     Attributes:
@@ -208,9 +208,7 @@ class Verdict(Answered, Tabular, frozen=True, eq=False):
     @property
     def series_growth(self) -> SeriesGrowth | None:
         """How memory develops over the steps, in figures."""
-        if (grown := self.growth) is None:
-            return None
-        return SeriesGrowth(grown.judged, grown.verdict, grown.gained_bytes, grown.gained_bytes_per_window, grown.since)
+        return None if self.growth is None else convert(self.growth, SeriesGrowth, from_attributes=True)
 
     def lazy_rows(self) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
         """The names of their columns, and the rows of :meth:`rows` one by one."""

@@ -163,13 +163,14 @@ def with_keywords(name: str, run: Callable[..., Any], options: Any) -> Callable[
         run: What it does, given the object of its options; its docstring has a line for this argument, the last of its ``Args``.
         options: The class of that object.
     """
+    specs = options_of(options).values()
     inputs = list(inspect.signature(run).parameters.values())[:-1]
     hints = {
         name: text for base in reversed(options.__mro__) for name, text in vars(base).get("__annotations__", {}).items()
     }
     own = [
         inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-        for one in options_of(options).values()
+        for one in specs
     ]
     signature = inspect.Signature([*inputs, *own], return_annotation=inspect.signature(run).return_annotation)
 
@@ -184,7 +185,7 @@ def with_keywords(name: str, run: Callable[..., Any], options: Any) -> Callable[
     call.__module__ = run.__module__
     call.__signature__ = signature  # type: ignore[attr-defined]
     head, _, tail = inspect.cleandoc(run.__doc__ or "").partition("\n    options: ")
-    meanings = (f"{one.name}: {one.documented}" for one in options_of(options).values())
+    meanings = (f"{one.name}: {one.documented}" for one in specs)
     added = (textwrap.fill(text, 120, initial_indent=" " * 4, subsequent_indent=" " * 8) for text in meanings)
     call.__doc__ = "\n".join([head, *added, *tail.splitlines()[1:]])
     return call

@@ -202,7 +202,7 @@ class ReplayedLog(Answered, frozen=True, eq=False):
         return next((one for one in good if one.taken <= own.taken), None)
 
 
-class WhatIf(Answered, Tabular, frozen=True, eq=False):
+class WhatIf(Tabular, frozen=True, eq=False):
     """A run under other settings of its allocator.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from memlens.results import Answered, Result
@@ -52,9 +53,6 @@ class GrowthSoFar(Result, frozen=True):
     swing_bytes: int
 
 
-_OF_GROWTH = GrowthSoFar.__struct_fields__
-
-
 class WatchedLog(Result, frozen=True):
     """One log as the machine output has it: its state, and how its windows grow."""
 
@@ -93,7 +91,7 @@ class Watched(Answered, frozen=True, eq=False):
     def logs(self) -> tuple[WatchedLog, ...]:
         """Each log with its growth, as the machine output has them."""
         return tuple(
-            WatchedLog(state, None if grown is None else GrowthSoFar(*(getattr(grown, name) for name in _OF_GROWTH)))
+            WatchedLog(state, None if grown is None else convert(grown, GrowthSoFar, from_attributes=True))
             for state, grown in zip(self.states, self.growths, strict=True)
         )
 

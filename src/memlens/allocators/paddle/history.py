@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import structs
-from msgspec.structs import replace
 
 from memlens import columns
 from memlens.allocators.history import ChunkChange, ChunkChanges, NotReplayable, Operation, RequestHistory
@@ -354,10 +353,10 @@ def _of_threads(log: EventLog, threads: tuple[int, ...]) -> EventLog:
     assert lines is not None
     chosen, mine = np.isin(log.thread, threads), np.isin(lines.thread, threads)
     after = np.append(0, np.cumsum(chosen))[lines.after[mine]]
-    requests = replace(lines, **{name: column[mine] for name, column in structs.asdict(lines).items()})
+    requests = structs.replace(lines, **{name: column[mine] for name, column in structs.asdict(lines).items()})
     names = ("kind", "size", "addr", "offset", "time_us", "thread", "requested", "owner", "stream", "pool", "line")
     parts: dict[str, NDArray[np.generic]] = {
         name: column[chosen] for name in names if (column := getattr(log, name)) is not None
     }
-    facts = replace(log.facts, threads=threads, requests=replace(requests, after=after))
+    facts = structs.replace(log.facts, threads=threads, requests=structs.replace(requests, after=after))
     return log.without_cache(**parts, facts=facts)

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import click
 
-from memlens.cli.options import verb
+from memlens.cli.options import Typed, verb
 from memlens.cli.show import Show
+from memlens.errors import UsageError
 from memlens.options import Block
 
 
-class _Place(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases
-    """The number of a line, or an address."""
-
-    name = "place"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        text = str(value)
-        if text[:2].lower() == "0x":
-            return text
-        if not (text.isascii() and text.isdigit() and int(text[:19])):
-            self.fail(f"{text!r} is neither the number of a line nor an address (0x7f6c…).", param, ctx)
-        return int(text)
+def _place(text: str) -> int | str:
+    """The number of a line, or an address as it was typed."""
+    if text[:2].lower() == "0x":
+        return text
+    if not (text.isascii() and text.isdigit() and int(text[:19])):
+        raise UsageError(f"{text!r} is neither the number of a line nor an address (0x7f6c…)")
+    return int(text)
 
 
 @verb(
     "block",
-    [click.Argument(["log"], metavar="LOG"), click.Argument(["line"], metavar="LINE|ADDRESS", type=_Place())],
+    [
+        click.Argument(["log"], metavar="LOG"),
+        click.Argument(["line"], metavar="LINE|ADDRESS", type=Typed("place", _place)),
+    ],
     *(Block, Show),
     examples="""\
   memlens block run.log 1942

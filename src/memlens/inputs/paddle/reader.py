@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from msgspec import structs
-from msgspec.structs import replace
 
 from memlens.columns import TAKE
 from memlens.errors import InputError, UsageError
@@ -106,7 +105,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._size_frees(columns, layer)
         if reading.requests is not None:
             after = reading.requests.after + self._builder.events
-            self._requests.append(replace(reading.requests, after=after))
+            self._requests.append(structs.replace(reading.requests, after=after))
         self._layers.add(layer, columns["kind"], columns["size"], reading.thread, reading.lines)
         self._builder.add(reading.part)
         for of, (count, texts) in reading.malformed.items():
@@ -296,7 +295,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             return None
         lines = _concatenated(self._requests)
         self._requests = []
-        return lines if rows is None else replace(lines, after=np.append(0, np.cumsum(rows))[lines.after])
+        return lines if rows is None else structs.replace(lines, after=np.append(0, np.cumsum(rows))[lines.after])
 
     def _join_streams(self, blocks: Layer | None, chosen: NDArray[np.bool_] | None) -> None:
         """Give the chosen events the streams that lines named, and forget the lines."""
