@@ -110,7 +110,10 @@ def test_who_has_no_compiled_scanner_is_told_how_to_get_it_where_much_is_to_be_r
     log = tmp_path / "run.log"
     with log.open("wb") as file:
         file.truncate(size)  # a hole: it takes no room
-    monkeypatch.setattr("memlens.native.importlib.import_module", lambda name: native if compiled else missing(name))
+    monkeypatch.setattr(
+        "memlens.native.importlib.import_module",
+        lambda name: ModuleType(name, native._sources()) if compiled else missing(name),
+    )
     monkeypatch.setenv("MEMLENS_PURE", "1" if switched_off else "0")
     with progress_bar([str(log), str(tmp_path / "no such file"), "-"], Output(quiet=quiet)):
         pass
