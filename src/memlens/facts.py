@@ -232,6 +232,7 @@ class Facts(Struct, frozen=True):
         chunk_layer: The layer that RESERVE and RELEASE events come from, or ``""`` where nothing is known of that.
         has_lines: The input consists of lines of text, and not of entries, as a snapshot or a trace does.
         has_chunks: The format tells of chunks: where none is there, lines are missing.
+        keeps_last: The recorder keeps the last entries alone: when it is full, those before are dropped.
         addresses: Blocks have addresses.  Where they have none no ALLOC is paired with a FREE: there are levels and no lifetimes.
         sized_frees: Lines of FREEs have a size; where they have none it is that of their ALLOC.
         block_granularity: Blocks occupy multiples of so many bytes of their chunk, where sizes are what was asked for.
@@ -261,6 +262,7 @@ class Facts(Struct, frozen=True):
     chunk_layer: str = ""
     has_lines: bool = True
     has_chunks: bool = True
+    keeps_last: bool = False
     addresses: bool = True
     sized_frees: bool = True
     block_granularity: int = 1

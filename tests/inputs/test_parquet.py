@@ -149,6 +149,7 @@ FACTS = Facts(
     addresses=True,
     sized_frees=False,
     has_lines=False,
+    keeps_last=True,
     has_chunks=False,
     block_granularity=512,
     kept=Kept(

@@ -86,7 +86,7 @@ def _starts_late(case: Case) -> Iterator[Finding]:
     full = entries >= 1000 and (entries % 1000 == 0 or entries & (entries - 1) == 0)
     kept = (
         "recording began late"
-        if log.facts.layer != "torch_snapshot"
+        if not log.facts.keeps_last
         else f"only the last {entries:,} entries were kept, it seems (max_entries)"
         if full
         else "recording began late, or what came before was dropped (max_entries)"

@@ -201,6 +201,7 @@ def _log(
             "malformed_samples": entries.samples,
             "layer": _LAYER,
             "has_lines": False,
+            "keeps_last": True,
             "block_granularity": BLOCK_GRANULARITY,
             "kept": kept_of(entries, final, columns, events.opening, expandable=in_parts),
             "chunks_join": in_parts,
