@@ -257,7 +257,7 @@ def test_any_small_header_finds_what_re_finds(regex: str, text: bytes) -> None:
         )
     except (re.error, ValueError):
         return
-    assert scanner._tables is None or not scanner._to_finish  # or ``re`` would add the headers
+    assert scanner._compiled is None or not scanner._to_finish  # or ``re`` would add the headers
     assert_same(scanner, text.replace(b"00", b"07x").replace(b"0b", b"5xbb").replace(b"0a", b"6xaa"))
 
 

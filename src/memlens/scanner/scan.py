@@ -10,14 +10,13 @@ import numpy as np
 
 from memlens import native
 from memlens.scanner.plain import ROW, Header, PlainScanner, Rows, Scan
-from memlens.scanner.tables import Mode, make_tables
+from memlens.scanner.prepared import checksum, load
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from memlens.scanner.expressions import Group
     from memlens.scanner.formats import LineFormat
 
 
@@ -42,35 +41,47 @@ class Scanner:
         header: What may stand right before a match.  It must end where the match starts; it is looked for in the 400 bytes of the line
             before, colours taken out.
         header_values: The groups wanted of the header, in the order of the columns; numbers, no text.
+        prepared: A file that may have its tables (:mod:`~memlens.scanner.prepared`).
 
     Attributes:
         groups: Of each scan the groups in the order of the value columns.
+        columns: Of each scan the value columns by the names of the groups.
 
     Raises:
         ValueError: A format may match the empty text, its literal holds a line end, or it has no group of a name wanted.
     """
 
     def __init__(
-        self, scans: Sequence[Scan | LineFormat], *, header: LineFormat | None = None, header_values: Sequence[str] = ()
+        self,
+        scans: Sequence[Scan | LineFormat],
+        *,
+        header: LineFormat | None = None,
+        header_values: Sequence[str] = (),
+        prepared: str = "",
     ) -> None:
         self._scans = tuple(scan if isinstance(scan, Scan) else Scan(scan) for scan in scans)
         self._header = None if header is None else Header(header, header_values)
-        self.groups: tuple[tuple[Group, ...], ...] = tuple(scan.groups() for scan in self._scans)
         if len(self._scans) > _MOST_FORMATS:
             raise ValueError(f"a scanner looks for {_MOST_FORMATS} formats at most, not {len(self._scans)}")
         if any(scan.header == "nearest" for scan in self._scans):
             self._with_last_byte()
+        made = load(prepared, checksum(self._scans, header, header_values)) if prepared else None
+        if made is None:
+            from memlens.scanner.tables import prepare
+
+            made = prepare(self._scans, self._header)
+        self.groups = made.groups
+        self.columns = [{group.name: column for column, group in enumerate(groups)} for groups in made.groups]
         self._room = _ROOM
         self._plain = PlainScanner(self._scans, self.groups, self._header)
-        self._compiled = native.load("memlens.scanner._scan")
-        self._tables = None
+        self._compiled = native.load("memlens.scanner._scan") if made.tables else None
         if self._compiled is not None:
-            self._tables = make_tables(self._scans, self.groups, self._header)
+            self._tables = np.frombuffer(made.tables, np.uint8).copy()  # NumPy aligns what it allocates
             self._search: int = self._compiled.SEARCHES[0]
         # The compiled scanner goes over a line from left to right, but for formats that it tries at all places of a line.
-        self._to_finish = self._tables is not None and any(
-            mode is not Mode.PLACE and (scan.covers or scan.uncovered or scan.header != "none")
-            for mode, scan in zip(self._tables.modes, self._scans, strict=True)
+        self._to_finish = any(
+            mode and (scan.covers or scan.uncovered or scan.header != "none")
+            for mode, scan in zip(made.modes, self._scans, strict=True)
         )
 
     def scan(self, block: NDArray[np.uint8], begin: int, end: int, without: Collection[int] = ()) -> Rows:
@@ -78,14 +89,14 @@ class Scanner:
 
         Formats of the numbers in ``without`` are not looked for.
         """
-        if self._compiled is None or self._tables is None:
+        if self._compiled is None:
             with no_collection():
                 return self._plain.scan(block, begin, end, without)
         columns = ROW + self._plain.width + self._plain.header_width
         state, buffer = self._state(begin), np.empty(self._room, np.int64)
         for number in without:
             state[_STATE + self._plain.header_width + number] = _NOWHERE
-        while not self._compiled.scan(block, self._tables.data, state, buffer, begin, end, self._search):
+        while not self._compiled.scan(block, self._tables, state, buffer, begin, end, self._search):
             full, buffer = buffer, np.empty(2 * len(buffer), np.int64)
             count = int(state[_ROWS])
             _in_columns(buffer, columns)[:, :count] = _in_columns(full, columns)[:, :count]
@@ -101,9 +112,9 @@ class Scanner:
     def last_header(self, block: NDArray[np.uint8], begin: int, end: int) -> NDArray[np.int64] | None:
         """The values of the last header that ends in ``block[begin:end]``, trailing blanks not counted; ``None`` without one."""
         self._with_last_byte()
-        if self._compiled is not None and self._tables is not None:
+        if self._compiled is not None:
             state = self._state(begin)
-            found = self._compiled.last_header(block, self._tables.data, state, np.empty(0, np.int64), begin, end)
+            found = self._compiled.last_header(block, self._tables, state, np.empty(0, np.int64), begin, end)
             if found >= 0:
                 return state[_STATE : _STATE + self._plain.header_width] if found else None
         return self._plain.last_header(block, begin, end)

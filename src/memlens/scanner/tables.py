@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from memlens.scanner.expressions import ALL_BYTES, Group, Item, Items, parse, runs_of
+from memlens.scanner.prepared import Prepared
 from memlens.scanner.programs import NEWLINE, Compiler, Unsupported, first_bytes
 
 if TYPE_CHECKING:
@@ -47,13 +48,6 @@ class Mode(IntEnum):
     BY_RE = 2
 
 
-class Tables(NamedTuple):
-    """The tables, and how each format is looked for."""
-
-    data: NDArray[np.uint8]
-    modes: tuple[Mode, ...]
-
-
 #: The first bytes of a match: of each the set of bytes that it may be; and the number of the format.
 _Prefix = tuple[int, ...]
 _Entry = tuple[_Prefix, int]
@@ -70,8 +64,9 @@ class _Sought(NamedTuple):
     apart: bool = False
 
 
-def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header: Header | None) -> Tables | None:
-    """The tables of a scanner; ``None`` where it can only work through ``re``: its header has no program."""
+def prepare(scans: Sequence[Scan], header: Header | None) -> Prepared:
+    """The groups of what a scanner looks for, and its tables; empty where it can only work through ``re``: its header has no program."""
+    groups = tuple(scan.groups() for scan in scans)
     compiler = Compiler()
     header_program = header_first = 0
     try:
@@ -80,7 +75,7 @@ def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header
             header_program = compiler.program(items, _slots(header.groups), recurring=True)
             header_first = _first(items, compiler)
     except (Unsupported, NotImplementedError):
-        return None
+        return Prepared(groups, tuple(Mode.BY_RE for _ in scans), b"")
     sought = [_sought(scan, of_scan, compiler) for scan, of_scan in zip(scans, groups, strict=True)]
     pool = _Pool()
     columns = [_column(group, pool) for group in (header.groups if header else ())]
@@ -128,11 +123,11 @@ def make_tables(scans: Sequence[Scan], groups: Sequence[Sequence[Group]], header
         np.frombuffer(bytes(pool), np.uint8),
         _nibbles([prefix for prefix, _ in entries]),
     ]
-    return Tables(_joined(numbers, parts), tuple(how.mode for how in sought))
+    return Prepared(groups, tuple(how.mode for how in sought), _joined(numbers, parts))
 
 
-def _joined(numbers: Sequence[int], parts: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
-    """One array of a head (numbers, then the offset of each part) and the parts, each at a multiple of eight bytes."""
+def _joined(numbers: Sequence[int], parts: Sequence[NDArray[Any]]) -> bytes:
+    """One text of a head (numbers, then the offset of each part) and the parts, each at a multiple of eight bytes."""
     blank = -4 * (len(numbers) + len(parts)) % 8
     offset, offsets, pieces = 4 * (len(numbers) + len(parts)) + blank, [], []
     for part in parts:
@@ -141,7 +136,7 @@ def _joined(numbers: Sequence[int], parts: Sequence[NDArray[Any]]) -> NDArray[np
         offsets.append(offset)
         offset += len(pieces[-1])
     head = np.array([*numbers, *offsets], np.int32).tobytes() + b"\0" * blank
-    return np.frombuffer(head + b"".join(pieces), np.uint8).copy()  # numpy aligns what it allocates
+    return head + b"".join(pieces)
 
 
 class _Pool(bytearray):

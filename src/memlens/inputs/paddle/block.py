@@ -19,7 +19,6 @@ from memlens.inputs.paddle.lines import (
     ALIKE_OTHERS,
     CONTEXTS,
     EVENTS,
-    GROUPS,
     LANDMARKS,
     MESSAGES,
     OF_NEXT_ALLOC,
@@ -138,7 +137,8 @@ class BlockReader:
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
         without = (*self._without, *OF_OTHER_LAYERS) if self._alone else self._without
-        rows = BlockRows(block, self._scanner.scan(block.data, block.begin, block.end, without))
+        scanned = self._scanner.scan(block.data, block.begin, block.end, without)
+        rows = BlockRows(block, scanned, self._scanner.columns)
         blocks = len(rows.sound(_BLOCK))
         alone = self._alone = self._alone or (self._layer is None and blocks > 0)
         rare = {} if alone else dict(_rare(rows))
@@ -265,7 +265,7 @@ def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.R
     fine = np.ones(len(row), np.bool_)
     for number in present:
         mine = slice(None) if same else np.flatnonzero(form == number)
-        said = {name: rows.values(number, name, row[mine]) for name in GROUPS[number]}
+        said = {name: rows.values(number, name, row[mine]) for name in rows.columns[number]}
         for name, column in (("size", size), ("addr", addr)):
             if name in said:
                 column[mine] = said[name]
@@ -317,7 +317,7 @@ def _thread_lines(rows: BlockRows, found: _Events, form: LineFormat) -> ThreadLi
     number = number_of(form)
     if not rows.counts[number]:
         return None
-    at = rows.sound(number, next(iter(GROUPS[number])))
+    at = rows.sound(number, next(iter(rows.columns[number])))
     return ThreadLines(found.row.searchsorted(at), rows.found.header[at, 0], rows.found.values[at, :2])
 
 
@@ -363,7 +363,7 @@ def _stat_lines(rows: BlockRows) -> StatLines | None:
     """The framework's running totals; the offset is that of the text after the change, which is after the start of the line."""
     if not rows.counts[_STAT]:
         return None
-    said = {name: rows.values(_STAT, name).copy() for name in GROUPS[_STAT]}
+    said = {name: rows.values(_STAT, name).copy() for name in rows.columns[_STAT]}
     return StatLines(
         offset=(said["after"] & TEXT_PLACE) + rows.to_input,
         device=np.where(said["where"] == 0, said["device"], -1).astype(np.int16),

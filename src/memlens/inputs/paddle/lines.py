@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from memlens.scanner.scan import Scanner
 from memlens.windows.landmarks import WORD_SCANS, landmarks_at, landmarks_in_block, words_are_scanned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _LONGEST_TEXT = 4096
+#: The tables of the scanners below; tests/scanner/test_prepared.py makes it.
+PREPARED = os.path.join(os.path.dirname(__file__), "scanners.bin")
 #: The groups that are read of the header of an event; the last three only where times are wanted.
 HEADER_VALUES = ("thread", "year", "date", "time")
 
@@ -54,10 +57,10 @@ _SCANS = (
 )
 #: Words of landmarks follow all others, and what only a replay needs follows these.
 _ALL_SCANS = (*_SCANS, *WORD_SCANS, *(Scan(form, "before") for form in events.OF_REPLAYS))
+#: What is looked for at the least, with words of landmarks, and with what a replay needs.
+SCANS: tuple[tuple[Scan, ...], ...] = (_SCANS, (*_SCANS, *WORD_SCANS), _ALL_SCANS)
 _NUMBERS = {scan.format.name: number for number, scan in enumerate(_ALL_SCANS)}
 _NUMBERS |= {scan.format.name: number for number, scan in enumerate(_SCANS)}  # a word may be called as a format is
-#: Of each format the columns of its groups, by name.
-GROUPS = [{group.name: column for column, group in enumerate(scan.groups())} for scan in _ALL_SCANS]
 
 
 def number_of(form: LineFormat) -> int:
@@ -86,11 +89,9 @@ def scanner(*, times: bool, landmarks: bool = False, replays: bool = False) -> S
 
     With that the words of landmarks are always among them.  Where :func:`~memlens.windows.landmarks.words_are_scanned` says no, there is nothing gained by it, and it is left out.
     """
-    if replays:
-        scans: tuple[Scan, ...] = _ALL_SCANS
-    else:
-        scans = (*_SCANS, *WORD_SCANS) if landmarks and words_are_scanned() else _SCANS
-    return Scanner(scans, header=events.HEADER, header_values=HEADER_VALUES if times else HEADER_VALUES[:1])
+    scans = SCANS[2 if replays else landmarks and words_are_scanned()]
+    values = HEADER_VALUES if times else HEADER_VALUES[:1]
+    return Scanner(scans, header=events.HEADER, header_values=values, prepared=PREPARED)
 
 
 @lru_cache(maxsize=1)
@@ -105,14 +106,15 @@ class BlockRows:
     Attributes:
         block: The block.
         found: What the scanner found in it.
+        columns: Of each format the value columns of its groups, by name.
         counts: How many rows each format has.
         to_input: What makes a byte offset of a position.
     """
 
-    def __init__(self, block: Block, found: Rows) -> None:
-        self.block, self.found = block, found
+    def __init__(self, block: Block, found: Rows, columns: Sequence[Mapping[str, int]]) -> None:
+        self.block, self.found, self.columns = block, found, columns
         self.to_input = block.offset - block.begin
-        self.counts: list[int] = np.bincount(found.format, minlength=len(GROUPS)).tolist()
+        self.counts: list[int] = np.bincount(found.format, minlength=len(_ALL_SCANS)).tolist()
 
     def of(self, *numbers: int) -> Ints:
         """The rows of some formats, in order."""
@@ -136,7 +138,9 @@ class BlockRows:
 
     def values(self, number: int, group: str, rows: Ints | None = None) -> Ints:
         """A group of the rows of a format, or of some of them, in order."""
-        found: Ints = self.take(self.found.values[:, GROUPS[number][group]], self.of(number) if rows is None else rows)
+        found: Ints = self.take(
+            self.found.values[:, self.columns[number][group]], self.of(number) if rows is None else rows
+        )
         return found
 
     def sound(self, number: int, size: str = "size") -> Ints:

@@ -49,8 +49,6 @@ _MOST = 100
 #: Bytes that a message has at most that a log is cut in; the title that the framework puts over one, and how far above it stands.
 _LONGEST_CUT, _SUMMARY, _NEAR = 600, b"Error Message Summary:", 100
 
-_HEADER, _REQUEST, _BLOCK = events.HEADER.pattern, events.REQUEST.pattern, events.BLOCK.pattern
-_CONTEXTS = [form.pattern for form in context.FORMATS]
 _TRACEBACK = re.compile(rb"(?<!C\+\+ )\bTraceback \(most recent call last\):")
 _FRAME = re.compile(rb'File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})')
 #: Where something stands in a text, what it is, and what it says.
@@ -326,15 +324,15 @@ def _last(lines: Sequence[_Line], wanted: int | None, kind: str) -> str:
 
 def _lines(text: bytes) -> Iterator[_Line]:
     """Headers, requests, blocks given and context lines."""
-    for match in _HEADER.finditer(text):
+    for match in events.HEADER.pattern.finditer(text):
         yield match.start(), "thread", match["thread"]
-    for match in _REQUEST.finditer(text):
+    for match in events.REQUEST.pattern.finditer(text):
         if int(match["aligned"]) <= MAX_SIZE:
             yield match.start(), "request", match["aligned"]
-    for match in _BLOCK.finditer(text):
+    for match in events.BLOCK.pattern.finditer(text):
         if match["kind"] == b"Alloc":
             yield match.start(), "alloc", b""
-    for pattern in _CONTEXTS:
+    for pattern in (form.pattern for form in context.FORMATS):
         for match in pattern.finditer(text):
             yield match.start(), "operator", match["owner"]
 
