@@ -14,7 +14,7 @@ from exact_alignment import Born, alignments, cost_of, exact, plain_cost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from long_logs import SIZES, cheapest_cost, cut, edited, half_freed, random_fates, repeated
-from night import many
+from night import NIGHT, many, some
 from real_windows import RELATIONS, real_windows
 
 from memlens.diffing.alignment import align as alignment
@@ -35,7 +35,7 @@ def test_every_byte_of_real_windows_is_accounted_for_at_the_exact_cost(shared: P
     if len(pairs) > 200:
         pairs = pairs[::4]  # the steps of one log are much alike
     assert len(pairs) > 20
-    for _, group in groupby(pairs, key=lambda pair: (id(pair.base.log), id(pair.head.log))):
+    for _, group in groupby(some(pairs), key=lambda pair: (id(pair.base.log), id(pair.head.log))):
         same_logs = list(group)
         results = diff_windows([(pair.base, pair.head) for pair in same_logs])
         for pair, found in zip(same_logs, results, strict=True):
@@ -44,7 +44,7 @@ def test_every_byte_of_real_windows_is_accounted_for_at_the_exact_cost(shared: P
 
 @pytest.mark.parametrize("relation", ["two versions", "pt and pir", "ways to run"])
 def test_real_windows_compared_the_other_way_round_mirror_each_other(shared: Path, relation: str) -> None:
-    for pair in list(real_windows(shared, relations=[relation]))[::3]:
+    for pair in list(real_windows(shared, relations=[relation]))[:: 3 if NIGHT else 12]:
         assert_mirrored(diff(pair.base, pair.head).windows[0], diff(pair.head, pair.base).windows[0], pair.name)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from browser import Browser, Page
+from night import some
 
 Make = Callable[..., Any]
 
@@ -15,7 +16,7 @@ Make = Callable[..., Any]
 NAMES = ("leak", "oom", "snapshot")
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=some(NAMES))
 def page(request: pytest.FixtureRequest, report: Make, inputs: Make) -> Page:
     return report(*inputs(request.param)).open()  # type: ignore[no-any-return]
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from night import many
+from night import many, some
 
 import memlens
 from memlens.cli import main
@@ -154,7 +154,7 @@ def _with(made: Track, **changes: Any) -> Track:
 
 
 @pytest.mark.parametrize(
-    "name", ["記憶體日誌🙂.log", "a" * 240 + ".log", "e\u0301" * 60 + ".log", "%s{}\\n%(x)d.log", "_"]
+    "name", some(["記憶體日誌🙂.log", "a" * 240 + ".log", "e\u0301" * 60 + ".log", "%s{}\\n%(x)d.log", "_"], 2)
 )
 def test_any_file_name_can_be_drawn(examples: Path, tmp_path: Path, name: str) -> None:
     log = copied(examples / "oom.log.gz", tmp_path / name)
@@ -165,7 +165,7 @@ def test_any_file_name_can_be_drawn(examples: Path, tmp_path: Path, name: str) -
     assert figure.render("pdf")
 
 
-@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
+@pytest.mark.parametrize("form", some(["svg", "png", "pdf"]))
 def test_the_same_log_gives_the_same_bytes_whatever_settings_matplotlib_has(examples: Path, form: str) -> None:
     log = examples / "oom.log.gz"
     first = memlens.plot(log).render(form)
@@ -177,7 +177,7 @@ def test_the_same_log_gives_the_same_bytes_whatever_settings_matplotlib_has(exam
     assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", first)
 
 
-@pytest.mark.parametrize("size", [(10, 5), (3.5, 3), (3, 3.1), (20, 4), (6, 12)])
+@pytest.mark.parametrize("size", some([(3, 3.1), (10, 5), (3.5, 3), (20, 4), (6, 12)], 3))
 @pytest.mark.parametrize("logs", [("leak.log.gz",), ("oom.log.gz", "cnn_5steps.log.gz", "leak.log.gz")])
 def test_no_text_leaves_the_picture_or_covers_another(
     examples: Path, size: tuple[float, float], logs: tuple[str, ...]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from browser import Page
 from logs_of_reports import SPIKE, plain_levels
+from night import some
 from selenium.webdriver.common.keys import Keys
 
 Make = Callable[..., Any]
@@ -59,7 +60,7 @@ def test_a_drag_shows_what_was_dragged_over(leak: Page) -> None:
     leak.assert_well()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.37, 0.5, 0.81, 0.999])
+@pytest.mark.parametrize("share", some([0.37, 0.0, 0.1, 0.999, 0.5, 0.81], 3))
 @pytest.mark.parametrize("zoomed", [False, True])
 def test_the_pointer_finds_the_highest_level_near_it(leak: Page, examples: Path, share: float, zoomed: bool) -> None:
     levels, lines = plain_levels(examples / "leak.log.gz")

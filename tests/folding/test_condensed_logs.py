@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 from made_logs import made_log
-from night import many
+from night import many, some
 
 import memlens
 from memlens import MemlensError
@@ -77,7 +77,7 @@ def test_made_logs(seed: int, tmp_path: Path) -> None:
             assert said(path, events * OF_EVENT, **cut) == whole, (cut, events, size)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4)))
 def test_runs_compared_and_judged(seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"judged {seed}")
     base, head = tmp_path / "base.log", tmp_path / "head.log"
@@ -163,7 +163,7 @@ def test_a_log_that_was_written_to_is_not_blamed(tmp_path: Path, monkeypatch: py
     assert any("no blame: " in note and "was written to" in note for note in verdict.notes)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", some(range(4)))
 @pytest.mark.parametrize("cut", [{}, {"by": r"(?i)(step|SOT_CALL)[ _]\d+"}])
 def test_real_logs(part: int, cut: dict[str, Any], shared: Path) -> None:
     paths = [

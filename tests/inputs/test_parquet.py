@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from night import many
+from night import many, some
 from pyarrow import parquet
 
 import memlens
@@ -51,7 +51,7 @@ def figures(log: Any, **options: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("folder", ["paddle", "traps", "rmm", "torch/snapshots", "torch/kineto"])
 def test_all_figures_of_every_real_log_are_those_of_its_events(shared: Path, tmp_path: Path, folder: str) -> None:
     read = 0
-    for path in sorted((shared / "data" / folder).iterdir()):
+    for path in some(sorted((shared / "data" / folder).iterdir())):
         if (path.suffix in (".md", ".json") and path.parent.name != "kineto") or path.is_dir():
             continue
         try:

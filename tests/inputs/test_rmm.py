@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from night import many
+from night import many, some
 from texts import mutate, read_packed
 
 from memlens.analyzers import get
@@ -25,7 +25,7 @@ from memlens.log import Log
 from memlens.windows.patterns import Pattern
 
 FOLDER = "data/rmm"
-LOGS = ("rmm_log.dev0.csv", "rmm_log_large.dev0.csv.gz")
+LOGS = some(("rmm_log.dev0.csv", "rmm_log_large.dev0.csv.gz"))
 ROUNDS = 300
 HEADER = b"Thread,Time,Action,Pointer,Size,Stream\n"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from night import some
 from s3_server import Store, storing
 
 missing = [name for name in ("s3fs", "moto", "flask_cors") if find_spec(name) is None]
@@ -52,23 +53,25 @@ def memlens(store: Store, *words: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.mark.parametrize(
     "words",
-    [
+    some(
         [
-            *(
-                "analyze",
-                "LOGS/331_dygraph_cnn.log",
-                "LOGS/05_oom_331.log",
-                "LOGS/05_leak_graph_331.log.gz",
-                "LOGS/dense.log",
-            ),
-            *("LOGS/21_dense_dygraph_cnn_331.part.log.zst", "--format", "json"),
-        ],
-        ["analyze", "LOGS/dense.log", "--by", r"STEP (\d+) START", "--format", "json"],
-        ["compare", "LOGS/30_ast_transformer_pt.log", "LOGS/30b2_ast_transformer_pt.log", "--format", "json"],
-        ["compare", "LOGS/node{node}/workerlog.{rank}", "--format", "json"],
-        ["compare", "LOGS/", "--format", "json"],
-    ],
-    ids=["analyze", "by", "compare", "template", "folder"],
+            [
+                *(
+                    "analyze",
+                    "LOGS/331_dygraph_cnn.log",
+                    "LOGS/05_oom_331.log",
+                    "LOGS/05_leak_graph_331.log.gz",
+                    "LOGS/dense.log",
+                ),
+                *("LOGS/21_dense_dygraph_cnn_331.part.log.zst", "--format", "json"),
+            ],
+            ["analyze", "LOGS/dense.log", "--by", r"STEP (\d+) START", "--format", "json"],
+            ["compare", "LOGS/30_ast_transformer_pt.log", "LOGS/30b2_ast_transformer_pt.log", "--format", "json"],
+            ["compare", "LOGS/node{node}/workerlog.{rank}", "--format", "json"],
+            ["compare", "LOGS/", "--format", "json"],
+        ]
+    ),
+    ids=some(["analyze", "by", "compare", "template", "folder"]),
 )
 def test_what_is_said_of_logs_in_a_store_is_what_is_said_of_files(store: Store, logs: Path, words: list[str]) -> None:
     far = memlens(store, *(word.replace("LOGS/", "s3://logs/") for word in words))
@@ -81,11 +84,13 @@ def test_what_is_said_of_logs_in_a_store_is_what_is_said_of_files(store: Store, 
 
 @pytest.mark.parametrize(
     ("url", "says"),
-    [
-        ("s3://logs/none.log", b"s3://logs/none.log: no such file"),
-        ("s3://nowhere/run.log", b"s3://nowhere/run.log: no such file"),
-        ("s3://logs", b"s3://logs: is a directory"),
-    ],
+    some(
+        [
+            ("s3://logs/none.log", b"s3://logs/none.log: no such file"),
+            ("s3://nowhere/run.log", b"s3://nowhere/run.log: no such file"),
+            ("s3://logs", b"s3://logs: is a directory"),
+        ]
+    ),
 )
 def test_what_is_not_there_is_said(store: Store, logs: Path, url: str, says: bytes) -> None:
     found = memlens(store, "analyze", url)

@@ -15,6 +15,7 @@ from typing import Any
 
 import made_runs as made
 import pytest
+from night import some
 
 import memlens
 from memlens.errors import MemlensError, UsageError
@@ -143,7 +144,8 @@ def test_real_logs_of_every_format_say_the_same(client: Any, shared: Path) -> No
     found_logs += data.glob("rmm/*.csv")
     logs = sorted(str(path) for path in found_logs if path.stat().st_size < 1 << 20)[::2]
     assert len(logs) > 15
-    for options in ({}, {"by": STEPS}, {"start": "STEP 1 START"}, {"analyzers": ("peak", "growth"), "times": False}):
+    cuts: list[dict[str, Any]] = [{"by": STEPS}, {}, {"start": "STEP 1 START"}]
+    for options in some([*cuts, {"analyzers": ("peak", "growth"), "times": False}]):
         expected = memlens.analyze(logs, **options)
         found = memlens.analyze(logs, executor=client.get_executor(), **options)
         assert json.dumps(found.to_dict()) == json.dumps(expected.to_dict())

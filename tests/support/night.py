@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 #: The run is a night's: ``MEMLENS_ROUNDS`` is above 1.
 NIGHT = int(os.environ.get("MEMLENS_ROUNDS", "1")) > 1
@@ -11,3 +15,8 @@ NIGHT = int(os.environ.get("MEMLENS_ROUNDS", "1")) > 1
 def many(count: int) -> int:
     """Examples of a property: so many at night, a quarter of them by day, with other seeds in each run."""
     return count if NIGHT else max(count // 4, 5)
+
+
+def some(things: Iterable[_T], of: int = 4) -> list[_T]:
+    """Cases that are dear: all at night, every fourth or so of them by day, the first one among them."""
+    return list(things)[:: 1 if NIGHT else of]

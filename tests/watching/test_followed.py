@@ -11,7 +11,7 @@ from following import analyzed, feed, pieces, said, summed, without_counts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
-from night import many
+from night import NIGHT, many, some
 from plain_paddle import choose_plain
 from texts import mutate, read_packed
 
@@ -68,7 +68,7 @@ def assert_as_analyzed(path: Path, states: tuple[LogState, ...], by: str | None 
 
 def test_real_logs_in_pieces_have_the_figures_of_the_whole_file(shared: Path, tmp_path: Path) -> None:
     seen = set()
-    for path in real_logs(shared):
+    for path in some(real_logs(shared)):
         chance = random.Random(path.name)
         log = tmp_path / path.name.replace(".gz", "").replace(".zst", "")
         by = chance.choice([None, r"^\[?(?:STEP|EPOCH|START)\D*(\d+)"])
@@ -76,14 +76,14 @@ def test_real_logs_in_pieces_have_the_figures_of_the_whole_file(shared: Path, tm
         assert_as_analyzed(log, states, by)
         seen.add(states[0].layer)
         log.unlink()
-    assert seen >= {"auto_growth", "stream_safe", "naive_best_fit", "host_stats", "rmm"}
+    assert seen >= ({"auto_growth", "stream_safe", "naive_best_fit", "host_stats", "rmm"} if NIGHT else {"auto_growth"})
 
 
 def test_damaged_logs_in_pieces_have_the_figures_of_the_whole_file(
     shared: Path, tmp_path: Path, rounds: Callable[[int], range]
 ) -> None:
     small = [path for path in real_logs(shared) if path.stat().st_size < 200_000]
-    for seed in rounds(25):
+    for seed in rounds(8):
         chance = random.Random(seed)
         text = mutate(read_packed(chance.choice(small))[: chance.choice([5_000, 200_000])], chance)
         log = tmp_path / f"{seed}.log"

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kineto_judge import assert_as_plain, read_bytes
+from night import NIGHT
 from texts import read_packed
 
 from memlens.analyzers import get, growth
@@ -69,6 +70,7 @@ def test_a_real_trace_is_read_as_the_reference_implementation_reads_it(shared: P
     assert_as_plain(read_packed(shared / FOLDER / name), read(shared, name))
 
 
+@pytest.mark.skipif(not NIGHT, reason="takes ten seconds: at night")
 def test_the_large_trace_is_read_as_the_reference_implementation_reads_it(shared: Path) -> None:
     assert_as_plain(read_packed(shared / FOLDER / LARGE), read(shared, LARGE))
 
@@ -80,7 +82,7 @@ def test_no_real_trace_has_an_unmatched_free_or_an_address_taken_twice(shared: P
         assert (trust.unknown_frees, trust.double_allocs, trust.size_mismatches, trust.malformed) == (0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("name", CPU_TRACES)
+@pytest.mark.parametrize("name", [name for name in CPU_TRACES if NIGHT or name != LARGE])
 def test_the_running_sum_is_every_events_total(shared: Path, name: str) -> None:
     (log,) = read(shared, name)
     totals = np.array([args["Total Allocated"] for args in memory_events(shared, name)])
