@@ -25,7 +25,7 @@ from memlens.log import Log
 from memlens.windows.patterns import Pattern
 
 FOLDER = "data/rmm"
-LOGS = some(("rmm_log.dev0.csv", "rmm_log_large.dev0.csv.gz"))
+LOGS = ("rmm_log.dev0.csv", "rmm_log_large.dev0.csv.gz")
 ROUNDS = 300
 HEADER = b"Thread,Time,Action,Pointer,Size,Stream\n"
 
@@ -123,7 +123,7 @@ def assert_as_plain(text: bytes) -> None:
     assert log.facts.lines == text.count(b"\n") + (not text.endswith(b"\n"))
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", some(LOGS))
 def test_a_real_log_is_read_as_line_by_line(shared: Path, name: str) -> None:
     assert_as_plain(read_packed(shared / FOLDER / name))
 
