@@ -90,7 +90,7 @@ class _LazyGroup(click.Group):
 
 
 def _meant(args: Sequence[str]) -> str:
-    """What somebody may have meant who named no verb: one that is spelt alike, or the verb for a log; ``""`` where neither."""
+    """Suggest what somebody may have meant who named no verb: one that is spelt alike, or the verb for a log; ``""`` where neither."""
     import difflib
 
     from memlens.inputs.remote import is_url

@@ -210,7 +210,7 @@ class _Offered(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem[Any]]:
-        """What begins as the word that is being typed."""
+        """Complete the word that is being typed."""
         return self._find(incomplete)
 
 

@@ -1,4 +1,4 @@
-"""What verbs do alike around their work: refuse files that clash, show progress, write the result, say what could not be read."""
+"""Work that all verbs share: refuse files that clash, show progress, write the result, name what could not be read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def named_logs(logs: Sequence[str], how: ReadAs, show: Output) -> tuple[str, ...
 
 
 def note_others(show: Output) -> Callable[[str, Sequence[str]], None]:
-    """What says of a folder and the files in it that are no logs that they are left out."""
+    """Say that a folder, and files in it that are no logs, are left out."""
     from memlens.inputs.input_format import HEAD
     from memlens.text import name_list
     from memlens.units import plural

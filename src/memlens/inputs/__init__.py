@@ -301,7 +301,7 @@ class Reading(Struct):
 
 
 def input_key(given: Input) -> object:
-    """What tells an input from others: those with one key are one."""
+    """A key of an input: those with the same key are one input."""
     return str(given) if isinstance(given, (str, Path)) else id(given)
 
 

@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 
 class SupportsReadInto(Protocol):
-    """What blocks are read from."""
+    """A source that blocks are read from."""
 
     def readinto(self, buffer: memoryview, /) -> int:
         """Read some bytes into a buffer; 0 where there are none."""

@@ -70,7 +70,7 @@ class Text(NamedTuple):
 
 
 class Part(Struct, frozen=True):
-    """What one block of text gave, or one stretch of entries.  Lines count from 0 at the block's first line.
+    """The reading of one block of text, or of one stretch of entries.  Lines count from 0 at the block's first line.
 
     Attributes:
         columns: Columns of :class:`~memlens.events.EventLog`, one entry an event; others that the reader asks back are kept as well.
@@ -104,7 +104,7 @@ class Part(Struct, frozen=True):
 
     @classmethod
     def of(cls, block: Block, columns: dict[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
-        """What a block of text gave, its anchors found and ``more`` of the fields given."""
+        """The reading of a block of text: its anchors, and ``more`` of the fields given."""
         ends_mid_line = block.end > block.begin and bool(block.data[block.end - 1] != ord("\n"))
         tail = block.data[max(block.begin, block.end - _LAST_LINE) : block.end].tobytes() if ends_mid_line else b""
         return cls(
@@ -245,7 +245,7 @@ class Builder:
         return self._bytes
 
     def take(self) -> NewEvents:
-        """What was added since the last time, which is then forgotten, as far as all readers of lines have it: no groups, and no selection."""
+        """Return the part that was added since the last time, and forget it, as far as all readers of lines have it: no groups, and no selection."""
         columns = {name: column.entries() for name, column in self._columns.items()}
         for column in self._columns.values():
             column.clear()

@@ -128,7 +128,7 @@ class Condensing:
         self.full = self._counted * 5 // 4
 
     def finish(self, columns: dict[str, GrowingColumn]) -> Condensed:
-        """What is known of the log; takes the columns of what was counted out of the others."""
+        """The facts of the log; columns of what was counted are taken out of the others."""
         if not self._condenser.with_lives:
             columns["allocated"].clear()
         counted = Counted(*(columns.pop(name).whole(tight=True) for name in Counted._fields))

@@ -34,7 +34,7 @@ _REMOTE_HEAD = 4 * HEAD
 
 
 class Entry(NamedTuple):
-    """What has a name in a folder.
+    """An entry of a folder.
 
     Attributes:
         name: The name.
@@ -135,7 +135,7 @@ def is_file(path: str) -> bool:
 
 
 def entries_of(folder: str) -> list[Entry]:
-    """What lies in a folder, by a path or a URL that ends with a slash; ordered by name, which is as it stands in that path or URL.
+    """The entries of a folder, by a path or a URL that ends with a slash; ordered by name, which is as it stands in that path or URL.
 
     Raises:
         OSError: There is no such folder, or it cannot be looked into.
@@ -159,7 +159,7 @@ def _entry(entry: os.DirEntry[str]) -> Entry:
 
 
 def _shown(folder: str) -> list[Entry]:
-    """What lies in a folder without what is hidden.
+    """The entries of a folder without hidden ones.
 
     Raises:
         InputError: It cannot be looked into.

@@ -1,4 +1,4 @@
-"""What an input format is, what is wanted of an input, and what a reader of lines gives: the contract between the registry and the readers.
+"""The contract between the registry and the readers: an input format, a request for one input, and the parts that a reader of lines gives.
 
 :func:`read_lines` reads a whole input that consists of lines and keeps its events.  Whoever reads one that has no end yet, or more
 events than memory holds, takes them after each block instead (:meth:`LineReader.take`), and the reader forgets them.
@@ -31,7 +31,7 @@ HEAD = 1 << 16
 
 
 class Request(Struct, frozen=True):
-    """What is wanted of one input; see :func:`memlens.read`.
+    """The request for one input; see :func:`memlens.read`.
 
     Attributes:
         patterns: Anchors to find in the same pass.
@@ -109,7 +109,7 @@ class Selection(NamedTuple):
 
 
 class NewEvents(NamedTuple):
-    """What was read since the last time.  Arrays are valid until the next block is added.
+    """The part of a log that was read since the last time.  Arrays are valid until the next block is added.
 
     Attributes:
         columns: The new events in file order, one entry each: ``kind``, ``size``, ``addr``, ``offset``, ``line`` (1-based), and what else was asked for,
@@ -141,7 +141,7 @@ class LineReader(ABC, Generic[Result]):
 
     @abstractmethod
     def read(self, block: Block) -> Result:
-        """What one block says, which must not be kept; several threads may call it at once, in any order."""
+        """Read one block, which must not be kept; several threads may call it at once, in any order."""
 
     @abstractmethod
     def add(self, result: Result) -> None:
@@ -153,7 +153,7 @@ class LineReader(ABC, Generic[Result]):
 
     @abstractmethod
     def take(self, *, ended: bool = False) -> NewEvents:
-        """What was added since the last time, which the reader then forgets: lines have to be numbered, and :meth:`finish` is of no use afterwards.
+        """Return the part that was added since the last time, and forget it: lines have to be numbered, and :meth:`finish` is of no use afterwards.
 
         Args:
             ended: Nothing more comes: the end of the text is to be looked at as such.

@@ -19,7 +19,7 @@ _FEW = 16
 
 
 class ThreadLines(NamedTuple):
-    """What lines of one block say of later events of their threads, in order.
+    """Values that lines of one block give for later events of their threads, in order.
 
     Attributes:
         before: How many events of the block stand before each, int64, not falling.

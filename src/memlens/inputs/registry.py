@@ -121,7 +121,7 @@ def get_format(name: str, formats: str | Path | None = None) -> InputFormat:
 
 
 def not_text(head: bytes) -> str:
-    """What an input is that has no lines of text, given its first bytes; ``""`` for text."""
+    """Name an input that has no lines of text, by its first bytes; ``""`` for text."""
     return next((form.title for form in BUILT_IN if not form.is_text and form.recognise(head)), "")
 
 
@@ -199,7 +199,7 @@ def _load(point: metadata.EntryPoint) -> InputFormat:
 
 
 class RecognisedInput(Result, frozen=True):
-    """What one input was recognised as.
+    """The format that one input was recognised as.
 
     Attributes:
         path: The input as it was named.
@@ -224,7 +224,7 @@ class RecognisedInput(Result, frozen=True):
 
 
 class ListedFormat(Result, frozen=True):
-    """What a format is, in words; see :class:`~memlens.inputs.input_format.InputFormat`."""
+    """A format in words; see :class:`~memlens.inputs.input_format.InputFormat`."""
 
     name: str
     summary: str
@@ -235,7 +235,7 @@ class ListedFormat(Result, frozen=True):
 
 
 class Formats(Result, frozen=True):
-    """What :func:`formats` found.
+    """The answer of :func:`formats`.
 
     Attributes:
         known: Every format, in the order in which they are listed.

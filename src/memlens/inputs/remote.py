@@ -54,7 +54,7 @@ def local_path(where: _Where) -> _Where | Path:
 
 
 class RemoteObject:
-    """What a URL names; all that is read of it belongs to the version that was there when it was first asked for.
+    """The object or file that a URL names; all that is read of it belongs to the version that was there when it was first asked for.
 
     Attributes:
         size: Its bytes; 0 where nobody says.
@@ -173,7 +173,7 @@ class _Stream(io.RawIOBase):
 
 
 def list_remote(url: str) -> list[tuple[str, bool, bool]]:
-    """What lies in a folder, in no order: the name of each, whether it is a folder itself, and whether it is said to be empty.
+    """The entries of a folder, in no order: the name of each, whether it is a folder itself, and whether it is said to be empty.
 
     Raises:
         FileNotFoundError: There is no such folder.

@@ -127,7 +127,7 @@ def _scanner() -> Scanner:
 def _read_block(
     block: Block, matchers: Sequence[Matcher], *, numbered: bool, landmarks: bool
 ) -> tuple[Part, list[tuple[Text, int]]]:
-    """What one block gave: its events, and its failures as texts and bytes asked for."""
+    """The reading of one block: its events, and its failures as texts and bytes asked for."""
     rows = _scanner().scan(block.data, block.begin, block.end)
     values = dict(zip(_MEANS, rows.values.T, strict=True))
     (thread, clock), size = rows.header.T, values["size"]

@@ -1,4 +1,4 @@
-"""What owners are called whose call stack is known: the labels of its frames, innermost first, joined.
+"""Names of owners whose call stack is known: the labels of its frames, innermost first, joined.
 
 Frames of code that a program has written, and of what calls it (``torch.compile``, FX graphs, kernels), are told from all others: such a file is called after a hash
 of its content (``/tmp/torchinductor_user/xy/cxy….py``) or by a running number (``<eval_with_key>.12``), and its line numbers mean

@@ -164,9 +164,9 @@ class ByteStream(io.RawIOBase):
 
 
 class _Quick:
-    """What a gzip file gives by a library that takes less than half the time, as far as it is surely what the usual one gives.
+    """Decompress a gzip file with a library that takes less than half the time, as far as the result is surely that of the usual one.
 
-    That one gives nothing of a call in which it sees damage, and may see it some bytes earlier; so the last pieces are held back.
+    The usual library gives nothing of a call in which it sees damage, and may see it some bytes earlier; so the last pieces are held back.
 
     Attributes:
         consumed: Bytes of the file so far.
@@ -220,7 +220,7 @@ class Decompressor:
         self.problem = ""
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """What the next bytes give, in pieces of a bounded size, some of them empty; nothing more once they are damaged."""
+        """Decompress the next bytes: pieces of a bounded size, some of them empty; nothing more once the input is damaged."""
         try:
             while chunk and not self.problem:
                 if self._member is None:
@@ -235,7 +235,7 @@ class Decompressor:
 
     @property
     def unfinished(self) -> str:
-        """What is wrong if no more bytes come, in words; ``""`` where a member has ended."""
+        """Say what is wrong if no more bytes come; ``""`` where a member has ended."""
         return "" if self._member is None else f"the {self._compression} stream ends in the middle"
 
 
@@ -265,7 +265,7 @@ def _feed_zstandard(member: Any, data: bytes) -> Generator[bytes, None, bytes]:
 
 
 def _damages() -> tuple[type[Exception], ...]:
-    """What decompressors raise on damaged input."""
+    """Exceptions that decompressors raise on damaged input."""
     modules = (("lzma", "LZMAError"), ("zstandard", "ZstdError"), ("isal.isal_zlib", "error"))
     # One that is just being imported has not got its error yet: a stream may be let go of at any moment.
     others = [getattr(sys.modules[module], name, OSError) for module, name in modules if module in sys.modules]

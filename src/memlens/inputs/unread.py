@@ -162,7 +162,7 @@ UNREAD: tuple[Unread, ...] = (*BINARY, _PICKLE, _RMM_2019, *_TEXT, _OTHER_BINARY
 
 
 def unread_kind(head: bytes, kinds: Sequence[Unread] = UNREAD) -> Unread | None:
-    """What an input looks like that memlens does not read; ``None`` where it looks like a log.
+    """Name the kind of an input that memlens does not read; ``None`` where it looks like a log.
 
     Args:
         head: Its first bytes, uncompressed.

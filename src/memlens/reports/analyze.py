@@ -1,4 +1,4 @@
-"""What an analysis shows to people, most important first, as blocks that any form can show."""
+"""An analysis as people see it, most important first, as blocks that any form can show."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OF_LISTS, _OF_TABLES, _OF_REMARKS, _OF_PICTURE = 10, 12, 14, 20
 
 
 class _Asked(Struct, frozen=True):
-    """What is asked of a screen.
+    """The extent of a screen.
 
     Attributes:
         lists: Rows of lists to try.
@@ -61,7 +61,7 @@ class _Asked(Struct, frozen=True):
     sort: str | None
 
     def of(self, log: LogAnalysis) -> Iterator[Asked]:
-        """What is asked of the lists of one log, from the most rows to the least."""
+        """The extents of the lists of one log, from the most rows to the least."""
         return (Asked(top, self.min_size, terms_of(log.trust.has_lines)) for top in self.lists)
 
 
@@ -74,7 +74,7 @@ def analysis_blocks(
     full: bool = False,
     picture: bool = False,
 ) -> list[Block]:
-    """What an analysis shows: one screen, or more where that is asked for.
+    """The blocks of an analysis: one screen, or more where that is asked for.
 
     Args:
         analysis: What to show.
@@ -156,7 +156,7 @@ def _steps(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
 
 
 def _head(log: LogAnalysis, heading: Line, asked: _Asked) -> Part:
-    """What is shown of which log, and its trust report, with fewer and fewer doubts and notes."""
+    """The name of each log and its trust report, with fewer and fewer doubts and notes."""
     return Part(tuple(apart(heading, *_trust(log, top)) for top in asked.lists), _OF_REMARKS)
 
 
@@ -192,7 +192,7 @@ def _key_figures(window: WindowAnalysis, terms: Terms, *, known_of_blocks_only: 
 
 
 def _free_inside(moment: Any, reserved_peak_bytes: int, terms: Terms) -> Iterator[Figure]:
-    """What is free inside chunks at the peak, and of how much where less is reserved there than in the line above."""
+    """Bytes that are free inside chunks at the peak, and of how much where less is reserved there than in the line above."""
     if moment.free_bytes is not None:
         words = f"free inside {terms.chunk}s at the peak"
         if moment.reserved_bytes < reserved_peak_bytes:
@@ -264,7 +264,7 @@ def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:
 
 
 def _in_short(log: LogAnalysis) -> str:
-    """What is to be doubted or known of one of several logs, by the names of it."""
+    """Doubts and notes of one of several logs, by the names of it."""
     if not log.trust.ok:
         return log.trust.summary().partition(";")[0]
     return (*(doubt.message for doubt in log.trust.doubts), *log.notes)[0]

@@ -1,4 +1,4 @@
-"""What people are shown of the life of one block."""
+"""The life of one block as people see it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def life_blocks(block: BlockLife, *, full: bool = False) -> list[Block]:
-    """What is known of a block: one screen, with fewer log lines where they do not fit, or all of it."""
+    """The blocks of one block's life: one screen, with fewer log lines where they do not fit, or all of it."""
     figures = Figures(tuple(_figures(block)))
     parts = [Part((answered(block.answer),)), Part((apart(Line("", "quiet", block.path), figures),))]
     if block.owner is not None and " < " in block.owner:

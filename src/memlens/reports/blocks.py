@@ -1,4 +1,4 @@
-"""What a report for people is made of: lines, key figures, tables and quoted log lines, before anything decides how they look.
+"""The parts of a report for people: lines, key figures, tables and quoted log lines, before anything decides how they look.
 
 A *screen* builds blocks from results, and a *form* (terminal, Markdown) shows blocks.  Neither knows the other, so that a
 new form shows every result there is, and a new result shows in every form.
@@ -178,7 +178,7 @@ def unbroken(text: str) -> str:
 
 
 def brief(blocks: Iterable[Block]) -> list[Block]:
-    """What stands above the first empty line of a screen: its verdict."""
+    """The lines above the first empty line of a screen: its verdict."""
     return list(takewhile(lambda block: block is not None, blocks))
 
 
@@ -231,7 +231,7 @@ def labelled(label: str, lines: Sequence[Line], what: str, many: str = "", note:
 
 
 class Asked(Struct, frozen=True):
-    """What is asked of the lists of a result: rows, and the smallest block; and what its input calls its lines."""
+    """The extent of the lists of a result: rows, and the smallest block; and the name that its input gives its lines."""
 
     top: int
     min_size: int = 0

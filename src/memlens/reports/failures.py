@@ -125,7 +125,7 @@ def _of(owner: str | None) -> str:
 
 
 def _blocks(failure: MemoryFailure, asked: Asked) -> Iterator[Block]:
-    """What stands beside the figures where all is asked for."""
+    """The lines beside the figures where all is asked for."""
     if not failure.ended:
         yield Figures((Figure("After it", format_count(failure.allocs_after), "blocks allocated"),))
     if len(failure.owner or "") > _OWNER:

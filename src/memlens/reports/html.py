@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def of(result: object) -> str:
-    """What a notebook shows of a result."""
+    """The HTML of a result in a notebook."""
     return render(_SCREENS[type(result).__name__](result))
 
 
@@ -39,7 +39,7 @@ def render(blocks: Sequence[Block]) -> str:
 
 
 def _log_blocks(log: Log) -> list[Block]:
-    """What there is to know of a log before it is analyzed: how much it is, and whether to trust it."""
+    """The HTML of a log before it is analyzed: how much it is, and whether to trust it."""
     trust = log.trust
     doubts = [Line(doubt.message, "doubt", label="Doubt") for doubt in trust.doubts]
     return [Line(trust.summary(), "good" if trust.ok else "doubt", log.source.name), *doubts]

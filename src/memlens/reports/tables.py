@@ -121,7 +121,7 @@ def measures_of(measures: Sequence[Measure], windows: Sequence[WindowAnalysis]) 
 
 
 def sort_names() -> tuple[str, ...]:
-    """What ``--sort`` knows."""
+    """The keys that ``--sort`` takes."""
     return tuple(measure.sort for measure in _ALL)
 
 

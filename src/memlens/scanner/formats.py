@@ -26,7 +26,7 @@ class Sample(NamedTuple):
 
 
 class LineFormat(Struct, frozen=True, dict=True):
-    r"""What one kind of log line looks like.
+    r"""One kind of log line.
 
     Attributes:
         name: What reports and tests call the format; lower case, no spaces.
@@ -72,7 +72,7 @@ class LineFormat(Struct, frozen=True, dict=True):
         return self.pattern.finditer(line) if self.literal in line else iter(())
 
     def problems(self) -> list[str]:
-        """What is wrong with the format by its own samples and traps, in words; empty when it is sound."""
+        """Say what is wrong with the format by its own samples and traps; empty when it is sound."""
         found = []
         if set(self.means) != set(self.pattern.groupindex):
             found.append(

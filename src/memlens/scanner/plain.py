@@ -1,4 +1,4 @@
-"""What the scanner finds, and the plain way to find it: every format's regular expression, line by line.
+"""The rows that the scanner finds, and the plain way to find them: every format's regular expression, line by line.
 
 This is the reference implementation, and what runs without the compiled module.  The literal of a format is searched in the whole block,
 so that only the lines that hold it cost anything.
@@ -286,7 +286,7 @@ class PlainScanner:
         return self.to_rows(rows, len(line_ends))
 
     def to_rows(self, rows: NDArray[np.int64], lines: int) -> Rows:
-        """What callers get."""
+        """Rows as callers get them."""
         format_, start, end, line_start, line, *_ = rows
         values, header = rows[ROW : ROW + self.width].T, rows[ROW + self.width :].T
         return Rows(format_.astype(np.int8), start, end, line_start, line, values, header, lines)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Prepared(Struct, frozen=True, array_like=True):
-    """What a scanner works with.
+    """The groups and tables of one scanner.
 
     Attributes:
         groups: Of each scan the groups in the order of the value columns.

@@ -33,7 +33,7 @@ class Unsupported(Exception):  # noqa: N818 - it is no error: ``re`` does the wo
 
 
 class Op(IntEnum):
-    """What the machine can do, with the arguments that follow in the program; targets are positions in the program."""
+    """The operations of the machine, with the arguments that follow in the program; targets are positions in the program."""
 
     MATCH = 0
     FIXED = 1  # n, 4 words of lows, 4 words of spans: n bytes, each in its range
@@ -64,7 +64,7 @@ _LOOKS = {"AHEAD": Op.AHEAD, "NOT_AHEAD": Op.NOT_AHEAD, "BEHIND": Op.BEHIND, "NO
 
 
 class Follow(NamedTuple):
-    """What may come next.
+    """The bytes that may come next.
 
     Attributes:
         bytes: The bytes with which it may begin, a set.
@@ -106,7 +106,7 @@ def _first_of(item: Item, rest: Follow) -> Follow:
 
 
 def _any_of(firsts: Sequence[Follow]) -> Follow:
-    """What may come next where one of several things does."""
+    """The bytes that may come next where one of several things follows."""
     return Follow(reduce(or_, (first.bytes for first in firsts), 0), any(first.empty for first in firsts))
 
 

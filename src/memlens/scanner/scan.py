@@ -124,7 +124,7 @@ class Scanner:
             raise ValueError("headers are looked for from behind by the byte that they end with, and none is known")
 
     def _state(self, begin: int) -> NDArray[np.int64]:
-        """What the compiled scanner keeps between its calls for one block, int64, as ``_scan.c`` lays it out."""
+        """The state that the compiled scanner keeps between its calls for one block, int64, as ``_scan.c`` lays it out."""
         state = np.zeros(_STATE + self._plain.header_width + 2 * len(self._scans), np.int64)
         state[[_POSITION, _START, _LOOKED]] = begin
         return state

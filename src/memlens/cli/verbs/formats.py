@@ -71,7 +71,7 @@ def _known(found: Formats) -> list[RecognisedInput]:
 
 
 def _sentence(found: Formats, asked: int) -> str:
-    """What the list comes to."""
+    """The total of the list."""
     if not asked:
         return f"memlens reads {plural(len(found.known), 'format')}: {', '.join(visible(form.name) for form in found.known)}."
     if asked > 1:

@@ -23,7 +23,7 @@ _OUTPUTS = ("output", "junit", "markdown", "github")
 
 
 class ShowVerdict(Show):
-    """What becomes of a verdict, or of the figures of a log that is accepted.
+    """The outputs of a verdict, or of the figures of a log that is accepted.
 
     Attributes:
         accept: Judge nothing, and write LOG's figures to the baseline; of several runs of one program the spread is kept, and no limit is

@@ -62,7 +62,7 @@ _NO_VERDICT = (
 
 
 def _ending(recording: Recording, preset: str) -> list[str]:
-    """What is said when the program has ended."""
+    """The lines that are printed when the program has ended."""
     import os
 
     from memlens.text import format_duration

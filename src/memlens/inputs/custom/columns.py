@@ -1,4 +1,4 @@
-"""What the groups of a user's expression mean, for many lines at once.
+"""The groups of a user's expression as values, for many lines at once.
 
 :meth:`memlens.inputs.custom.lines.UserLine.find` is the definition.  Here numbers come from the scanner, other texts are read once each,
 and what is not sure to be read alike is marked, and left to it.
@@ -73,7 +73,7 @@ class LineColumns:
     def columns(
         self, data: Bytes, values: Ints, names: Mapping[str, dict[str, int]]
     ) -> tuple[dict[str, NDArray[Any]], Flags]:
-        """What rows say.
+        """The values of rows.
 
         Args:
             data: The block.
@@ -115,7 +115,7 @@ class LineColumns:
         return found, fine
 
     def _number(self, name: str, text: str, names: Mapping[str, dict[str, int]]) -> int | float | None:
-        """What a text says, ``None`` where it is not what the group means."""
+        """The value of a text, ``None`` where it is not what the group means."""
         try:
             return name_number(name, text, names) if name in names else self._line.number(name, text)
         except TextError:
@@ -148,7 +148,7 @@ class LineColumns:
 
 
 def name_number(group: str, text: str | None, names: Mapping[str, dict[str, int]]) -> int:
-    """What stands for a name in the column of a group: -2 - its number; for a thread that is a number, this; -1 for none."""
+    """The number that stands for a name in the column of a group: -2 - its number; for a thread that is a number, this; -1 for none."""
     if text is None:
         return -1
     if group == "thread" and text.isascii() and text.isdigit() and len(text.lstrip("0")) < 19:

@@ -61,7 +61,7 @@ class TextError(ValueError):
 
 
 class Found(NamedTuple):
-    """What one line says; -1 and ``None`` where it says nothing."""
+    """The values of one line; -1 and ``None`` where it has none."""
 
     kind: Kind
     size: int = -1
@@ -98,7 +98,7 @@ class UserLine(Struct, frozen=True):
     samples: tuple[Sample, ...] = ()
 
     def find(self, line: bytes) -> Found | None:
-        """What a line says, or ``None`` where it is not of this kind.
+        """Read a line; ``None`` where it is not of this kind.
 
         Raises:
             TextError: It matches, but a group holds what it cannot mean.
@@ -130,7 +130,7 @@ class UserLine(Struct, frozen=True):
         )
 
     def number(self, name: str, text: str) -> int | float:
-        """What the text of a group says: the kind, the bytes of a unit, a count of units, an address, a time.
+        """The value of the text of a group: the kind, the bytes of a unit, a count of units, an address, a time.
 
         Raises:
             TextError: It is not what the group means.
@@ -319,7 +319,7 @@ class Table:
             raise self._wrong(f"{key} is no regular expression: {error}", "Python's re syntax is expected.") from None
 
     def _kinds(self, grouped: bool) -> dict[str, Kind]:
-        """What events there are, by the word that tells them; ``grouped`` says that the expression has a group for it."""
+        """The kinds of events, by the word that tells them; ``grouped`` says that the expression has a group for it."""
         given = [(word, Kind[key.upper()]) for key in _KINDS for word in self._texts(key)]
         if not grouped and given:
             raise self._wrong("there are words for kinds but no group (?P<kind>…)", "Write the group, or kind alone.")
@@ -350,7 +350,7 @@ class Table:
 
 
 def _wrong_reading(line: UserLine, sample: Sample) -> str:
-    """What is wrong with how a sample is read, in words that follow it; ``""`` where nothing is."""
+    """Say what is wrong with how a sample is read, in words that follow it; ``""`` where nothing is."""
     text = sample.line.encode()
     try:
         found = line.find(text)

@@ -132,7 +132,7 @@ class UserReader(LineReader["Read"]):
         return Read(Part.of(block, columns, self._matchers, **seen), named, text)
 
     def _look(self, line: bytes) -> Found | None:
-        """What a line says that holds a literal; ``None`` where it is known to say nothing.
+        """The values of a line that holds a literal; ``None`` where it is known to have none.
 
         Raises:
             TextError: It cannot be read.
@@ -247,7 +247,7 @@ class UserReader(LineReader["Read"]):
 
 
 class Read(NamedTuple):
-    """What the lines of one block say.
+    """The columns of one block's lines.
 
     Attributes:
         part: Their events; sizes and devices of FREEs may be missing, and names are -2 - their number here.

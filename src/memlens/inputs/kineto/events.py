@@ -48,7 +48,7 @@ _THREAD = re.compile(r"-?[0-9]{1,15}")
 
 
 class SpanKind(IntEnum):
-    """What an interval of a trace is."""
+    """The kinds of intervals in a trace."""
 
     OP = 0
     FRAME = 1

@@ -70,7 +70,7 @@ def make_logs(events: Events, name: str, request: Request, *, base: int, size: i
 
 
 class _Trace:
-    """What was read of one trace, on all its devices: changes of memory with owners, threads and times; annotations and failures by time, failures with their owners."""
+    """One trace as read, on all its devices: changes of memory with owners, threads and times; annotations and failures by time, failures with their owners."""
 
     def __init__(self, events: Events, base: int) -> None:
         self.changes, spans, texts = events.changes, events.spans, events.texts
@@ -90,7 +90,7 @@ class _Trace:
 
 
 def device_name(kind: int, device: int) -> str:
-    """What people call a device: ``CPU``, ``GPU 0``."""
+    """The name that people give a device: ``CPU``, ``GPU 0``."""
     name = _KINDS.get(kind, f"device type {kind}")
     return name if kind == _CPU_TYPE else f"{name} {device}"
 

@@ -94,7 +94,7 @@ def _frame_level(name: str) -> int:
 
 
 def _shown(name: str) -> str:
-    """What a frame is called in the name of an owner."""
+    """The label of a frame in the name of an owner."""
     found = _FILE_FRAME.match(name)
     return GENERATED if found is not None and is_generated(found["path"]) else name
 

@@ -192,7 +192,7 @@ class _Walk:
         return used
 
     def _damage(self, otherwise: str) -> str:
-        """What is wrong with text that does not come to an end."""
+        """Say what is wrong with text that does not come to an end."""
         for string in _STRING.finditer(self._text, 0, self._left):
             if (end := self._text.find(b"\n", *string.span())) >= 0:  # JSON has no line end inside a string
                 end += self.size - self._left

@@ -1,4 +1,4 @@
-"""What stands in one block of a log: the rows of the scanner made into columns, as far as one block tells."""
+"""One block of a log: the rows of the scanner made into columns, as far as one block tells."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Streams(NamedTuple):
 
 
 class BlockReading(NamedTuple):
-    """What one block holds.
+    """The columns of one block.
 
     Attributes:
         part: Its events, and what else the builder takes; what other lines say of its events is filled in.
@@ -313,7 +313,7 @@ def _rare(rows: BlockRows) -> Iterator[tuple[int, others.RareEvent]]:
 
 
 def _thread_lines(rows: BlockRows, found: _Events, form: LineFormat) -> ThreadLines | None:
-    """What the lines of a format say of the next ALLOC of their thread: a size, and what else they have."""
+    """Values that the lines of a format give for the next ALLOC of their thread: a size, and the column after it."""
     number = number_of(form)
     if not rows.counts[number]:
         return None

@@ -39,7 +39,7 @@ class Layer(IntEnum):
 
     @property
     def label(self) -> str:
-        """What options and reports call it."""
+        """The name of the layer in options and reports."""
         return self.name.lower()
 
     @property

@@ -57,7 +57,7 @@ _OPERATOR = re.compile(rb"\b_(?:legacy_)?C_ops\.(\w{1,64})\(")
 
 
 class Message(NamedTuple):
-    """What one line says: an out-of-memory message, figures, or both."""
+    """The content of one line: an out-of-memory message, figures, or both."""
 
     oom: OutOfMemory | None
     figures: tuple[Figure, ...]
@@ -211,7 +211,7 @@ def _digits(text: str, scale: Decimal) -> tuple[int, int]:
 
 
 def text_before(block: Block, messages: Iterable[Text]) -> tuple[dict[int, bytes], bytes]:
-    """What stands before the out-of-memory messages among those of a block, by the offset of the message, and how the block ends."""
+    """The text before each out-of-memory message among those of a block, by the offset of the message, and the end of the block."""
 
     def text(end: int) -> bytes:
         return block.data[max(block.begin, end - _FAR) : end].tobytes()
@@ -312,7 +312,7 @@ def _waiting(lines: Sequence[_Line]) -> tuple[int | None, int | None, int]:
 
 
 def _last(lines: Sequence[_Line], wanted: int | None, kind: str) -> str:
-    """What the last line of a kind and of a thread says."""
+    """The value of the last line of a kind and of a thread."""
     thread, name = -1, b""
     for _, one, found in lines:
         if one == "thread":

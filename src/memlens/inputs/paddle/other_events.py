@@ -276,7 +276,7 @@ LOOK_ALIKES = (
 
 
 class RareEvent(NamedTuple):
-    """What a line of :data:`RARE` says; ``addr`` is 0 and ``stream`` -1 where it has none."""
+    """The event of a line of :data:`RARE`; ``addr`` is 0 and ``stream`` -1 where it has none."""
 
     kind: Kind
     size: int

@@ -87,7 +87,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._condensed_for: tuple[Layer | None, Layer | None] | None = None
 
     def read(self, block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
-        """What a block holds; the text before its out-of-memory messages, by their offset, and how it ends."""
+        """Read a block; also the text before its out-of-memory messages, by their offset, and its end."""
         reading = self._blocks.read(block)
         return reading, text_before(block, reading.messages)
 
@@ -124,7 +124,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             self._streams.append(reading.streams._replace(before=before))
 
     def _add_requests(self, reading: BlockReading) -> None:
-        """What lines said of the next ALLOC of their thread: what was requested; of naive best fit its size and place."""
+        """Values that lines give for the next ALLOC of their thread: the bytes requested; of naive best fit the size and place."""
         columns, layer = reading.part.columns, reading.layer
         size = columns["size"]
         for (of, joined), lines in zip_longest(self._requested, reading.of_next_alloc):

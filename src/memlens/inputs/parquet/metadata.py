@@ -1,4 +1,4 @@
-"""What a Parquet file of events holds beside its columns: what the reader of the log saw that is no event, as JSON in the file's metadata.
+"""The metadata of a Parquet file of events: what the reader of the log saw that is no event, as JSON.
 
 The JSON, under the key ``memlens``, has
 
@@ -62,7 +62,7 @@ class DamagedError(ValueError):
 
 
 class Metadata(NamedTuple):
-    """What was read of the metadata; see the fields of :class:`~memlens.events.EventLog`."""
+    """The metadata as read; see the fields of :class:`~memlens.events.EventLog`."""
 
     facts: Facts
     device: int | None = None

@@ -40,7 +40,7 @@ _STAGES = ("START", "END")
 
 
 class Action(IntEnum):
-    """What a trace entry tells of; the names are torch's own."""
+    """The actions of trace entries, by torch's own names."""
 
     ALLOC = 0
     FREE_REQUESTED = 1
@@ -257,7 +257,7 @@ def _stage_and_name(*pairs: tuple[Any, Any]) -> str:
 
 
 class Annotation(NamedTuple):
-    """What the user's program says of a time: START or END, a name, and for which device (-1 for every one)."""
+    """An annotation of the user's program: START or END, a name, and for which device (-1 for every one)."""
 
     time: int
     stage: str

@@ -80,7 +80,7 @@ class _Objects(NamedTuple):
 
 
 class _Ahead(Struct, frozen=True, eq=False):
-    """What may be entries in one window.
+    """The bytes of one window that may be entries.
 
     Attributes:
         start: Where each begins, int64, rising.

@@ -125,7 +125,7 @@ def _stack_global(machine: Machine, pos: int) -> int:
 
 
 def _reduce(machine: Machine, pos: int) -> int:
-    """What a call gives: of a function that stands on the stack, with the arguments above it."""
+    """The result of a call of a function that stands on the stack, with the arguments above it."""
     call, arguments = _two(machine)
     where = machine.base + pos
     if type(call) is not _Call or type(arguments) is not tuple:

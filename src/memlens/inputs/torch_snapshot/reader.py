@@ -233,7 +233,7 @@ def _named(numbers: NDArray[Any], name_of: Callable[[int], str]) -> tuple[NDArra
 
 
 def _pool_name(first: int, second: int) -> str:
-    """What people call a pool that torch names by two numbers."""
+    """The name that people give a pool that torch names by two numbers."""
     return f"private pool ({first}, {second})" if first or second else DEFAULT_POOL
 
 

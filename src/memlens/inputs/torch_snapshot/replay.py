@@ -84,7 +84,7 @@ class Columns(NamedTuple):
 
 
 class Final(Struct, eq=False, dict=True):
-    """What a device holds when the snapshot is taken.
+    """The state of a device when the snapshot is taken.
 
     Attributes:
         segment_rows: Its segments, as RESERVE events.
@@ -174,7 +174,7 @@ def _read_segment(segment: dict[str, Any], device: Final, tables: Tables) -> Non
 def _uneven(
     segment: dict[str, Any], addr: int, size: int, spans: list[tuple[int, int]], sums: dict[str, int]
 ) -> list[UnevenSegment]:
-    """What is wrong with the blocks of a segment.
+    """Say what is wrong with the blocks of a segment.
 
     Args:
         segment: The segment, as it was read.
@@ -261,7 +261,7 @@ def events_of(entries: Entries, final: Final) -> DeviceEvents:
 
 
 def _kinds(entries: Entries) -> tuple[NDArray[np.int8], bool, int | None]:
-    """What each entry is.
+    """The kind of each entry.
 
     Returns:
         Its kind, -1 for no event; whether requests are recorded (without them a block is held until its free is completed); and the first

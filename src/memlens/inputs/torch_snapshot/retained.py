@@ -1,4 +1,4 @@
-"""What blocks occupy of their segments beyond what was asked for, and longer than they are allocated.
+"""Bytes that blocks occupy of their segments beyond what was asked for, and longer than they are allocated.
 
 A block occupies a multiple of 512 bytes.  torch splits off what lies behind a block of more than 1 MiB only where that is more than 1 MiB (but in
 expandable segments): the rest stays with the block until it can be used again.  And a block that was given back may wait for a stream before it can.

@@ -78,7 +78,7 @@ def is_count(value: Any, below: int) -> TypeGuard[int]:
 
 
 class Tables:
-    """What the columns of a snapshot number: call stacks, texts that users write, memory pools.
+    """The texts that columns of a snapshot hold by number: call stacks, texts that users write, memory pools.
 
     A stack has at most 512 frames, innermost first; a frame is file name, line, function.
     """
@@ -193,7 +193,7 @@ class Tables:
 
 @lru_cache(maxsize=1 << 14)
 def _labels_of(frame: Frame) -> list[tuple[int, str]]:
-    """What a frame may be called, each with its level: a stack is named by the labels of the lowest level that it has.
+    """The labels that a frame may have, each with its level: a stack is named by the labels of the lowest level that it has.
 
     The levels are Python frames, those that only pass a call on, operators and autograd nodes, functions that tell something, all others.
     """
