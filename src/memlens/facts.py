@@ -81,10 +81,10 @@ class OutOfMemory(Result, frozen=True):
 
         Where the two agree as far as the message's digits go, the request is the exact one.
         """
-        said, waiting = self.requested_bytes, self.unanswered_bytes
-        if said is None or (waiting is not None and abs(said - waiting) <= _OF_DIGITS):
-            return waiting
-        return said
+        message, request = self.requested_bytes, self.unanswered_bytes
+        if message is None or (request is not None and abs(message - request) <= _OF_DIGITS):
+            return request
+        return message
 
 
 class Figure(Struct, frozen=True):

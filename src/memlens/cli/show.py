@@ -84,9 +84,9 @@ def screen(show: Show) -> dict[str, Any]:
     return {"width": _width(), "colour": _colour(show.color), "ascii_only": not _shows_unicode()}
 
 
-def shows_pictures(show: Show, asked: str) -> bool:
+def shows_pictures(show: Show, choice: str) -> bool:
     """Whether a picture is wanted: by one of :data:`WHEN`, and by default where a person looks at a terminal."""
-    return asked == "always" or (asked == "auto" and show.on_stdout and show.form == "table" and sys.stdout.isatty())
+    return choice == "always" or (choice == "auto" and show.on_stdout and show.form == "table" and sys.stdout.isatty())
 
 
 def _width() -> int | None:
@@ -101,14 +101,14 @@ def _width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def _colour(asked: str) -> bool:
+def _colour(choice: str) -> bool:
     """Whether stdout gets colours.
 
     The option counts first, then NO_COLOR, then FORCE_COLOR and CLICOLOR_FORCE, then CLICOLOR=0; where none of them says anything, a terminal
     gets colours that is not a dumb one.
     """
-    if asked != "auto":
-        return asked == "always"
+    if choice != "auto":
+        return choice == "always"
     if os.environ.get("NO_COLOR"):
         return False
     if any(os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):

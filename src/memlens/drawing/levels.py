@@ -233,8 +233,8 @@ def marks(window: Window, curve: Curve) -> list[Mark]:
     events = curve.failures[:_MOST_MARKED]
     levels = levels_before(log, np.array(events, np.int64) + 1) if events else []
     for event, oom, (allocated, _) in zip(events, failures_in(window), levels, strict=False):
-        asked = "" if oom.asked_bytes is None else f": {format_bytes(oom.asked_bytes)} asked for"
-        found.append(Mark("oom", event, oom.line, allocated, f"out of memory{asked}"))
+        request = "" if oom.asked_bytes is None else f": {format_bytes(oom.asked_bytes)} asked for"
+        found.append(Mark("oom", event, oom.line, allocated, f"out of memory{request}"))
     return found
 
 

@@ -87,7 +87,7 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> Moments:
     changes = np.bincount(cells + born, minlength=(len(chosen) + 1) * width)
     changes -= np.bincount(cells + gone, minlength=len(changes))
     counts = changes.reshape(-1, width).cumsum(axis=1)[:, :-1]
-    odd = _odd_bytes(window, grid) if log.facts.addresses else np.zeros(len(grid), np.int64)
+    anomalous = _odd_bytes(window, grid) if log.facts.addresses else np.zeros(len(grid), np.int64)
     names = owner_labels(log)
     return Moments(
         event=grid,
@@ -97,8 +97,8 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> Moments:
         owner=owners.code_texts(names[label] for label in labels[chosen].tolist()),
         counts=counts[:-1],
         other_counts=counts[-1],
-        other_bytes=level - odd - sizes[chosen] @ counts[:-1],
-        odd_bytes=odd,
+        other_bytes=level - anomalous - sizes[chosen] @ counts[:-1],
+        odd_bytes=anomalous,
     )
 
 
@@ -119,8 +119,11 @@ def _grid(window: Window, peak: int) -> Ints:
 
 def _odd_bytes(window: Window, grid: Ints) -> Ints:
     """Σ (ALLOC - FREE) over the pairs whose sizes differ, less Σ unknown frees, from the start of the log to right after each event."""
-    log, odd = window.log, window.log.free_anomalies
+    log, anomalies = window.log, window.log.free_anomalies
     sums = np.zeros(len(grid), np.int64)
-    for events, amounts in ((odd.unknown, -log.size[odd.unknown]), (odd.mismatched, odd.excess)):
+    for events, amounts in (
+        (anomalies.unknown, -log.size[anomalies.unknown]),
+        (anomalies.mismatched, anomalies.excess),
+    ):
         sums += np.append(0, np.cumsum(amounts))[np.searchsorted(events, grid, "right")]
     return sums

@@ -165,7 +165,7 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
         answer = diff_with(base, head, Diff(**options.of(ReadAs, Cut))).answer
         return _figure(found, answer, options, ("base ", "head "))
     found, failures = _read(expanded(given, options), options)
-    answer = answer_of(Analysis(tuple(said for _, said in found), tuple(failures)))
+    answer = answer_of(Analysis(tuple(analysis for _, analysis in found), tuple(failures)))
     return _figure(found, answer, options, failures=failures)
 
 
@@ -189,8 +189,8 @@ def _figure(
     height, least = options.height or max(5.0, 1.6 + 1.3 * rows), 1.2 + _LEAST * rows
     if count > 1 and height < least:
         raise UsageError(f"{count} runs cannot be drawn {height:g} inches high", f"They need {least:.1f}.")
-    names = file_names([said.path for _, said in found])
-    called = [names[said.path] for _, said in found]
+    names = file_names([analysis.path for _, analysis in found])
+    called = [names[analysis.path] for _, analysis in found]
     title = options.title
     if title is None:
         title = " → ".join(called) if sides else called[0] if len(called) == 1 else f"{count} runs"
@@ -209,13 +209,13 @@ def _read(inputs: Sequence[Input], options: Plot) -> tuple[list[tuple[Log, LogAn
     threads = options.base is not None
     reading = Reading(options.patterns, how=options, times=options.x == "time", threads=threads, landmarks=True)
     one_window = options.given and not options.series
-    asked = Analyze(analyzers=_FOR_WORDS if one_window else (*_FOR_WORDS, "growth"), **options.of(Cut))
+    wanted = Analyze(analyzers=_FOR_WORDS if one_window else (*_FOR_WORDS, "growth"), **options.of(Cut))
     found, failures = [], []
     for given in inputs:
         try:
             for log, path, device in named_devices(input_name(given), reading.read_all(given)):
-                (said,) = analyze_with(log, asked).logs
-                found.append((log, replace(said, path=path, device=device)))
+                (analysis,) = analyze_with(log, wanted).logs
+                found.append((log, replace(analysis, path=path, device=device)))
         except UsageError:
             raise
         except MemlensError as error:

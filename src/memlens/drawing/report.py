@@ -94,7 +94,7 @@ def report_with(log: Input, options: Report) -> ReportPage:
     found = None if options.base is None else compared(options.base, logs, options)
     title = options.title or (input_name(log) if found is None else f"{input_name(log)} against {found.base.path}")
     title = visible(title)
-    views = [_view(of_log, options, said) for of_log, said in zip(logs, analysis.logs, strict=True)]
+    views = [_view(of_log, options, one) for of_log, one in zip(logs, analysis.logs, strict=True)]
     # Of several devices the one first of which the verdict speaks: that ran out of memory, or is the fullest.
     fullest = [-view["figures"]["peak_bytes"] for view in views]
     rank = [(not one.ooms, one.device == "CPU", most) for one, most in zip(analysis.logs, fullest, strict=True)]
@@ -115,27 +115,27 @@ _NAMED_GROUPS, _NAMED_BLOCKS = 100, 500
 
 def _analyzed(logs: Sequence[Log], options: Report) -> Analysis:
     """Analyze the logs of one input, which are cut alike."""
-    how, said = Analyze(**options.of(Cut)), []
+    how, analyses = Analyze(**options.of(Cut)), []
     for log, path, device in named_devices(logs[0].source.name, logs):
         (one,) = analyze_with(log, how).logs
-        said.append(replace(one, path=path, device=device))
-    return answered(Analysis(tuple(said)), answer_of)
+        analyses.append(replace(one, path=path, device=device))
+    return answered(Analysis(tuple(analyses)), answer_of)
 
 
-def _view(log: Log, options: Report, said: LogAnalysis) -> dict[str, Any]:
+def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     """Return all that the page shows of one log."""
     terms = terms_of(log.facts.has_lines)
     window = whole(log) if options.series else options.windows(log)[0]
     owners, blocks = Owners(log), WindowBlocks(window)
-    if said.by is None:
-        results = said.windows[0].results
+    if analysis.by is None:
+        results = analysis.windows[0].results
     else:  # those of the whole of a log that was cut into a series
         results = {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
     series = series_of(log, options)
     drawn, maps = levels(window, owners), memory_maps(log, results["segments"])
     return {
-        "path": visible(said.path),
-        "command": f"memlens block {quote(visible(said.path))}",
+        "path": visible(analysis.path),
+        "command": f"memlens block {quote(visible(analysis.path))}",
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
         "lo": window.lo,
         "hi": window.hi,
@@ -147,10 +147,10 @@ def _view(log: Log, options: Report, said: LogAnalysis) -> dict[str, Any]:
         "moments": moments(window, blocks, owners).to_dict(),
         "maps": maps.to_dict(owners),
         "flame": flame_view(results["peak"], owners, terms.line),
-        "windows": windows_view(series, said),
+        "windows": windows_view(series, analysis),
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
-        "trust": trust_view(said.trust, terms.line),
-        "growth": growth_view(said.growth, owners),
+        "trust": trust_view(analysis.trust, terms.line),
+        "growth": growth_view(analysis.growth, owners),
         # The last key, when all others have asked for their numbers.
         "owners": owners.to_dict(),
     }

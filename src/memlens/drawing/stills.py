@@ -247,8 +247,8 @@ def _named(track: Track, room: float, *, alone: bool) -> str:
         short += ", out of memory"
         exact += f"; out of memory at {track.terms.at(track.failures[0][1])}"
     names = "" if alone else f"{_fitted(track.name, max(room - _wide(f': {short}'), 4 * _SMALL))}: "
-    said = exact if _wide(f"{names}{exact}") <= room else short
-    return _fitted(f"{names}{said}", room)
+    text = exact if _wide(f"{names}{exact}") <= room else short
+    return _fitted(f"{names}{text}", room)
 
 
 def _bands(axes: Axes, track: Track, unit: float, theme: Theme) -> None:

@@ -40,20 +40,20 @@ _HELD = ("held_bytes", "held_allocs", "opening_bytes", "opening_blocks", "earlie
 _OF_GROUP = str.split("size_bytes count total_bytes first_event first_line first_free_event first_free_line")
 
 
-def windows_view(windows: Sequence[Window], said: LogAnalysis) -> dict[str, Any] | None:
+def windows_view(windows: Sequence[Window], analysis: LogAnalysis) -> dict[str, Any] | None:
     """Return the page's table of the windows of a series, or of the steps of a run: a column a figure, one entry a window, and their names.
 
     Args:
         windows: The series that the log was cut into, or the steps that were found in it.
-        said: What is said of them.
+        analysis: The analysis of their log.
 
     Returns:
         ``None`` where there are none.
     """
-    steps, by = said.steps, said.by if said.steps is None else said.steps.by
+    steps, by = analysis.steps, analysis.by if analysis.steps is None else analysis.steps.by
     if by is None:
         return None
-    figures = said.figures if steps is None else steps.figures
+    figures = analysis.figures if steps is None else steps.figures
     return {
         "by": by,
         "found": steps is not None,

@@ -66,10 +66,10 @@ class ByThread:
             return self._thread, self._values
         if lines is None:
             lines = ThreadLines(self._thread[:0], self._thread[:0], self._values[:0])
-        before, said, events = len(self._thread), len(lines.thread), len(thread)
+        before, given, events = len(self._thread), len(lines.thread), len(thread)
         # Rows: what earlier blocks said, lines and events as they stand in the block, and a question for each thread.
-        line_rows = lines.before + np.arange(before, before + said)
-        is_event = np.ones(before + said + events, np.bool_)
+        line_rows = lines.before + np.arange(before, before + given)
+        is_event = np.ones(before + given + events, np.bool_)
         is_event[:before] = is_event[line_rows] = False
         event_rows = np.flatnonzero(is_event)
         threads = np.array(distinct(self._thread, lines.thread), np.int64)
@@ -78,7 +78,7 @@ class ByThread:
         role[event_rows] = self._role if chosen is None else np.where(chosen, self._role, NOTHING)
         found = last_by_key(np.concatenate((key, threads)), np.concatenate((role, np.full(len(threads), USE, np.int8))))
         index = np.empty(len(is_event), np.int64)  # of the values of each row
-        index[:before], index[line_rows] = np.arange(before), np.arange(before, before + said)
+        index[:before], index[line_rows] = np.arange(before), np.arange(before, before + given)
         values = np.concatenate((self._values, lines.values))
         of_events, kept = found[event_rows], found[len(is_event) :]
         self._thread, self._values = threads[kept >= 0], values[index[kept[kept >= 0]]]

@@ -112,8 +112,10 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
     elif logs:
         yield from _several_logs(logs, asked)
     if analysis.failures:
-        said = ((one.message.partition("\n")[0].removeprefix(f"{one.path}: "), one.path) for one in analysis.failures)
-        yield Part((apart(*(Line(f"not analyzed: {what}", "doubt", path) for what, path in said)),))
+        failures = (
+            (one.message.partition("\n")[0].removeprefix(f"{one.path}: "), one.path) for one in analysis.failures
+        )
+        yield Part((apart(*(Line(f"not analyzed: {what}", "doubt", path) for what, path in failures)),))
 
 
 def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:

@@ -113,11 +113,11 @@ def _without_repeats(trials: Sequence[SettingTrial]) -> list[SettingTrial]:
     def figures(one: SettingTrial) -> tuple[object, ...]:
         return one.completes, one.reserved_peak, one.within_limit, one.completing, one.taken
 
-    said: list[SettingTrial] = []
+    distinct: list[SettingTrial] = []
     for trial in sorted(trials, key=lambda one: len(one.values)):
-        if not any(figures(one) == figures(trial) and one.values.items() <= trial.values.items() for one in said):
-            said.append(trial)
-    return [trial for trial in trials if trial in said]
+        if not any(figures(one) == figures(trial) and one.values.items() <= trial.values.items() for one in distinct):
+            distinct.append(trial)
+    return [trial for trial in trials if trial in distinct]
 
 
 def _name(trial: SettingTrial) -> str:

@@ -102,10 +102,10 @@ class Scanner:
             _in_columns(buffer, columns)[:, :count] = _in_columns(full, columns)[:, :count]
             self._room = min(len(buffer), _MOST_ROOM)
         rows = _in_columns(buffer, columns)[:, : state[_ROWS]]
-        odd = int(state[_ODD])
-        if odd & (_ODD_LINE | _ODD_HEADER) or (self._to_finish and rows.shape[1]):
+        flags = int(state[_ODD])
+        if flags & (_ODD_LINE | _ODD_HEADER) or (self._to_finish and rows.shape[1]):
             return self._finish(rows, block, begin, end)
-        if odd & _ODD_ORDER:
+        if flags & _ODD_ORDER:
             rows = rows[:, np.lexsort((rows[0], rows[1]))]
         return self._plain.to_rows(rows, int(state[_NUMBER]))
 

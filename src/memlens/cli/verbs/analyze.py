@@ -72,14 +72,14 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
             )
     for_programs = show.form in ("json", "csv")
     with reading(options, show, logs) as how:
-        asked = how.replace(
+        wanted = how.replace(
             analyzers=options.analyzers or (None if for_programs or show.full else _analyzers(options, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
             # … and so do the times of its ends, one by one.
             times=for_programs or options.series or sort == "duration" or full,
         )
-        analysis = analyze_with(logs, asked)
+        analysis = analyze_with(logs, wanted)
     result = sorted_analysis(analysis, sort) if for_programs else analysis
     picture = shows_pictures(show, show.plot)
     blocks = partial(analysis_blocks, analysis, top=top, sort=sort, detailed=full, full=show.full, picture=picture)

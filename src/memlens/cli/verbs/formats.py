@@ -70,12 +70,12 @@ def _known(found: Formats) -> list[RecognisedInput]:
     return [one for one in found.inputs if one.recognised]
 
 
-def _sentence(found: Formats, asked: int) -> str:
+def _sentence(found: Formats, inputs: int) -> str:
     """The total of the list."""
-    if not asked:
+    if not inputs:
         return f"memlens reads {plural(len(found.known), 'format')}: {', '.join(visible(form.name) for form in found.known)}."
-    if asked > 1:
-        return f"{format_count(len(_known(found)))} of {plural(asked, 'input')} can be read."
+    if inputs > 1:
+        return f"{format_count(len(_known(found)))} of {plural(inputs, 'input')} can be read."
     for one in found.inputs:
         path = visible(one.path)
         if one.recognised:

@@ -109,23 +109,23 @@ class UserLine(Struct, frozen=True):
         if match is None:
             return None
         texts = {name: text.decode("utf-8", "replace") for name, text in match.groupdict().items() if text is not None}
-        said = {name: self.number(name, text) for name, text in texts.items() if name not in ("thread", "owner")}
-        kind = Kind(int(said["kind"])) if "kind" in said else self.kinds.get("")
+        values = {name: self.number(name, text) for name, text in texts.items() if name not in ("thread", "owner")}
+        kind = Kind(int(values["kind"])) if "kind" in values else self.kinds.get("")
         if kind is None:
             raise TextError("the group kind is empty")
-        factor = said.get("unit", self.unit)
-        size, requested = (_bytes_of(said[name], factor) if name in said else -1 for name in ("size", "requested"))
+        factor = values.get("unit", self.unit)
+        size, requested = (_bytes_of(values[name], factor) if name in values else -1 for name in ("size", "requested"))
         if size < 0 and kind in (Kind.ALLOC, Kind.RESERVE):
             raise TextError(f"a line of {kind.name} without a size")
         return Found(
             kind,
             size,
-            int(said.get("addr", 0)),
+            int(values.get("addr", 0)),
             requested,
             texts.get("thread"),
-            int(said.get("time", -1)),
-            int(said["device"]) if "device" in said else None,
-            int(said.get("stream", -1)),
+            int(values.get("time", -1)),
+            int(values["device"]) if "device" in values else None,
+            int(values.get("stream", -1)),
             texts.get("owner"),
         )
 

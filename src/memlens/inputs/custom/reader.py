@@ -104,19 +104,22 @@ class UserReader(LineReader["Read"]):
         done = np.concatenate([found[:0], *(rows.line[part["row"]] for part in parts)])
         left = rows.first_of_lines(np.flatnonzero(with_literal & ~unclean & ~np.isin(rows.line, done)))
         malformed: list[Text] = []
-        odd: list[tuple[int, ...]] = []
+        singly: list[tuple[int, ...]] = []
         for row in left.tolist():
             start = int(rows.line_start[row])
             line = data[start : min(start + LONGEST, block.end)].tobytes().partition(b"\n")[0]
             try:
-                said = self._look(line)
+                line_values = self._look(line)
             except TextError:
                 malformed.append(Text.of(block, start, int(rows.line[row])))
                 continue
-            if said is not None:
-                odd.append(_numbers(row, said, names))
+            if line_values is not None:
+                singly.append(_numbers(row, line_values, names))
         parts.append(
-            {name: np.array([values[k] for values in odd], _TYPES.get(name, np.int64)) for k, name in enumerate(_READ)}
+            {
+                name: np.array([values[k] for values in singly], _TYPES.get(name, np.int64))
+                for k, name in enumerate(_READ)
+            }
         )
         columns = {name: np.concatenate([part[name] for part in parts]) for name in _READ}
         order = columns["row"].argsort(kind="stable")
@@ -260,11 +263,11 @@ class Read(NamedTuple):
     text: bytes
 
 
-def _numbers(row: int, said: Found, names: Mapping[str, dict[str, int]]) -> tuple[int, ...]:
+def _numbers(row: int, found: Found, names: Mapping[str, dict[str, int]]) -> tuple[int, ...]:
     """One line in numbers, in the order of :data:`_READ`."""
-    thread, owner = name_number("thread", said.thread, names), name_number("owner", said.owner, names)
-    device = -1 if said.device is None else said.device
-    return row, said.kind, said.size, said.addr, said.requested, said.time_us, device, said.stream, thread, owner
+    thread, owner = name_number("thread", found.thread, names), name_number("owner", found.owner, names)
+    device = -1 if found.device is None else found.device
+    return row, found.kind, found.size, found.addr, found.requested, found.time_us, device, found.stream, thread, owner
 
 
 def _has_long_line(block: Block) -> bool:

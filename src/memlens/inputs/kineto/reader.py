@@ -75,12 +75,14 @@ def read_kineto(source: FileSource, request: Request) -> list[Log]:
     if not events.has_changes:
         early = f" ({problem})" if problem else ""
         among = plural(events.count, "event")
-        odd = (
+        unreadable = (
             f"; {events.malformed:,} of them cannot be read, first event {events.samples[0].line:,}"
             if events.malformed
             else ""
         )
-        raise NoEventsError(f"{source.name}: no [memory] event among {among} of a Kineto trace{early}{odd}", _HINT)
+        raise NoEventsError(
+            f"{source.name}: no [memory] event among {among} of a Kineto trace{early}{unreadable}", _HINT
+        )
     base = walk.base if abs(walk.base) <= _MOST_BASE else 0
     return make_logs(events, source.name, request, base=base, size=walk.size, cut_short=problem)
 

@@ -265,23 +265,23 @@ def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.R
     fine = np.ones(len(row), np.bool_)
     for number in present:
         mine = slice(None) if same else np.flatnonzero(form == number)
-        said = {name: rows.values(number, name, row[mine]) for name in rows.columns[number]}
+        groups = {name: rows.values(number, name, row[mine]) for name in rows.columns[number]}
         for name, column in (("size", size), ("addr", addr)):
-            if name in said:
-                column[mine] = said[name]
+            if name in groups:
+                column[mine] = groups[name]
         if number == _BLOCK:
-            kind[mine] = said["kind"]  # Kind.ALLOC is 0 and Kind.FREE is 1, as in the format
+            kind[mine] = groups["kind"]  # Kind.ALLOC is 0 and Kind.FREE is 1, as in the format
         elif number == _CHUNK_NEW:
-            addr[mine] = np.where(said["bare"] < 0, said["addr"], 0)
+            addr[mine] = np.where(groups["bare"] < 0, groups["addr"], 0)
         elif number == _POINTER:
             size[mine] = -1
         elif number == _NAIVE_FREE:
-            layer[mine] = layers_of_places(said["host"])
+            layer[mine] = layers_of_places(groups["host"])
         elif number == _STAT:
-            kind[mine] += (2 * said["what"] + (said["change"] < 0)).astype(np.int8)
-            size[mine] = np.abs(said["change"])
-            layer[mine] = np.where(said["where"] == 0, Layer.STATS, Layer.HOST_STATS)
-            fine[mine] = said["peak"] < 0  # a line that names a peak repeats the one before it
+            kind[mine] += (2 * groups["what"] + (groups["change"] < 0)).astype(np.int8)
+            size[mine] = np.abs(groups["change"])
+            layer[mine] = np.where(groups["where"] == 0, Layer.STATS, Layer.HOST_STATS)
+            fine[mine] = groups["peak"] < 0  # a line that names a peak repeats the one before it
         elif number in _RARE:
             fine[mine] = False
     for at, event in rare.items():
@@ -363,14 +363,14 @@ def _stat_lines(rows: BlockRows) -> StatLines | None:
     """The framework's running totals; the offset is that of the text after the change, which is after the start of the line."""
     if not rows.counts[_STAT]:
         return None
-    said = {name: rows.values(_STAT, name).copy() for name in rows.columns[_STAT]}
+    groups = {name: rows.values(_STAT, name).copy() for name in rows.columns[_STAT]}
     return StatLines(
-        offset=(said["after"] & TEXT_PLACE) + rows.to_input,
-        device=np.where(said["where"] == 0, said["device"], -1).astype(np.int16),
-        reserved=said["what"] == 1,
-        change=said["change"],
-        current=said["current"],
-        peak=said["peak"],
+        offset=(groups["after"] & TEXT_PLACE) + rows.to_input,
+        device=np.where(groups["where"] == 0, groups["device"], -1).astype(np.int16),
+        reserved=groups["what"] == 1,
+        change=groups["change"],
+        current=groups["current"],
+        peak=groups["peak"],
     )
 
 
