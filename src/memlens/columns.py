@@ -17,7 +17,9 @@ from memlens.native import load
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Flags = NDArray[np.bool_]
     Ints = NDArray[np.int64]
+    Words = NDArray[np.uint64]
     _Indices = NDArray[np.int32] | Ints
 
 #: What a row does with its key: nothing; become the latest row that set it; ask for that row; ask for it and clear the key.

@@ -12,13 +12,9 @@ Logs are the ranks of one job where their paths differ in such numbers only, no 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from memlens.text import short_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 
 _RANK = "rank"
 _RANKS = ("workerlog", "worker", "trainer", "process", "proc", "task", "rank", "global_rank")

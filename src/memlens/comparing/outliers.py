@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Flags, Ints
 
 
 #: Ranks that a group has at least, in which one may stand out.
@@ -201,9 +201,7 @@ def _width(values: Ints) -> int:
     return int(values[len(values) - 1 - outer] - values[outer])
 
 
-def standing_out(
-    figures: Ints, peers: Peers, least_change: int, failed: NDArray[np.bool_] | None = None
-) -> list[StandsOut]:
+def standing_out(figures: Ints, peers: Peers, least_change: int, failed: Flags | None = None) -> list[StandsOut]:
     """The ranks that stand out by one figure, the farthest from its median first.
 
     Args:
@@ -241,7 +239,7 @@ def _scaled(off: Ints, middle: Ints, group: Ints, count: Ints, least_change: int
     return scaled
 
 
-def _beyond_gap(far: NDArray[np.float64], candidate: NDArray[np.bool_]) -> Ints:
+def _beyond_gap(far: NDArray[np.float64], candidate: Flags) -> Ints:
     """The candidates on the far side of the first gap, int64: each is three times as far as all ranks before the gap."""
     order = np.argsort(far, kind="stable")
     far, candidate = far[order], candidate[order]

@@ -14,12 +14,9 @@ from memlens.results import Result
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.comparing.figures import Metric, Run, RunWindow
     from memlens.comparing.outliers import Peers
-
-    Ints = NDArray[np.int64]
 
 
 #: Figures that a rank which ran out of memory has, too: at least so much it needed.

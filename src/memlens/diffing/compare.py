@@ -19,13 +19,10 @@ from memlens.results import deferred
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.diffing.alignment.blocks import Blocks
     from memlens.diffing.window_pairs import WindowPairs
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 #: Events of both runs compared together: what is made of them stays in proportion to this, unless one pair alone is longer.

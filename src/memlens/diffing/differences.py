@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Flags, Ints
     from memlens.diffing.alignment.blocks import Blocks
     from memlens.diffing.pairing import Match
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
     Column = NDArray[np.integer | np.bool_]
 
 

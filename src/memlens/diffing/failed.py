@@ -20,8 +20,7 @@ from memlens.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.text import Terms
     from memlens.windows.windows import Window
@@ -134,9 +133,9 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile
     )
 
 
-def _allocs(window: Window) -> NDArray[np.int64]:
+def _allocs(window: Window) -> Ints:
     """The ALLOCs of a window, as events."""
-    found: NDArray[np.int64] = window.lo + np.flatnonzero(window.log.kind[window.lo : window.hi] == Kind.ALLOC)
+    found: Ints = window.lo + np.flatnonzero(window.log.kind[window.lo : window.hi] == Kind.ALLOC)
     return found
 
 

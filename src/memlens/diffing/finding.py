@@ -19,11 +19,8 @@ from memlens.results import Result, deferred, lazy
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 #: Findings whose context is looked up at once: a compressed log is read from its start for every look at it.

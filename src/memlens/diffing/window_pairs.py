@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float32]
-    Ints = NDArray[np.int64]
     Pairs = list[tuple[int, int]]
 
 
@@ -209,7 +208,7 @@ class _Pairing(NamedTuple):
         of_base[i], of_head[j] = alike, alike
         return cls(i[informative], j[informative], alike[informative], of_base, of_head)
 
-    def better_than(self, other: _Pairing, alone: Bools) -> float:
+    def better_than(self, other: _Pairing, alone: Flags) -> float:
         """By how much pairs of this one are more alike than either of their windows is with its partner in another one.
 
         Args:
@@ -277,11 +276,11 @@ def _better(base: Series, head: Series, named: Pairs) -> Pairs | None:
     return _filled(base, head, pairs)
 
 
-def _uncovered(base: Series, head: Series, by_name: _Pairing) -> Bools:
+def _uncovered(base: Series, head: Series, by_name: _Pairing) -> Flags:
     """Windows of base of kinds of which names pair fewer than half, bool."""
     kinds = int(max(base.kind.max(), head.kind.max())) + 1
     both = np.minimum(*(np.bincount(side.kind[side.informative], minlength=kinds) for side in (base, head)))
-    found: Bools = ((both >= _FEWEST) & (2 * np.bincount(base.kind[by_name.base], minlength=kinds) < both))[base.kind]
+    found: Flags = ((both >= _FEWEST) & (2 * np.bincount(base.kind[by_name.base], minlength=kinds) < both))[base.kind]
     return found
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from memlens.facts import DEFAULT_POOL, Kind
 from memlens.trust.case import RECORD_FROM_THE_START, Case, Finding, Rule, seen
 from memlens.units import format_bytes, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def _out_of_memory(case: Case) -> Iterator[Finding]:

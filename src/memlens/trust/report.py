@@ -24,8 +24,7 @@ from memlens.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
@@ -203,11 +202,11 @@ def _left_behind(log: EventLog) -> int:
     allocs = allocs[np.argsort(log.addr[allocs], kind="stable")]
     # A later ALLOC of the same address follows right behind; the last one of each address has none.
     followed = np.append(log.addr[allocs[1:]] == log.addr[allocs[:-1]], False)
-    unfreed: NDArray[np.bool_] = log.lifetimes.partner[allocs] < 0
+    unfreed: Flags = log.lifetimes.partner[allocs] < 0
     return int(log.size[allocs[followed & unfreed]].sum())
 
 
-def _allocated_above_reserved(log: EventLog) -> tuple[NDArray[np.int64], int]:
+def _allocated_above_reserved(log: EventLog) -> tuple[Ints, int]:
     """The first event at which blocks hold more than chunks, if there is one, and by how many bytes they do at most."""
     first, most = np.zeros(0, np.int64), 0
     if (condensed := log.condensed) is not None:
@@ -223,7 +222,7 @@ def _allocated_above_reserved(log: EventLog) -> tuple[NDArray[np.int64], int]:
     return first, most
 
 
-def _first_lines(log: EventLog, events: Mapping[str, NDArray[np.int64]]) -> dict[str, int | None]:
+def _first_lines(log: EventLog, events: Mapping[str, Ints]) -> dict[str, int | None]:
     """The 1-based line number of the first of several kinds of events, found in one go; none of a kind that has no event."""
     first = {name: int(found[0]) for name, found in events.items() if len(found)}
     return dict(zip(first, log.line_numbers(list(first.values())), strict=True))

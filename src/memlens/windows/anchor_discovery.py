@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
 
 
@@ -76,7 +77,7 @@ class _Side(NamedTuple):
     """The lines of one family in one log: their numbers, the events after each of them, and all events up to where lines were looked for."""
 
     numbers: Sequence[Numbers]
-    counts: NDArray[np.int64]
+    counts: Ints
     events: int
 
     @classmethod
@@ -297,7 +298,7 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
             yield offset + low, found, looks
 
 
-def _at_margin(piece: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _at_margin(piece: NDArray[np.uint8]) -> tuple[Ints, Ints]:
     """Starts and ends (int64) of the lines that begin like an anchor and are no longer than one."""
     ends = np.flatnonzero(piece == ord("\n"))
     if not len(ends) or ends[-1] < len(piece) - 1:

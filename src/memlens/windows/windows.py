@@ -19,6 +19,7 @@ from memlens.windows.patterns import Anchor, Pattern
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
 
 #: The names of the window that holds what precedes a series, and of the one that holds the whole log.
@@ -321,7 +322,7 @@ def edges_of(windows: Sequence[Any], edge: str) -> NDArray[Any]:
     return np.array([getattr(window, edge) for window in windows], kind)
 
 
-def some_of(windows: Sequence[Window], chosen: NDArray[np.bool_]) -> Sequence[Window]:
+def some_of(windows: Sequence[Window], chosen: Flags) -> Sequence[Window]:
     """Those of some windows that are chosen, bool, one entry a window; columns stay columns where they follow each other."""
     first, count = int(chosen.argmax()) if len(chosen) else 0, int(np.count_nonzero(chosen))
     follow = chosen[first : first + count].all()
@@ -367,7 +368,7 @@ def kind_of(name: str) -> str:
     return re.sub(r"[0-9]+", "", re.sub(r" #[0-9]+\Z", "", name))
 
 
-def _next_ends(anchors: Sequence[Anchor], places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _next_ends(anchors: Sequence[Anchor], places: Ints) -> tuple[Ints, Ints]:
     """Of each place the first line of some anchors after it: its offset, or :data:`NEVER`, and its number, int64."""
     offsets = np.concatenate([*(np.array(anchor.offsets, np.int64) for anchor in anchors), [NEVER]])
     lines = np.concatenate([*(np.array(anchor.lines, np.int64) for anchor in anchors), [0]])

@@ -24,12 +24,7 @@ from memlens.diffing.alignment.tables import Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from memlens.columns import Symbols
-
-    Ints = NDArray[np.int64]
-    Words = NDArray[np.uint64]
+    from memlens.columns import Ints, Symbols, Words
 
 
 #: Symbols in a gram: fewer are found by chance, and more are seldom left where many entries were changed.

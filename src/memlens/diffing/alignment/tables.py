@@ -20,11 +20,7 @@ from memlens.diffing.alignment.indices import batches, starts_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
-    from memlens.columns import Symbols
-
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints, Symbols
 
 
 #: Cells of the tables that are filled by one call: what is gathered for it is small, and between calls a signal is heard.

@@ -22,12 +22,9 @@ from memlens.diffing.alignment.indices import batches, nth_with_nth, starts_of, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Flags, Ints, Words
     from memlens.diffing.alignment.blocks import Blocks, Keys
 
-    Flags = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
     IntsOfBoth = tuple[Ints, Ints]
 
 
@@ -157,7 +154,7 @@ class _Threads(Struct, frozen=True, eq=False):
     blocks: Ints
     starts: Ints
     window: Ints
-    look: NDArray[np.uint64]
+    look: Words
 
     @classmethod
     def of(cls, blocks: Blocks, symbols: Symbols, windows: Flags) -> _Threads:
