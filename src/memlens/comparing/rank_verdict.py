@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memlens.analyzers.failures import failure_sentence
-from memlens.comparing.figures import METRICS
-from memlens.results import Answer
+from memlens.comparing.figures import METRICS, Run
+from memlens.results import Answer, Tone
 from memlens.text import format_count, format_duration, name_list, short_name
 from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memlens.comparing.figures import Run
     from memlens.comparing.first import FirstFailure
     from memlens.comparing.ranks import Outlier, Ranks
     from memlens.comparing.result import Comparison
-    from memlens.results import Tone
 
 
 #: Groups of ranks that a sentence names.

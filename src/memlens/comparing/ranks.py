@@ -8,7 +8,7 @@ import numpy as np
 
 from memlens.comparing.first import Failed, FirstFailure, first_to_fail
 from memlens.comparing.naming import is_machine, labels_of, missing_of, numbers_ranks
-from memlens.comparing.outliers import codes_of, medians, members_of, peers_of, standing_out
+from memlens.comparing.outliers import Peers, codes_of, medians, members_of, peers_of, standing_out
 from memlens.results import Result
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from memlens.columns import Ints
     from memlens.comparing.figures import Metric, Run, RunWindow
-    from memlens.comparing.outliers import Peers
 
 
 #: Figures that a rank which ran out of memory has, too: at least so much it needed.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from memlens.comparing.figures import METRICS, Metric
+from memlens.comparing.figures import METRICS, Metric, Run, RunWindow
 from memlens.comparing.naming import numbers_ranks
 from memlens.comparing.templates import natural, number
 from memlens.results import Result
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from memlens.comparing.figures import Run, RunWindow
 
 
 #: Runs, and the window of each whose figures count.

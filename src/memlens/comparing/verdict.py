@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memlens.comparing.templates import number
-from memlens.results import Answer
+from memlens.results import Answer, Tone
 from memlens.text import format_count, short_name
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from memlens.comparing.figures import Run
     from memlens.comparing.result import Comparison
     from memlens.comparing.scaling import Slope
-    from memlens.results import Tone
 
 
 #: Sentences of a verdict, and runs that one names.

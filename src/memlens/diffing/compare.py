@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.diffing.alignment.blocks import gather_windows, owner_names, tell_threads_apart
+from memlens.diffing.alignment.blocks import Blocks, gather_windows, owner_names, tell_threads_apart
 from memlens.diffing.alignment.costs import in_bytes
 from memlens.diffing.alignment.indices import batches
 from memlens.diffing.differences import Items, collect, levels, terms
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memlens.columns import Ints
-    from memlens.diffing.alignment.blocks import Blocks
     from memlens.diffing.window_pairs import WindowPairs
     from memlens.windows.windows import Window
 

@@ -16,9 +16,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from memlens.analyzers.fates import pairing
-from memlens.diffing.alignment.blocks import owners_of
+from memlens.diffing.alignment.blocks import Blocks, owners_of
 from memlens.diffing.alignment.indices import values_at
-from memlens.diffing.pairing import pair_alike
+from memlens.diffing.pairing import Match, pair_alike
 from memlens.facts import Kind
 from memlens.folding.levels import profile
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.columns import Flags, Ints
-    from memlens.diffing.alignment.blocks import Blocks
-    from memlens.diffing.pairing import Match
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 

@@ -6,7 +6,7 @@ from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memlens.text import format_count, short_name
+from memlens.text import Terms, format_count, short_name
 from memlens.units import format_bytes, plural
 from memlens.windows.windows import WHOLE
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from memlens.diffing.finding import Finding, Member, Side
     from memlens.diffing.result import Diff, WindowDiff
-    from memlens.text import Terms
 
 
 #: The kind of findings that are of peaks at two moments.

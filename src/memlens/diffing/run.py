@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from memlens.diffing.compare import compare, in_order
 from memlens.diffing.factor import common_factor
 from memlens.diffing.failed import failed_runs
-from memlens.diffing.finding import repeated_in
+from memlens.diffing.finding import Repeated, repeated_in
 from memlens.diffing.result import Diff, RunSide, WindowDiff, shares_little
 from memlens.diffing.verdict import answer_of
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
+from memlens.events import EventLog
 from memlens.events import Kind as EventKind
 from memlens.folding.levels import profile
 from memlens.inputs import Reading, check_alike, device_label, input_key, without_cpu
@@ -29,8 +30,6 @@ from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.diffing.finding import Repeated
-    from memlens.events import EventLog
     from memlens.log import Input, Log
 
 

@@ -15,7 +15,7 @@ from memlens.diffing.explaining import (
     window_name,
 )
 from memlens.diffing.failed import failed_sentences
-from memlens.results import Answer
+from memlens.results import Answer, Tone
 from memlens.text import format_count, format_explained, terms_of
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.units import format_bytes, format_signed, plural
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memlens.diffing.result import Diff, RunSide, WindowDiff
-    from memlens.results import Tone
 
 
 #: Doubts of a log, and windows, that a sentence names.

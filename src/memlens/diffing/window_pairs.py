@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from memlens.diffing.window_order import Series, Work, in_order, likeness, longest_common
 from memlens.errors import AnchorError
-from memlens.windows.windows import BEFORE, kind_of
+from memlens.windows.windows import BEFORE, Window, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from memlens.columns import Flags, Ints
     from memlens.events import EventLog
-    from memlens.windows.windows import Window
 
     Floats = NDArray[np.float32]
     Pairs = list[tuple[int, int]]

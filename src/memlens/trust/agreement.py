@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, structs
 
-from memlens.columns import distinct
+from memlens.columns import Flags, Ints, distinct
 from memlens.folding.levels import figures
 from memlens.results import Result
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
 
 

@@ -17,7 +17,7 @@ from memlens import native
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Scan
 from memlens.scanner.scan import Scanner
-from memlens.windows.patterns import Match, clean_line
+from memlens.windows.patterns import Match, Pattern, clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.columns import Flags, Ints
-    from memlens.windows.patterns import Pattern
 
 
 #: Anchors are no longer than this; of a longer line one byte more is kept, so that it is known for one.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from memlens.columns import mix, spans
+from memlens.columns import Flags, Ints, Symbols, Words, mix, spans
 from memlens.diffing.alignment.costs import alone, savings
 from memlens.diffing.alignment.indices import starts_of
 from memlens.diffing.alignment.seeds import Cutting, cut
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from memlens.columns import Flags, Ints, Symbols, Words
 
 
 #: Tables of up to so many cells are solved as a whole, however many there are …

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.analyzers.fates import until
-from memlens.columns import Symbols, mix, spans
+from memlens.columns import Flags, Ints, Symbols, Words, mix, spans
 from memlens.diffing.alignment.costs import fate_counts, unordered_cost
 from memlens.diffing.alignment.indices import starts_of, values_at
 from memlens.facts import Kind
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.columns import Flags, Ints, Words
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 

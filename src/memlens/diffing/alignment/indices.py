@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.columns import mix
+from memlens.columns import Flags, Ints, Words, mix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
-
-    from memlens.columns import Flags, Ints, Words
 
 
 def starts_of(lengths: Ints | Flags) -> Ints:

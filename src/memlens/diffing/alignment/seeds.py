@@ -11,21 +11,15 @@ Where nothing tells a place the sequences are cut in proportion, which is *blind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from memlens.columns import chain
+from memlens.columns import Ints, Symbols, Words, chain
 from memlens.diffing.alignment.indices import grams
 from memlens.diffing.alignment.tables import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memlens.columns import Ints, Symbols, Words
-
 
 #: Symbols in a gram: fewer are found by chance, and more are seldom left where many entries were changed.
 _GRAM = 12

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memlens.comparing.figures import METRICS, Metric
-from memlens.comparing.rank_verdict import alike_outliers
+from memlens.comparing.rank_verdict import AlikeOutliers, alike_outliers
 from memlens.reports.blocks import Asked, Block, Column, Line, Table, Toned, Value, answered, apart, take
 from memlens.reports.compare.tables import tables_of
 from memlens.reports.terminal import Part, fits, one_screen
@@ -18,7 +18,6 @@ from memlens.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memlens.comparing.rank_verdict import AlikeOutliers
     from memlens.comparing.ranks import Ranks, Spread
     from memlens.comparing.result import Comparison
 

@@ -14,14 +14,13 @@ from memlens.reports.blocks import Asked, Block, Column, Line, Table, answered, 
 from memlens.reports.diff.findings import around, finding_blocks, finding_table, repeated_table
 from memlens.reports.diff.full import OF_RUNS, everything, figures, pair_head, series_head
 from memlens.reports.terminal import Part, one_screen
-from memlens.text import short_name, terms_of
+from memlens.text import Terms, short_name, terms_of
 from memlens.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memlens.diffing.result import Diff, RemainingAccount, WindowDiff
-    from memlens.text import Terms
 
 _ROWS = (8, 5, 3, 2)
 #: Lines around the one that a finding is told by.

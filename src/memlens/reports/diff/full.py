@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Toned, Value, apart
 from memlens.reports.diff.findings import account_blocks, effects_of, finding_blocks, finding_table, repeated_table
-from memlens.text import format_change, format_count, format_explained, name_list, short_name, terms_of
+from memlens.text import Terms, format_change, format_count, format_explained, name_list, short_name, terms_of
 from memlens.units import format_bytes, format_signed, plural
 from memlens.windows.windows import WHOLE
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from memlens.diffing.finding import Finding
     from memlens.diffing.result import Approximation, Diff, RunSide, WindowDiff, WindowSide
-    from memlens.text import Terms
     from memlens.trust import Trust
 
 #: Findings, and rows of each list, where ``--top`` says nothing.
