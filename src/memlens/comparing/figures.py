@@ -73,6 +73,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("duration", "duration_us", "Time", "Time", "time", also=("time",)),
 )
 
+#: The same by their names in machine output.
+BY_KEY = {metric.key: metric for metric in METRICS}
+
 #: What tables show where nothing is asked for: of whole logs, where no figure leaves out what was there before them, and of windows.
 DEFAULT = {
     False: ("peak", "reserved-peak", "duration", "live", "allocs"),
@@ -191,7 +194,7 @@ class ComparedWindow(RunWindow, frozen=True, kw_only=True):
     d_duration_us: int | None
 
 
-class Run(Struct, frozen=True, dict=True):
+class Run(Result, frozen=True, dict=True):
     """One run: where its log is, what became of it, and its figures.
 
     Attributes:
@@ -258,11 +261,11 @@ class Run(Struct, frozen=True, dict=True):
         return "oom" if window.oom else "ok"
 
 
-#: Columns of :meth:`~memlens.comparing.result.Comparison.rows` that are no fields of a template.
-OF_RUN = ("path", "status", "window", "oom_requested_bytes", "doubts", "message")
-_OF_WINDOW = RunWindow.__struct_fields__
-FIGURES = [name for name in _OF_WINDOW if name not in ("name", "oom")]
-RESERVED = frozenset({*OF_RUN, *_OF_WINDOW, *(metric.change_key for metric in METRICS)})
+#: Columns of :meth:`~memlens.comparing.result.Comparison.rows`: figures of a window, and all that are no fields of a template.
+FIGURES = [name for name in RunWindow.__struct_fields__ if name not in ("name", "oom")]
+RESERVED = frozenset(
+    {*("path", "status", "window", "oom_requested_bytes", "doubts", "message"), *ComparedWindow.__struct_fields__}
+)
 
 
 def field_values(found: Sequence[Mapping[str, str]], names: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import product
 from math import prod
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, ClassVar
 
 from memlens.comparing.figures import RESERVED, Run
 from memlens.comparing.templates import natural, number
 from memlens.errors import UsageError
+from memlens.results import Result
 
 
-class Layout(Struct, frozen=True):
+class Layout(Result, frozen=True):
     """How runs are laid out.
 
     Attributes:
@@ -28,6 +27,8 @@ class Layout(Struct, frozen=True):
         base_run: Which run all others are compared with, where there is no such field.
         base_devices: The runs of the base's further devices: each device is compared with the one of its number.
     """
+
+    in_json: ClassVar[tuple[str, ...]] = ("rows", "cols")
 
     rows: tuple[str, ...] = ()
     cols: str | None = None
@@ -103,11 +104,11 @@ def _place(paths: Sequence[str], wanted: str) -> int | None:
     return None
 
 
-def refuse_fields(names: Sequence[str], reserved: AbstractSet[str]) -> None:
-    """Refuse the first field of a template that has the name of something else in the machine output."""
-    if clash := [name for name in names if name in reserved]:
+def refuse_fields(names: Iterable[str]) -> None:
+    """Refuse the first field of a template, by name, that is called what something else is in the machine output."""
+    if clash := RESERVED.intersection(names):
         raise UsageError(
-            f"a field cannot be called {clash[0]!r}: the machine output has that name for something else",
+            f"a field cannot be called {min(clash)!r}: the machine output has that name for something else",
             "Give it another name in the template.",
         )
 
@@ -130,7 +131,7 @@ def lay_out(
     Raises:
         UsageError: There is no such field, value or run, or a field is asked for as both rows and columns.
     """
-    refuse_fields(sorted(values), RESERVED)
+    refuse_fields(values)
     for name in (*rows, *([] if cols is None else [cols])):
         if name not in values:
             raise UsageError(f"the template has no field {name!r}", f"Its fields: {', '.join(values)}.")

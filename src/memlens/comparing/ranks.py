@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from memlens.comparing.first import Failed, FirstFailure, first_to_fail
+from memlens.comparing.layout import run_key
 from memlens.comparing.naming import is_machine, labels_of, missing_of, numbers_ranks
 from memlens.comparing.outliers import Peers, codes_of, medians, members_of, peers_of, standing_out
 from memlens.results import Result
@@ -316,7 +317,7 @@ def outliers_of(
     others = [name for name, texts in values.items() if not numbers_ranks(name, texts)]
     jobs: dict[tuple[str, ...], list[int]] = {}
     for k, run in enumerate(runs):
-        jobs.setdefault(tuple(run.fields[name] for name in others), []).append(k)
+        jobs.setdefault(run_key(run, others), []).append(k)
     names = names_of(runs)
     judged = [Job([runs[k] for k in own], [windows[k] for k in own], [names[k] for k in own]) for own in jobs.values()]
     for metric in metrics:

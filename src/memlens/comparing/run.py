@@ -15,7 +15,6 @@ from memlens.comparing.figures import (
     DEFAULT,
     DEFAULT_OF_MATRIX,
     DEFAULT_OF_RANKS,
-    RESERVED,
     Run,
     RunWindow,
     choose_metrics,
@@ -121,7 +120,7 @@ def find_runs(
         inputs: list[Input] = [match.path for match in found if not match.problem]
         fields = [match.fields for match in found if not match.problem]
         values = field_values(fields, template.fields)
-        refuse_fields(sorted(values), RESERVED)
+        refuse_fields(values)
         varying = {name: texts for name, texts in values.items() if len(texts) > 1}
         of_job = alone and bool(varying) and all(numbers_ranks(name, texts) for name, texts in varying.items())
     elif options.rows or options.cols is not None:
