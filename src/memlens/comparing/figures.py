@@ -214,7 +214,6 @@ class Run(Result, frozen=True, dict=True):
         allocs: Allocations in the whole log; ``None`` where it could not be read.
         begins_us: The time of its first event, in microseconds as the log has it; ``None`` where unknown.
         ends_us: The time of its last event.
-        further: As it is read: the runs of the further devices of its input, which then stand beside it.
         curve: The levels of its window, or of the whole log with the windows of a series marked; ``None`` where that was not asked for.
     """
 
@@ -233,7 +232,6 @@ class Run(Result, frozen=True, dict=True):
     allocs: int | None = None
     begins_us: int | None = None
     ends_us: int | None = None
-    further: tuple[Run, ...] = ()
     curve: Curve | None = None
 
     @cached_property

@@ -194,7 +194,7 @@ def _side_by_side(found: FoundRuns, options: Compare) -> Comparison:
         return _of_template(found, found.template, options)
     orders = found.orders(options)
     layout = lay_out_list([order.path for order in orders], options.base)
-    read = _read(orders, options)
+    read = record_all(orders, options)
     runs = tuple(chain(*read))
     metrics = choose_metrics(as_list(options.metrics) or DEFAULT[options.given])
     typical = _typical(runs, options)
@@ -217,7 +217,7 @@ def _of_template(found: FoundRuns, template: Template, options: Compare) -> Comp
     asked = {*rows, cols, (base or "").partition("=")[0]}
     if DEVICE in values or DEVICE not in asked:  # refused before anything is read
         lay_out(values, paths, rows, cols, base)
-    read = _with_devices(_read(orders, options))
+    read = _with_devices(record_all(orders, options))
     runs = list(chain(*read))
     values = field_values([run.fields for run in runs], runs[0].fields)
     layout = lay_out(values, paths, rows, cols, base)
@@ -248,7 +248,7 @@ def _of_template(found: FoundRuns, template: Template, options: Compare) -> Comp
 
 def _of_ranks(found: FoundRuns, options: Compare) -> Comparison:
     given = found.orders(options)
-    read = _with_devices(_read(given, options))
+    read = _with_devices(record_all(given, options))
     runs = tuple(chain(*read))
     metrics = choose_metrics(as_list(options.metrics) or DEFAULT_OF_RANKS)
     job = Job(runs, [run.window(None) for run in runs], names_of(runs))
@@ -273,12 +273,7 @@ def _of_ranks(found: FoundRuns, options: Compare) -> Comparison:
     )
 
 
-def _read(orders: Sequence[Order], options: Compare) -> list[list[Run]]:
-    """The runs of each input, one for each of its devices."""
-    return [[replace(run, further=()), *run.further] for run in record_all(orders, options)]
-
-
-def _with_devices(read: list[list[Run]]) -> list[list[Run]]:
+def _with_devices(read: Sequence[Sequence[Run]]) -> Sequence[Sequence[Run]]:
     """The runs with their device as one more field, where an input has several.
 
     Raises:

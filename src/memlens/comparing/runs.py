@@ -53,11 +53,10 @@ class Order(Struct, frozen=True):
         return input_name(self.given)
 
 
-def record(order: Order) -> Run:
+def record(order: Order) -> tuple[Run, ...]:
     """Read one log and keep its figures; what cannot be read is a run with a status and no figures.
 
-    Of an input with several devices each GPU is a run, the first one with the others as its ``further`` ones; the CPU beside
-    them is left out with a remark.
+    Of an input with several devices each GPU is a run; the CPU beside them is left out with a remark.
 
     Args:
         order: What to read.
@@ -71,12 +70,11 @@ def record(order: Order) -> Run:
         raise
     except MemlensError as error:
         gone: Status = "missing" if error.message.endswith("no such file") else "unreadable"
-        return Run(order.path, order.fields, gone, message=error.message, hint=error.hint)
+        return (Run(order.path, order.fields, gone, message=error.message, hint=error.hint),)
     except MemoryError:
         message = "not enough memory for this log"
-        return Run(order.path, order.fields, "unreadable", message=message, hint="Try --jobs 1.")
-    run, *further = (_recorded(name, log, order, left_out) for log, name, _ in named_devices(order.path, logs))
-    return replace(run, further=tuple(further))
+        return (Run(order.path, order.fields, "unreadable", message=message, hint="Try --jobs 1."),)
+    return tuple(_recorded(name, log, order, left_out) for log, name, _ in named_devices(order.path, logs))
 
 
 def read_logs(order: Order) -> tuple[Sequence[Log], tuple[str, ...]]:
@@ -216,7 +214,7 @@ def _duration(window: Window) -> int | None:
     return lasting_us(window) if window.log.time_us is None else duration_us(window)
 
 
-def record_all(orders: Sequence[Order], options: Compare) -> list[Run]:
+def record_all(orders: Sequence[Order], options: Compare) -> list[tuple[Run, ...]]:
     """Read logs and keep their figures.
 
     Args:
@@ -224,16 +222,16 @@ def record_all(orders: Sequence[Order], options: Compare) -> list[Run]:
         options: Who reads it, and who is told of the bytes read so far, over all logs.
 
     Returns:
-        A run each, in their order; what cannot be read is a run with a status and no figures.
+        The runs of each, in their order; what cannot be read is a run with a status and no figures.
 
     Raises:
         UsageError: The cut makes no sense.
         MemlensError: The executor cannot be had.
     """
-    runs: dict[int, Run] = {}
+    runs: dict[int, tuple[Run, ...]] = {}
     for index, found in spread_out(record, orders, on_all_processors(options, len(orders)), options.progress):
         order = orders[index]
         if isinstance(found, MemlensError):
-            found = Run(order.path, order.fields, "unreadable", message=found.message, hint=found.hint)  # noqa: PLW2901
+            found = (Run(order.path, order.fields, "unreadable", message=found.message, hint=found.hint),)  # noqa: PLW2901
         runs[index] = found
     return [runs[index] for index in range(len(orders))]
