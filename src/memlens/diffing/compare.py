@@ -8,7 +8,7 @@ import numpy as np
 
 from memlens.diffing.alignment.blocks import Blocks, gather_windows, owner_names, tell_threads_apart
 from memlens.diffing.alignment.costs import in_bytes
-from memlens.diffing.alignment.indices import batches
+from memlens.diffing.alignment.indices import batches, rank_of
 from memlens.diffing.differences import Items, collect, levels, terms
 from memlens.diffing.finding import Runs, findings_of
 from memlens.diffing.pairing import InOrder, Match, match, match_opening
@@ -98,9 +98,9 @@ def in_order(windows: WindowPairs) -> tuple[InOrder]:
 def _rank_in_window(sequence: Ints, window: Ints) -> Ints:
     """Return how many sequences of its window have more pairs than that of each pair, int64: 0 wherever a window was aligned as a whole."""
     numbers, first, number, counts = np.unique(sequence, return_index=True, return_inverse=True, return_counts=True)
-    order = np.lexsort((numbers, -counts, window[first]))
-    ranked, rank = window[first][order], np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order)) - np.searchsorted(ranked, ranked)
+    order = np.lexsort((numbers, -counts))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = rank_of(window[first][order])
     return rank[number]
 
 

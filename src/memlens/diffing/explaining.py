@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from memlens.text import Terms, format_count, short_name
@@ -13,7 +12,7 @@ from memlens.windows.windows import WHOLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from memlens.diffing.finding import Finding, Member, Side
+    from memlens.diffing.finding import Finding, Member, Repeated, Side
     from memlens.diffing.result import Diff, WindowDiff
 
 
@@ -22,12 +21,10 @@ _ELSEWHERE = "elsewhere"
 #: So many windows at the end of a run that leave more behind are a leak, whatever was saved before.
 _LEAK = 3
 
-Row = TypeVar("Row")
+Row = TypeVar("Row", bound="Finding | Repeated")
 
 
-def telling(
-    findings: Sequence[Row], *measures: Callable[[Row], int], size: Callable[[Row], int] = attrgetter("size_bytes")
-) -> list[Row]:
+def telling(findings: Sequence[Row], *measures: Callable[[Row], int]) -> list[Row]:
     """Return the findings that raise one of some measures (bytes), the largest effect first.
 
     Blocks of one size may well be found under several kinds whose effects cancel (freed early here, allocated anew there).  What a finding
@@ -36,10 +33,10 @@ def telling(
     together: Counter[tuple[int, int]] = Counter()
     for finding in findings:
         for which, measure in enumerate(measures):
-            together[which, size(finding)] += measure(finding)
+            together[which, finding.size_bytes] += measure(finding)
 
     def effects(finding: Row) -> tuple[int, int]:
-        added = [(measure(finding), together[which, size(finding)]) for which, measure in enumerate(measures)]
+        added = [(measure(finding), together[which, finding.size_bytes]) for which, measure in enumerate(measures)]
         return max(max(min(alone, all_alike), 0) for alone, all_alike in added), max(alone for alone, _ in added)
 
     return sorted((one for one in findings if effects(one)[1] > 0), key=effects, reverse=True)
@@ -204,7 +201,7 @@ def _of_series(diff: Diff, sign: int, left: int) -> Explained | None:
     rows = [
         row
         for some in ([row for row in diff.repeated if row.finding.kind != "released"], older)
-        for row in telling(some, lambda row: sign * row.d_remaining_bytes, size=lambda row: row.finding.size_bytes)
+        for row in telling(some, lambda row: sign * row.d_remaining_bytes)
     ]
     if not rows:
         return None

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from memlens.diffing.compare import compare, in_order
 from memlens.diffing.factor import common_factor
 from memlens.diffing.failed import failed_runs
-from memlens.diffing.finding import Repeated, repeated_in
+from memlens.diffing.finding import by_weight, repeated_in
 from memlens.diffing.result import Diff, RunSide, WindowDiff, shares_little
 from memlens.diffing.verdict import answer_of
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
@@ -266,15 +266,11 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         windows=tuple(window for diff in diffs for window in diff.windows),
         notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes)),
         factor=first.factor if len({diff.factor for diff in diffs}) == 1 else None,
-        repeated=deferred(_repeated, diffs),
+        repeated=deferred(lambda: by_weight(row for diff in diffs for row in diff.repeated)),
         paired_by_work=any(diff.paired_by_work for diff in diffs),
         failed=deferred(lambda: tuple(run for diff in diffs for run in diff.failed)),
         in_order=deferred(lambda: tuple(one for diff in diffs for one in diff.in_order)),
     )
-
-
-def _repeated(diffs: Sequence[Diff]) -> tuple[Repeated, ...]:
-    return tuple(sorted((row for diff in diffs for row in diff.repeated), key=lambda row: row.weight, reverse=True))
 
 
 def _joined_side(sides: Sequence[RunSide]) -> RunSide:

@@ -15,6 +15,7 @@ from memlens.diffing.explaining import (
     window_name,
 )
 from memlens.diffing.failed import failed_sentences
+from memlens.diffing.result import Diff, RunSide, WindowDiff, unpaired_bytes
 from memlens.results import Answer, Tone
 from memlens.text import format_count, format_explained, terms_of
 from memlens.trust.case import RESERVED_DOUBTS
@@ -22,8 +23,6 @@ from memlens.units import format_bytes, format_signed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from memlens.diffing.result import Diff, RunSide, WindowDiff
 
 
 #: Doubts of a log, and windows, that a sentence names.
@@ -251,7 +250,7 @@ class _Verdict:
 
 def _sharing(diff: Diff) -> str:
     """Return that the runs share little, with the factor between most of their sizes."""
-    base, head = (format_explained(*of_run) for of_run in diff.unpaired_bytes)
+    base, head = (format_explained(*of_run) for of_run in unpaired_bytes(diff.judged))
     factor = f", and most sizes of head are those of base times {diff.factor} (another dtype, another batch size)"
     return f"the runs share little: {base} of base's bytes and {head} of head's have no partner{factor if diff.factor else ''}"
 

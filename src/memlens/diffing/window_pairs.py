@@ -87,21 +87,6 @@ class WindowPairs(Struct, frozen=True):
             by_work,
         )
 
-    @classmethod
-    def by_name(cls, base: Sequence[Window], head: Sequence[Window], pairs: Mapping[int, int]) -> WindowPairs:
-        """The same for pairs of windows of one name.
-
-        Raises:
-            AnchorError: There is none, but for what precedes both series.
-        """
-        if any(base[i].name != BEFORE for i in pairs):
-            return cls.of(base, head, pairs, by_work=False)
-        sides = [f"{side} has {_listed(windows)}" for side, windows in (("base", base), ("head", head))]
-        raise AnchorError(
-            f"no window of one run has a window of the same name in the other: {'; '.join(sides)}",
-            "Cut both runs by a line that both print (--by), or name the start of each (--base-start, --head-start).",
-        )
-
     def changed(self, change: Callable[[Window], Window]) -> WindowPairs:
         """The same pairs of windows that a function changes."""
         pairs = tuple((change(base), change(head)) for base, head in self.pairs)
@@ -162,7 +147,13 @@ def pair_by_name_or_work(base: Sequence[Window], head: Sequence[Window]) -> Wind
     """
     named = named_pairs(base, head)
     found = _by_work(base, head, named)
-    return WindowPairs.by_name(base, head, named) if found is None else WindowPairs.of(base, head, found, by_work=True)
+    if found is None and all(base[i].name == BEFORE for i in named):
+        sides = [f"{side} has {_listed(windows)}" for side, windows in (("base", base), ("head", head))]
+        raise AnchorError(
+            f"no window of one run has a window of the same name in the other: {'; '.join(sides)}",
+            "Cut both runs by a line that both print (--by), or name the start of each (--base-start, --head-start).",
+        )
+    return WindowPairs.of(base, head, named if found is None else found, by_work=found is not None)
 
 
 def _listed(windows: Sequence[Window]) -> str:

@@ -22,7 +22,7 @@ from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, word_s
 from memlens.windows.patterns import Anchor, Pattern, clean_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -115,14 +115,7 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
         return None
     ours = _candidates(*_looked_at(base))
     theirs = _candidates(*_looked_at(head)) if ours.lines else ours
-
-    def both(template: Template, expression: str) -> Sequence[Anchor] | None:
-        if kept != [None, None]:
-            expression = _at_the_margin(template, expression)
-        found = [_lines_of(log, one, Pattern(expression, regex=True)) for log, one in zip(logs, kept, strict=True)]
-        return [anchor for anchor in found if anchor is not None] if None not in found else None
-
-    return _best(logs, (ours, theirs), both)
+    return _best(logs, kept, (ours, theirs))
 
 
 def family(log: EventLog) -> Family | None:
@@ -146,23 +139,13 @@ def family(log: EventLog) -> Family | None:
         return None
     seen = _candidates(_marking(landmarks), log.events)
     named = {by: entry for by, entry in seen.lines.items() if _wanted(entry)}
-
-    def found(template: Template, expression: str) -> Sequence[Anchor] | None:
-        anchor = _lines_of(log, landmarks, Pattern(_at_the_margin(template, expression), regex=True))
-        return None if anchor is None else [anchor]
-
-    return _best((log,), (seen._replace(lines=named),), found)
+    return _best((log,), (landmarks,), (seen._replace(lines=named),))
 
 
 def _wanted(entry: _Seen) -> bool:
     """Whether lines of one log count anything that is worth its windows."""
     many_parts = entry.template.work is Work.PART and len(entry.offsets) > _MOST_PARTS
     return entry.template.place is not Place.UNNAMED and not many_parts
-
-
-def _at_the_margin(template: Template, expression: str) -> str:
-    """An expression for landmarks: only lines at the margin are known, so it is to find no other ones."""
-    return f"^{expression}" if template.strict.startswith("^") and not expression.startswith("^") else expression
 
 
 def _lines_of(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> Anchor | None:
@@ -177,12 +160,14 @@ def _marking(landmarks: Landmarks) -> Iterator[tuple[int, bytes]]:
     return (line for line in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(line[1]))
 
 
-def _best(
-    logs: Sequence[EventLog],
-    found: Sequence[_Candidates],
-    anchors_of: Callable[[Template, str], Sequence[Anchor] | None],
-) -> Family | None:
-    """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines."""
+def _best(logs: Sequence[EventLog], kept: Sequence[Landmarks | None], found: Sequence[_Candidates]) -> Family | None:
+    """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines.
+
+    Args:
+        logs: The logs.
+        kept: The landmarks of each that are looked at; ``None`` where its text is.
+        found: What lines of each count.
+    """
     ranked: list[tuple[Any, ...]] = []
     for by in found[0].lines.keys() & found[-1].lines.keys():
         entries = [candidates.lines[by] for candidates in found]
@@ -204,9 +189,13 @@ def _best(
             if expression in tried or len(tried) == _MOST_TRIED:
                 continue
             tried.add(expression)
-            anchors = anchors_of(template, expression)
-            if anchors is not None and _still(template, logs, anchors):
-                return Family(anchors[0].pattern.text, tuple(anchors), template.work)
+            if any(one is not None for one in kept) and template.strict.startswith("^"):  # they are lines at the margin
+                expression = f"^{expression.removeprefix('^')}"  # noqa: PLW2901
+            pattern = Pattern(expression, regex=True)
+            anchors = [_lines_of(log, landmarks, pattern) for log, landmarks in zip(logs, kept, strict=True)]
+            known = tuple(anchor for anchor in anchors if anchor is not None)
+            if len(known) == len(logs) and _still(template, logs, known):
+                return Family(expression, known, template.work)
     return None
 
 

@@ -90,7 +90,6 @@ class Windows(Sequence[Window]):
         self.log, self.names = log, names
         self.lo, self.hi, self.start_offset, self.end_offset, self.start_line, self.end_line, self.open_end = columns
         self._columns = columns
-        self._last: dict[int, Window] = {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -102,13 +101,8 @@ class Windows(Sequence[Window]):
     def __getitem__(self, index: int | slice) -> Window | Windows:
         if isinstance(index, slice):
             return Windows(self.log, self.names[index], *(column[index] for column in self._columns))
-        made = self._last.get(index)  # several results of a window are made one after the other
-        if made is None:
-            row: list[Any] = [column.item(index) for column in self._columns]
-            made = Window(self.log, self.names[index], *row)
-            self._last.clear()
-            self._last[index] = made
-        return made
+        row: list[Any] = [column.item(index) for column in self._columns]
+        return Window(self.log, self.names[index], *row)
 
     def __iter__(self) -> Iterator[Window]:
         for start in range(0, len(self), _AT_ONCE):
