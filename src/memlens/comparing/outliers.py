@@ -81,12 +81,14 @@ class StandsOut(NamedTuple):
         off: Its figure less the median of its peers.
         median: That median.
         peers: Ranks in its group, itself included.
+        median_rank: The first of them whose figure is the median.
     """
 
     rank: int
     off: int
     median: int
     peers: int
+    median_rank: int
 
 
 def codes_of(values: NDArray[np.str_] | Ints) -> Ints:
@@ -220,10 +222,10 @@ def standing_out(figures: Ints, peers: Peers, least_change: int, failed: Flags |
         candidate &= ~failed | (off > 0)
     chosen = np.concatenate([_beyond_gap(far * sign, candidate & (off * sign > 0)) for sign in (1, -1)])
     many = np.bincount(group[chosen], minlength=len(count)) > [_most_outliers(each) for each in count.tolist()]
-    found = [
-        StandsOut(rank, int(off[rank]), int(middle[group[rank]]), int(count[group[rank]]))
-        for rank in chosen[~many[group[chosen]]].tolist()
-    ]
+    found = []
+    for rank in chosen[~many[group[chosen]]].tolist():
+        usual = int(((group == group[rank]) & (off == 0)).argmax())
+        found.append(StandsOut(rank, int(off[rank]), int(figures[usual]), int(count[group[rank]]), usual))
     return sorted(found, key=lambda one: (-abs(one.off), one.rank))
 
 

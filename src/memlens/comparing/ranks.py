@@ -210,15 +210,10 @@ class Job:
         peers = self._peers(known, figures, metric.least_change)
         found = []
         for one in standing_out(figures, peers, metric.least_change, self._failed[known]):
-            alike = (peers.group == peers.group[one.rank]) & (figures == one.median)
-            rank, usual = int(known[one.rank]), int(known[alike.argmax()])
-            run, median_run = self._runs[rank], self._runs[usual]
-            figure, more = int(figures[one.rank]), (self.names[usual], median_run.path)
-            found.append(
-                Outlier(
-                    metric.key, self.names[rank], run.path, run.fields, figure, one.median, one.off, one.peers, *more
-                )
-            )
+            rank, usual = int(known[one.rank]), int(known[one.median_rank])
+            run, figures_of = self._runs[rank], (one.median + one.off, one.median, one.off, one.peers)
+            other = self.names[usual], self._runs[usual].path
+            found.append(Outlier(metric.key, self.names[rank], run.path, run.fields, *figures_of, *other))
         return found
 
     def ranks(self, metrics: Sequence[Metric]) -> Ranks:
@@ -290,9 +285,8 @@ class Job:
         peers = self._peers(known, allocs, 1)
         found = []
         for one in standing_out(allocs, peers, 1):
-            alike = (peers.group == peers.group[one.rank]) & (allocs == one.median)
-            rank, usual = int(known[one.rank]), int(known[alike.argmax()])
-            run, few = self._runs[rank], int(allocs[one.rank])
+            rank, usual = int(known[one.rank]), int(known[one.median_rank])
+            run, few = self._runs[rank], one.median + one.off
             lasts, usually = run.lasts_us, self._runs[usual].lasts_us
             longer = lasts is not None and usually is not None and lasts > _EARLY * usually
             if few <= _EARLY * one.median and run.status != "oom" and not longer:

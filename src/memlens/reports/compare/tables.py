@@ -141,49 +141,40 @@ def tables_of(comparison: Comparison, top: int | None, most: int | None = None) 
     """
     names, more = _chosen_windows(comparison, top)
     if comparison.layout.cols is not None:
-        for metric in _known(comparison, comparison.runs):
+        for metric in _known(comparison):
             yield _matrix(comparison, metric, names, more, most)
         return
     if comparison.typical:
         typical = zip(comparison.runs, comparison.typical, strict=True)
-        runs = [replace(run, windows=() if window is None else (window,)) for run, window in typical]
+        runs = tuple(replace(run, windows=() if window is None else (window,)) for run, window in typical)
         title = "Typical window: the median of the windows that all runs have"
-        yield _list(comparison, runs, (None,), title, most=most)
-    title = "Windows, those that change most first" if more else ""
-    yield _list(comparison, comparison.runs, names, title, more, most)
+        yield _list(replace(comparison, runs=runs), (None,), title, "", most)
+    yield _list(comparison, names, "Windows, those that change most first" if more else "", more, most)
 
 
-def _list(
-    comparison: Comparison,
-    runs: Sequence[Run],
-    windows: Sequence[str | None],
-    title: str = "",
-    more: str = "",
-    most: int | None = None,
-) -> Table:
-    index_of = {id(run): index for index, run in enumerate(comparison.runs)}
-    bases = [None if base is None else runs[index_of[id(base)]] for base in map(comparison.base_of, comparison.runs)]
-    shown = [(window, index) for window in windows for index in range(len(runs)) if _exists(runs[index], window)]
-    weights = [_weight(comparison, comparison.runs[index], window, comparison.metrics[0]) for window, index in shown]
-    if windows != (None,):
+def _list(comparison: Comparison, windows: Sequence[str | None], title: str, more: str, most: int | None) -> Table:
+    runs, of_series = comparison.runs, windows != (None,)
+    shown = [(window, run) for window in windows for run in runs if _exists(run, window)]
+    weights = [_weight(comparison, run, window, comparison.metrics[0]) for window, run in shown]
+    if of_series:
         weights = _alike_in_windows(shown, weights, most)
     shown, more = _heaviest(shown, weights, most, more)
+    scales = [scale_of(metric, _figures(runs, windows, metric)) for metric in _known(comparison)]
+    changing = any(comparison.base_of(run) is not None for run in runs)
+    columns = _windows_first(comparison, windows)
+    for order, scale in enumerate(scales):
+        columns += _metric_columns(scale, order, changing, 1 if of_series else 2)
     short = file_names([run.path for run in runs])
-    metrics = _known(comparison, runs)
-    changing = any(base is not None for base in bases)
-    columns, cells = _windows_first(comparison, windows), []
-    for window, index in shown:
-        run, fields = comparison.runs[index], comparison.layout.rows
-        own = [run.fields[name] for name in fields] if comparison.has_fields else [short[run.path]]
-        cells.append([*([_marked(window, [run])] if windows != (None,) else []), *own])
-    for order, metric in enumerate(metrics):
-        scale = scale_of(metric, _figures(runs, windows, metric))
-        columns += _metric_columns(scale, order, changing, 2 if windows == (None,) else 1)
-        for row, (window, index) in zip(cells, shown, strict=True):
-            text = _figure(runs[index], window, scale, asked=metric is metrics[0])
-            row.append(OfRun(text, comparison.runs[index], window) if metric is metrics[0] else text)
-            row.extend(_changes(bases[index], runs[index], window, scale) if changing else ())
-    return Table(title, tuple(columns), _aligned(columns, cells), more)
+    rows: list[list[Value]] = []
+    for window, run in shown:
+        own = run_key(run, comparison.layout.rows) if comparison.has_fields else (short[run.path],)
+        row: list[Value] = [*_marked(window, [run]), *own]
+        for scale in scales:
+            text = _figure(run, window, scale, asked=scale is scales[0])
+            row.append(OfRun(text, run, window) if scale is scales[0] else text)
+            row += _changes(comparison.base_of(run), run, window, scale) if changing else ()
+        rows.append(row)
+    return Table(title, tuple(columns), _aligned(columns, rows), more)
 
 
 def _windows_first(comparison: Comparison, windows: Sequence[str | None]) -> list[Column]:
@@ -216,9 +207,9 @@ def _metric_columns(scale: Scale, index: int, changing: bool, kept: int) -> list
     return columns
 
 
-def _known(comparison: Comparison, runs: Sequence[Run]) -> Sequence[Metric]:
+def _known(comparison: Comparison) -> Sequence[Metric]:
     """The metrics that some run has a figure for; all of them where none has."""
-    windows = [window for run in runs for window in run.windows]
+    windows = [window for run in comparison.runs for window in run.windows]
     known = [one for one in comparison.metrics if any(window.figure(one) is not None for window in windows)]
     return known or comparison.metrics
 
@@ -246,7 +237,7 @@ def _matrix(
         here = [cells.get((key, head)) for head in heads]
         if window is not None and not any(run is not None and _exists(run, window) for run in here):
             continue
-        row: list[Value] = [*([_marked(window, [run for run in here if run])] if windows != (None,) else []), *key]
+        row: list[Value] = [*_marked(window, [run for run in here if run]), *key]
         for head, run in zip(heads, here, strict=True):
             row.append(OfRun(_figure(run, window, scale), run, window))
             if head in changing:
@@ -277,7 +268,7 @@ def _weight(comparison: Comparison, run: Run | None, window: str | None, metric:
 
 
 def _alike_in_windows(
-    shown: Sequence[tuple[str | None, int]], weights: Sequence[float], most: int | None
+    shown: Sequence[tuple[str | None, Run]], weights: Sequence[float], most: int | None
 ) -> list[float]:
     """Weights by which a window has all of its rows or none: a change is read beside the base's figures.
 
@@ -325,11 +316,14 @@ def value_title(value: str) -> str:
     return shorten(visible(value), _WIDEST_TITLE)
 
 
-def _marked(window: str | None, runs: Sequence[Run]) -> str | None:
-    """The name of a window, with a mark where it is open in one of these runs."""
-    found = (run.window(window) for run in runs)
-    is_open = any(one is not None and one.open_end for one in found)
-    return f"{window}{OPEN}" if window is not None and is_open else window
+def _is_open(name: str, runs: Sequence[Run]) -> bool:
+    """Whether a window is open in one of these runs."""
+    return any(window.open_end for run in runs if (window := run.window(name)) is not None)
+
+
+def _marked(window: str | None, runs: Sequence[Run]) -> list[str]:
+    """The name of a window of a series as its cell, with a mark where it is open in one of these runs; no cell for the only one."""
+    return [] if window is None else [f"{window}{OPEN if _is_open(window, runs) else ''}"]
 
 
 def _exists(run: Run, window: str | None) -> bool:
@@ -353,7 +347,7 @@ def _chosen_windows(comparison: Comparison, top: int | None) -> tuple[Sequence[s
     metric = comparison.metrics[0]
 
     def moved(name: str) -> int:
-        if any(window is not None and window.open_end for window in (run.window(name) for run in comparison.runs)):
+        if _is_open(name, comparison.runs):
             return -1  # what comes after the last unit of work is no change of that unit
         return max(abs(comparison.change(run, name, metric) or 0) for run in comparison.runs)
 
