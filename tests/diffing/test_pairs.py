@@ -15,7 +15,7 @@ from memlens.diffing.window_order import longest_common
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError
 from memlens.log import Log
-from memlens.windows.numbering import numbered
+from memlens.windows.anchors import numbered
 from memlens.windows.windows import Window
 
 LOG = Log.from_rows([])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.comparing.details import with_details
 from memlens.comparing.figures import (
     DEFAULT,
     DEFAULT_OF_MATRIX,
@@ -25,7 +24,7 @@ from memlens.comparing.naming import fields_of_ranks, labels_of, numbers_ranks
 from memlens.comparing.rank_verdict import answer_of_ranks
 from memlens.comparing.ranks import Job, names_of, outliers_of
 from memlens.comparing.result import Comparison
-from memlens.comparing.runs import Order, record_all, typical_of
+from memlens.comparing.runs import Order, record_all, typical_of, with_details
 from memlens.comparing.scaling import slopes
 from memlens.comparing.templates import Template, natural
 from memlens.comparing.verdict import answer_of

@@ -29,11 +29,9 @@ _SENTENCES, _NAMED = 3, 3
 def answer_of(comparison: Comparison) -> Answer:
     """The verdict of a comparison, by the first of its metrics."""
     case = _Case(comparison)
-    said = [
-        text for part in (case.failed(), case.figures(), case.scaling(), case.outliers()) if (text := "; ".join(part))
-    ]
-    sentences = (f"{text[:1].upper()}{text[1:]}." for text in said[:_SENTENCES])
-    return Answer(tuple(sentences), case.tone)
+    parts = map("; ".join, (case.failed(), case.figures(), case.scaling(), case.outliers()))
+    sentences = [f"{text[:1].upper()}{text[1:]}." for text in parts if text]
+    return Answer(tuple(sentences[:_SENTENCES]), case.tone)
 
 
 class _Measured(Struct, frozen=True):
@@ -103,7 +101,7 @@ class _Case:
             elif which := self._common(ooms):
                 yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory: {which}"
             else:
-                listed = self._listed(ooms, _asked if asked is None else None)
+                listed = self._listed(ooms, asked=asked is None)
                 yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory{each}: {listed}"
         words = {"missing": "missing", "unreadable": "unreadable", "no_window": "without the window"}
         found = {words[status]: [run for run in runs if run.status == status] for status in words}
@@ -127,8 +125,8 @@ class _Case:
             "" if asked is None else f" (each asked for {format_bytes(asked)})"
         )
 
-    def _listed(self, runs: Sequence[Run], remark: object = None) -> str:
-        names = [f"{self._names[id(run)]}{_asked(run) if remark else ''}" for run in runs[:_NAMED]]
+    def _listed(self, runs: Sequence[Run], *, asked: bool = False) -> str:
+        names = [f"{self._names[id(run)]}{_asked(run) if asked else ''}" for run in runs[:_NAMED]]
         left = len(runs) - _NAMED
         return ", ".join(names) + (f" and {format_count(left)} more" if left > 0 else "")
 

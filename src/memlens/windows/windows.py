@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from memlens.errors import AnchorError, UsageError
 from memlens.units import plural
-from memlens.windows.anchors import find_anchors
-from memlens.windows.numbering import numbered
+from memlens.windows.anchors import find_anchors, numbered
 from memlens.windows.patterns import Anchor, Pattern
 
 if TYPE_CHECKING:
@@ -264,10 +263,7 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     """
     if not windows or not len(windows[0].log):
         return None
-    if isinstance(windows, Windows):
-        empty = [windows[k] for k in np.flatnonzero(windows.lo == windows.hi).tolist()]
-    else:
-        empty = [w for w in windows if w.lo == w.hi]
+    empty = [windows[k] for k in np.flatnonzero(edges_of(windows, "lo") == edges_of(windows, "hi")).tolist()]
     if len(windows) < _IDLE_RUN:
         return _LATE.format(f"{empty[0].name} holds no event") if empty and _in_burst(empty[0]) else None
     # No event between two windows: the same event comes next.
