@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import product
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from memlens.comparing.figures import RESERVED, Run
 from memlens.comparing.templates import natural, number
@@ -52,12 +52,6 @@ class Layout(Result, frozen=True):
         if self.base_run is not None:
             return run.device if self.base_devices else None
         return frozenset((name, value) for name, value in run.fields.items() if name != self.base_field)
-
-    def base_dict(self, runs: Sequence[Run]) -> dict[str, Any] | None:
-        """The base in plain types: a path, or a field and its value."""
-        if self.base_run is not None:
-            return {"path": runs[self.base_run].path}
-        return None if self.base_field is None else {"field": self.base_field, "value": self.base_value}
 
 
 def run_key(run: Run, fields: Sequence[str]) -> tuple[str, ...]:

@@ -114,7 +114,10 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
     @property
     def base_named(self) -> dict[str, str | None] | None:
         """The base of the comparison: a path, or a field and its value."""
-        return self.layout.base_dict(self.runs)
+        if self.layout.base_run is not None:
+            return {"path": self.runs[self.layout.base_run].path}
+        field = self.layout.base_field
+        return None if field is None else {"field": field, "value": self.layout.base_value}
 
     @property
     def metric_keys(self) -> tuple[str, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from memlens.comparing.templates import number
 from memlens.results import Answer, Tone
 from memlens.text import format_count, short_name
@@ -34,13 +32,6 @@ def answer_of(comparison: Comparison) -> Answer:
     return Answer(tuple(sentences[:_SENTENCES]), case.tone)
 
 
-class _Measured(Struct, frozen=True):
-    """A run with the figure that counts of it."""
-
-    run: Run
-    figure: int
-
-
 class _Case:
     """A comparison as its verdict sees it.
 
@@ -52,8 +43,8 @@ class _Case:
         self._all, self._metric = comparison, comparison.metrics[0]
         self._names = _names(comparison)
         found = zip(comparison.runs, map(self._figure, range(len(comparison.runs))), strict=True)
-        self._measured = [_Measured(run, figure) for run, figure in found if figure is not None]
-        self._by_run = {id(one.run): one.figure for one in self._measured}
+        self._figures = {id(run): figure for run, figure in found if figure is not None}
+        self._measured = [run for run in comparison.runs if id(run) in self._figures]
         self.tone = self._tone()
 
     def _figure(self, place: int) -> int | None:
@@ -68,14 +59,14 @@ class _Case:
 
     def _changes(self) -> Iterator[tuple[Run, int]]:
         """Each run that has a base, both with a figure, and by how much it differs."""
-        for one in self._measured:
-            base = self._all.base_of(one.run)
-            if base is not None and id(base) in self._by_run:
-                yield one.run, one.figure - self._by_run[id(base)]
+        for run in self._measured:
+            base = self._all.base_of(run)
+            if base is not None and id(base) in self._figures:
+                yield run, self._figures[id(run)] - self._figures[id(base)]
 
     def _tone(self) -> Tone:
         ooms = [run for run in self._all.runs if run.status == "oom"]
-        if not ooms and any(_begins_late(one.run) for one in self._measured):
+        if not ooms and any(map(_begins_late, self._measured)):
             return "plain"  # of a part that is known nothing is better or worse
         new = [run for run in ooms if (base := self._all.base_of(run)) is None or base.status != "oom"]
         bases = {id(base) for run in self._all.runs if (base := self._all.base_of(run)) is not None}
@@ -136,29 +127,28 @@ class _Case:
             if len(self._all.runs) and not any(run.status == "oom" for run in self._all.runs):
                 yield f"no run has a figure for {self._metric.words.lower()}"
             return
-        most = max(self._measured, key=lambda one: one.figure)
-        least = min(self._measured, key=lambda one: one.figure)
+        highest, lowest = max(self._figures.values()), min(self._figures.values())
         pair = next(self._changes(), None)
         if len(self._measured) == 1:
-            yield f"the {self._what} is {self._write(most.figure)} in {self._name(most)}"
+            yield f"the {self._what} is {self._write(highest)} in {self._place(highest)}"
         elif len(self._measured) == 2 and pair is not None:
             (run, change), base = pair, self._all.base_of(pair[0])
-            old = self._by_run[id(base)]
+            old = self._figures[id(base)]
             if base is not None and (base.path, base.device) == (run.path, run.device):
                 yield f"the {self._what} is {self._write(old)} in {self._names[id(run)]}, which is compared with itself"
                 return
             than = f"in {self._names[id(base)]}{f' ({self._write(old)})' if change else ''}"
             much = f"{self._write(abs(change))} {'more' if change > 0 else 'less'} than" if change else "as much as"
             yield f"the {self._what} is {self._write(old + change)} in {self._names[id(run)]}, {much} {than}"
-        elif most.figure == least.figure:
-            yield f"the {self._what} is {self._write(most.figure)} in all {plural(len(self._measured), 'run')}"
+        elif highest == lowest:
+            yield f"the {self._what} is {self._write(highest)} in all {plural(len(self._measured), 'run')}"
         else:
             yield (
-                f"the highest {self._what} is {self._write(most.figure)} ({self._place(most)}), the lowest"
-                f" {self._write(least.figure)} ({self._place(least)}), {self._write(most.figure - least.figure)} apart"
+                f"the highest {self._what} is {self._write(highest)} ({self._place(highest)}), the lowest"
+                f" {self._write(lowest)} ({self._place(lowest)}), {self._write(highest - lowest)} apart"
             )
             yield from self._against()
-        late = [one.run for one in self._measured if _begins_late(one.run)]
+        late = [run for run in self._measured if _begins_late(run)]
         if late and self._metric.key in ("peak_bytes", "reserved_peak_bytes"):
             yield f"it may be higher in {self._listed(late)}, whose {'log begins' if len(late) == 1 else 'logs begin'} late"
 
@@ -237,13 +227,10 @@ class _Case:
 
     # --- words ---
 
-    def _name(self, one: _Measured) -> str:
-        return self._names[id(one.run)]
-
-    def _place(self, one: _Measured) -> str:
-        """The run of a figure; of several that have it how many there are."""
-        alike = sum(other.figure == one.figure for other in self._measured)
-        return self._name(one) if alike == 1 else _of(alike, len(self._measured), "run")
+    def _place(self, figure: int) -> str:
+        """The run that has a figure; of several how many they are."""
+        having = [run for run in self._measured if self._figures[id(run)] == figure]
+        return self._names[id(having[0])] if len(having) == 1 else _of(len(having), len(self._measured), "run")
 
     @property
     def _what(self) -> str:

@@ -22,7 +22,7 @@ from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, word_s
 from memlens.windows.patterns import Anchor, Pattern, clean_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -66,11 +66,12 @@ class Family(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """The lines of one log that fit a template: where they begin, and their numbers."""
+    """The lines of one log that fit a template: where they begin, and their numbers; and the events up to where they were looked for."""
 
     template: Template
     offsets: list[int]
     numbers: list[Numbers]
+    events: int
 
 
 class _Side(NamedTuple):
@@ -114,7 +115,7 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     if any(one is None and not log.source.rereadable for log, one in zip(logs, kept, strict=True)):
         return None
     ours = _candidates(*_looked_at(base))
-    theirs = _candidates(*_looked_at(head)) if ours.lines else ours
+    theirs = _candidates(*_looked_at(head)) if ours else ours
     return _best(logs, kept, (ours, theirs))
 
 
@@ -138,8 +139,8 @@ def family(log: EventLog) -> Family | None:
     if landmarks is None or not landmarks.offsets:
         return None
     seen = _candidates(_marking(landmarks), log.events)
-    named = {by: entry for by, entry in seen.lines.items() if _wanted(entry)}
-    return _best((log,), (landmarks,), (seen._replace(lines=named),))
+    named = {by: entry for by, entry in seen.items() if _wanted(entry)}
+    return _best((log,), (landmarks,), (named,))
 
 
 def _wanted(entry: _Seen) -> bool:
@@ -160,7 +161,9 @@ def _marking(landmarks: Landmarks) -> Iterator[tuple[int, bytes]]:
     return (line for line in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(line[1]))
 
 
-def _best(logs: Sequence[EventLog], kept: Sequence[Landmarks | None], found: Sequence[_Candidates]) -> Family | None:
+def _best(
+    logs: Sequence[EventLog], kept: Sequence[Landmarks | None], found: Sequence[Mapping[str, _Seen]]
+) -> Family | None:
     """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines.
 
     Args:
@@ -169,11 +172,10 @@ def _best(logs: Sequence[EventLog], kept: Sequence[Landmarks | None], found: Seq
         found: What lines of each count.
     """
     ranked: list[tuple[Any, ...]] = []
-    for by in found[0].lines.keys() & found[-1].lines.keys():
-        entries = [candidates.lines[by] for candidates in found]
+    for by in found[0].keys() & found[-1].keys():
+        entries = [seen[by] for seen in found]
         sides = [
-            _Side.of(log, candidates.events, entry.offsets, entry.numbers)
-            for log, candidates, entry in zip(logs, found, entries, strict=True)
+            _Side.of(log, entry.events, entry.offsets, entry.numbers) for log, entry in zip(logs, entries, strict=True)
         ]
         windows, same = _worth(sides[0], sides[-1])
         if windows:
@@ -184,7 +186,7 @@ def _best(logs: Sequence[EventLog], kept: Sequence[Landmarks | None], found: Seq
             ranked.append((*of_one, place, -windows, not same, template.place, first, by))
     tried: set[str] = set()
     for *_, by in sorted(ranked):
-        template = found[0].lines[by].template
+        template = found[0][by].template
         for expression in (template.by, template.strict):
             if expression in tried or len(tried) == _MOST_TRIED:
                 continue
@@ -213,15 +215,8 @@ def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Ancho
 # -- what a log holds ------------------------------------------------------------------------------------------------------
 
 
-class _Candidates(NamedTuple):
-    """Lines of one log that count, by the expression that finds them; and the events up to where they were looked for."""
-
-    lines: dict[str, _Seen]
-    events: int
-
-
-def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> _Candidates:
-    """What some lines count.
+def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> dict[str, _Seen]:
+    """Those of some lines that count, by the expression that finds them.
 
     Args:
         lines: Where each begins, and its clean text.
@@ -240,11 +235,11 @@ def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> _Candidates:
             continue
         for template in known[kind]:
             if template.by not in seen:
-                seen[template.by] = _Seen(template, [], [])
+                seen[template.by] = _Seen(template, [], [], events)
             entry = seen[template.by]
             entry.offsets.append(offset)
             entry.numbers.append(tuple(int(digits[n]) for n in template.numbers))
-    return _Candidates({by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}, events)
+    return {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}
 
 
 def _looked_at(log: EventLog) -> tuple[list[tuple[int, bytes]], int]:
