@@ -114,8 +114,8 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
     @property
     def base_named(self) -> dict[str, str | None] | None:
         """The base of the comparison: a path, or a field and its value."""
-        if self.layout.base_run is not None:
-            return {"path": self.runs[self.layout.base_run].path}
+        if self.layout.base_runs:
+            return {"path": self.runs[self.layout.base_runs[0]].path}
         field = self.layout.base_field
         return None if field is None else {"field": field, "value": self.layout.base_value}
 

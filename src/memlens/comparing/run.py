@@ -295,11 +295,10 @@ def _with_devices(read: Sequence[Sequence[Run]]) -> Sequence[Sequence[Run]]:
 
 def _with_base(layout: Layout, runs: Sequence[Run], read: Sequence[Sequence[Run]]) -> Layout:
     """A layout whose base is the number of an input, as one whose base is the places of that input's runs."""
-    if layout.base_run is None:
+    if not layout.base_runs:
         return layout
     place = {id(run): number for number, run in enumerate(runs)}
-    base, *further = (place[id(run)] for run in read[layout.base_run])
-    return replace(layout, base_run=base, base_devices=tuple(further))
+    return replace(layout, base_runs=tuple(place[id(run)] for run in read[layout.base_runs[0]]))
 
 
 def _missing_cells(

@@ -170,8 +170,8 @@ class _Case:
 
     def _base_name(self) -> str:
         layout = self._all.layout
-        if layout.base_run is not None:
-            return self._names[id(self._all.runs[layout.base_run])]
+        if layout.base_runs:
+            return self._names[id(self._all.runs[layout.base_runs[0]])]
         return _field(layout.base_field or "", layout.base_value or "")
 
     def scaling(self) -> Iterator[str]:
@@ -186,7 +186,7 @@ class _Case:
 
     def _scales(self, field: str, groups: dict[str, list[Slope]]) -> Iterator[str]:
         flat, what, cols = [], self._metric.words.lower(), self._all.layout.cols or ""
-        said: dict[str, list[str]] = {}
+        moves: dict[tuple[str, str], list[str]] = {}
         for value, slopes in groups.items():
             moving = [slope for slope in slopes if slope.verdict in ("growing", "shrinking")]
             if not moving:
@@ -198,16 +198,16 @@ class _Case:
             alike = "" if len(slopes) == 1 else f" in all {plural(len(slopes), 'row')}"
             if len(moving) < len(slopes):
                 alike = f" ({_of(len(moving), len(slopes), 'row')})"
-            text = f"{what} {verb} by {most}{self._slope(abs(steepest.slope))} per {short_name(field)}%s{alike}"
-            said.setdefault(text, []).append(_field(cols, value) if value else "")
-        for text, places in said.items():
+            lead = f"{what} {verb} by {most}{self._slope(abs(steepest.slope))} per {short_name(field)}"
+            moves.setdefault((lead, alike), []).append(_field(cols, value) if value else "")
+        for (lead, alike), places in moves.items():
             if places == [""]:
                 place = ""
             elif len(places) == len(groups) > 1:
                 place = f" for each {short_name(cols)}"
             else:
                 place = f" in {', '.join(places)}"
-            yield place.join(text.rsplit("%s", 1))
+            yield f"{lead}{place}{alike}"
         if flat and len(flat) == len(groups):
             steady = all(is_flat for _, is_flat in flat)
             yield f"{what} {'does not grow' if steady else 'does not grow steadily'} with {short_name(field)}"

@@ -52,10 +52,8 @@ def compare(
         found = collect(allocs, released, opening, *here)
         items.append(found._replace(window=found.window + part.start))
         remaining, peak, temporary = terms(found, *here)
-        accounts = zip(
-            _by_window(remaining), _by_window(peak), _by_window({**_figures(allocs), **temporary}), strict=True
-        )
-        for number, (of_remaining, of_peak, figures) in enumerate(accounts):
+        accounts = map(_by_window, (remaining, peak, {**_figures(allocs), **temporary}))
+        for number, (of_remaining, of_peak, figures) in enumerate(zip(*accounts, strict=True)):
             inexact = allocs.ordered.inexact.get(number)
             figures["cost_bytes"] = in_bytes(figures["cost_bytes"])
             figures["approximation"] = inexact and Approximation(*inexact[:3], in_bytes(inexact.excess))

@@ -174,6 +174,9 @@ def _outlier(group: AlikeOutliers) -> list[Value]:
     one, more = group.outliers[0], len(group.outliers) - 1
     metric, held = BY_KEY[one.metric], one.holds[0] if one.holds else None
     off = _signed(metric, one.off)
+    blocks = (
+        ("", "") if held is None else (f"{format_count(held.blocks)} × {format_bytes(held.size_bytes)}", held.owner)
+    )
     return [
         f"{one.rank} +{format_count(more)}" if more else one.rank,
         metric.title,
@@ -181,8 +184,7 @@ def _outlier(group: AlikeOutliers) -> list[Value]:
         Toned.change(off, one.off) if metric.more_is_worse else off,
         format_change(one.median, one.figure),
         one.peers,
-        "" if held is None else f"{format_count(held.blocks)} × {format_bytes(held.size_bytes)}",
-        "" if held is None else held.owner,
+        *blocks,
         group.where,
     ]
 

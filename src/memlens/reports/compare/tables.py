@@ -260,7 +260,7 @@ def _weight(comparison: Comparison, run: Run | None, window: str | None, metric:
     found = run.window(window)
     figure = None if found is None else found.figure(metric)
     layout = comparison.layout
-    if layout.base_run is None and layout.base_field is None:
+    if not layout.base_runs and layout.base_field is None:
         return abs(figure or 0)
     if comparison.base_of(run) is None and layout.cols is None:
         return float("inf")  # what the others are read against
