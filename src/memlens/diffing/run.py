@@ -71,7 +71,7 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
         )
         found = [_cut_both(pair, cuts, look=not given and not options.whole) for pair in logs]
         if len(found) > 1:
-            found = [pairs.changed(_with_device) for pairs in found]
+            found = [_with_device(pairs) for pairs in found]
     diffs = [_compared(pairs, given, options) for pairs in found]
     joined = diffs[0] if len(diffs) == 1 and not left_out else _joined(diffs, left_out)
     return answered(joined, answer_of)
@@ -80,9 +80,14 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
 diff = with_keywords("diff", diff_with, Options)
 
 
-def _with_device(window: Window) -> Window:
-    """A window whose name tells the device."""
-    return replace(window, name=f"{window.name} {device_label(window.log)}")
+def _with_device(found: WindowPairs) -> WindowPairs:
+    """The same windows, with names that tell the device."""
+
+    def named(windows: Sequence[Window]) -> tuple[Window, ...]:
+        return tuple(replace(window, name=f"{window.name} {device_label(window.log)}") for window in windows)
+
+    pairs = zip(*map(named, zip(*found.pairs, strict=True)), strict=True)
+    return replace(found, pairs=tuple(pairs), only_base=named(found.only_base), only_head=named(found.only_head))
 
 
 def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from memlens.diffing.window_order import Series, Work, in_order, likeness, longest_common
 from memlens.errors import AnchorError
 from memlens.windows.windows import BEFORE, Window, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -86,12 +85,6 @@ class WindowPairs(Struct, frozen=True):
             tuple(window for j, window in enumerate(head) if j not in paired_head),
             by_work,
         )
-
-    def changed(self, change: Callable[[Window], Window]) -> WindowPairs:
-        """The same pairs of windows that a function changes."""
-        pairs = tuple((change(base), change(head)) for base, head in self.pairs)
-        only_base, only_head = tuple(map(change, self.only_base)), tuple(map(change, self.only_head))
-        return replace(self, pairs=pairs, only_base=only_base, only_head=only_head)
 
 
 def named_pairs(base: Sequence[Window], head: Sequence[Window]) -> dict[int, int]:

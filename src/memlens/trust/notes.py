@@ -158,14 +158,6 @@ _PUT_OFF = seen(
 )
 
 
-_STAT_LINES = seen(
-    "stat_lines",
-    "the framework's running totals, a line of statistics for each event, were held against ours up to its first 65,536 events: of so large a"
-    " log not all events are kept.",
-    "--event-memory 0 keeps them.",
-)
-
-
 def _host_memory(case: Case) -> Iterator[Finding]:
     if case.log.facts.layer.startswith("host_"):
         yield Finding("nothing tells of memory of a device: all figures are of the host's memory.")
@@ -208,7 +200,12 @@ NOTES: dict[str, Rule] = {
         " exact; which of several blocks of one size is meant is not known.",
     ),
     "other_layers": _other_layers,
-    "stat_lines": _STAT_LINES,
+    "stat_lines": seen(
+        "stat_lines",
+        "the framework's running totals, a line of statistics for each event, were held against ours up to its first 65,536 events: of so large a"
+        " log not all events are kept.",
+        "--event-memory 0 keeps them.",
+    ),
     "sizes_from_allocs": _sizes_from_allocs,
     "host_memory": _host_memory,
 }

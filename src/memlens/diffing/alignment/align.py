@@ -150,7 +150,7 @@ def _refine(symbols: Symbols, problem: Problem, cutting: Cutting, mate: Ints) ->
     corridor = Corridor.of(symbols, problem, cost)
     if not corridor.solvable:
         least = least_cost(symbols, problem, cost)
-        return Inexact(cutting.entries, len(cutting.pieces), cutting.blind, cost - least)
+        return Inexact(len(problem.rows) + len(problem.columns), len(cutting.pieces), cutting.blind, cost - least)
     mate[problem.rows] = -1
     rows, columns = corridor.solve(symbols)
     mate[rows] = columns

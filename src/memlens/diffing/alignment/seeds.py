@@ -40,12 +40,10 @@ class Cutting(Struct, frozen=True, eq=False):
 
     Attributes:
         pieces: The pieces that have entries on both sides.
-        entries: Entries of both sides that were dealt out to pieces.
-        blind: Of these, those in pieces that were cut in proportion.
+        blind: Entries of both sides in pieces that were cut in proportion.
     """
 
     pieces: tuple[Problem, ...]
-    entries: int
     blind: int
 
 
@@ -71,7 +69,7 @@ def cut(symbols: Symbols, problem: Problem, limit: int) -> Cutting:
             parts = _in_proportion(piece, limit)
             blind += len(piece.rows) + len(piece.columns)
         waiting.extend(reversed(parts))
-    return Cutting(tuple(pieces), len(problem.rows) + len(problem.columns), blind)
+    return Cutting(tuple(pieces), blind)
 
 
 def _pieces(problem: Problem, rows: Ints, columns: Ints) -> list[Problem]:

@@ -5,7 +5,8 @@ A column has one unit, and words where there is no figure.
 
 from __future__ import annotations
 
-from itertools import product
+from collections import Counter
+from itertools import accumulate, product
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from msgspec import Struct
@@ -156,7 +157,7 @@ def _list(comparison: Comparison, windows: Sequence[str | None], title: str, mor
     runs, of_series = comparison.runs, windows != (None,)
     shown = [(window, run) for window in windows for run in runs if _exists(run, window)]
     weights = [_weight(comparison, run, window, comparison.metrics[0]) for window, run in shown]
-    if of_series:
+    if of_series and most is not None:
         weights = _alike_in_windows(shown, weights, most)
     shown, more = _heaviest(shown, weights, most, more)
     scales = [scale_of(metric, _figures(runs, windows, metric)) for metric in _known(comparison)]
@@ -267,28 +268,22 @@ def _weight(comparison: Comparison, run: Run | None, window: str | None, metric:
     return abs(comparison.change(run, window, metric) or 0)
 
 
-def _alike_in_windows(
-    shown: Sequence[tuple[str | None, Run]], weights: Sequence[float], most: int | None
-) -> list[float]:
+def _alike_in_windows(shown: Sequence[tuple[str | None, Run]], weights: Sequence[float], most: int) -> list[float]:
     """Weights by which a window has all of its rows or none: a change is read beside the base's figures.
 
     The base itself, whose weight is without limit, says nothing of a window; where one window has more rows than there is room for, its
     rows are as heavy as before.
     """
-    by_window: dict[str | None, list[float]] = {}
-    for (window, _), weight in zip(shown, weights, strict=True):
-        by_window.setdefault(window, []).append(weight)
-    heaviest = {
-        window: max((one for one in found if one != float("inf")), default=0) for window, found in by_window.items()
-    }
-    if most is not None and max(map(len, by_window.values()), default=0) > most:
+    sizes = Counter(window for window, _ in shown)
+    if max(sizes.values(), default=0) > most:
         return list(weights)
-    fits, room = set(), float("inf") if most is None else most
-    for window in sorted(by_window, key=lambda window: -heaviest[window]):
-        room -= len(by_window[window])
-        if room < 0:
-            break
-        fits.add(window)
+    heaviest = dict.fromkeys(sizes, 0.0)
+    for (window, _), weight in zip(shown, weights, strict=True):
+        if weight != float("inf"):
+            heaviest[window] = max(heaviest[window], weight)
+    order = sorted(sizes, key=lambda window: -heaviest[window])
+    filled = accumulate(sizes[window] for window in order)
+    fits = {window for window, rows in zip(order, filled, strict=True) if rows <= most}
     return [heaviest[window] + 1 if window in fits else -1 for window, _ in shown]
 
 
@@ -299,8 +294,8 @@ def _heaviest(rows: list[Row], weights: Sequence[float], most: int | None, more:
     heaviest = sorted((row for row in range(len(rows)) if weights[row] >= 0), key=lambda row: -weights[row])
     chosen = sorted(heaviest[:most])
     left = len(rows) - len(chosen)
-    said = [f"… and {plural(left, 'row')} that {'says' if left == 1 else 'say'} less", *([more] if more else [])]
-    return [rows[row] for row in chosen], "; ".join(said)
+    less = f"… and {plural(left, 'row')} that {'says' if left == 1 else 'say'} less"
+    return [rows[row] for row in chosen], "; ".join(filter(None, (less, more)))
 
 
 def column_values(comparison: Comparison) -> list[str]:
