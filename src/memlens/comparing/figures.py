@@ -76,13 +76,14 @@ METRICS: tuple[Metric, ...] = (
 #: The same by their names in machine output.
 BY_KEY = {metric.key: metric for metric in METRICS}
 
-#: What tables show where nothing is asked for: of whole logs, where no figure leaves out what was there before them, and of windows.
+#: What is shown where nothing is asked for, in a list of runs and in a matrix, where each metric is a table of its own: of whole logs, where
+#: no figure leaves out what was there before them, and of windows (``True``).
 DEFAULT = {
-    False: ("peak", "reserved-peak", "duration", "live", "allocs"),
-    True: ("peak", "rise", "reserved-peak", "duration", "remaining", "allocs"),
+    ("list", False): ("peak", "reserved-peak", "duration", "live", "allocs"),
+    ("list", True): ("peak", "rise", "reserved-peak", "duration", "remaining", "allocs"),
+    ("matrix", False): ("peak", "reserved-peak"),
+    ("matrix", True): ("peak", "rise", "reserved-peak"),
 }
-#: The same for a matrix, where each metric is a table of its own.
-DEFAULT_OF_MATRIX = {False: ("peak", "reserved-peak"), True: ("peak", "rise", "reserved-peak")}
 #: The same for the ranks of one job.
 DEFAULT_OF_RANKS = ("peak", "reserved-peak", "live")
 

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.comparing.figures import (
-    DEFAULT,
-    DEFAULT_OF_MATRIX,
-    DEFAULT_OF_RANKS,
-    Run,
-    RunWindow,
-    choose_metrics,
-    field_values,
-)
+from memlens.comparing.figures import DEFAULT, DEFAULT_OF_RANKS, Run, RunWindow, choose_metrics, field_values
 from memlens.comparing.layout import Layout, lay_out, lay_out_list, refuse_fields, row_keys, run_key
 from memlens.comparing.naming import fields_of_ranks, labels_of, numbers_ranks
 from memlens.comparing.rank_verdict import answer_of_ranks
@@ -195,7 +187,7 @@ def _side_by_side(found: FoundRuns, options: Compare) -> Comparison:
     layout = lay_out_list([order.path for order in orders], options.base)
     read = record_all(orders, options)
     runs = tuple(chain(*read))
-    metrics = choose_metrics(as_list(options.metrics) or DEFAULT[options.given])
+    metrics = choose_metrics(as_list(options.metrics) or DEFAULT["list", options.given])
     typical = _typical(runs, options)
     return Comparison(
         runs,
@@ -221,7 +213,7 @@ def _of_template(found: FoundRuns, template: Template, options: Compare) -> Comp
     values = field_values([run.fields for run in runs], runs[0].fields)
     layout = lay_out(values, paths, rows, cols, base)
     metrics = choose_metrics(
-        as_list(options.metrics) or (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[options.given]
+        as_list(options.metrics) or DEFAULT["list" if layout.cols is None else "matrix", options.given]
     )
     typical = _typical(runs, options)
     windows = typical or tuple(run.window(None) for run in runs)

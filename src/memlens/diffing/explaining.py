@@ -240,11 +240,6 @@ def _all_alike(diff: Diff, finding: Finding, sign: int, left: int) -> tuple[int,
 # --- in words ---
 
 
-def window_name(window: WindowDiff) -> str:
-    """Return what a pair of windows is called in a sentence."""
-    return called(window.label)
-
-
 def called(name: str) -> str:
     """Return a window's name for a sentence; one that is only a number is called a window."""
     words = short_name(name)
@@ -259,7 +254,7 @@ def explanation_of(cause: Explained, terms: Terms, *, single: bool) -> str:
         terms: What lines are called.
         single: One pair of windows is looked at, and need not be named.
     """
-    where = "" if single or cause.windows else f" of {window_name(cause.window)}"
+    where = "" if single or cause.windows else f" of {called(cause.window.label)}"
     place = f"at the peak{where}" if cause.at_peak else "left behind"
     saved = "" if cause.sign > 0 else "saved " if cause.at_peak else "less "
     many = f" in {plural(cause.windows, 'window')}" if cause.windows > 1 else ""

@@ -280,21 +280,17 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
 
 def _joined_side(sides: Sequence[RunSide]) -> RunSide:
     """One run of several devices: sums of counts, and what is said of any of them once."""
-    trusts = [side.trust for side in sides]
-    lines, size = max(trust.lines for trust in trusts), max(trust.bytes for trust in trusts)
-    counts = {name for name in trusts[0].__struct_fields__ if type(getattr(trusts[0], name)) is int} - {
-        "lines",
-        "bytes",
-        "threads",
-    }
+    first, *_ = trusts = [side.trust for side in sides]
+    own = ("lines", "bytes", "threads")
+    counts = [name for name in first.__struct_fields__ if name not in own and type(getattr(first, name)) is int]
     trust = replace(
-        trusts[0],
+        first,
         ok=all(trust.ok for trust in trusts),
         doubts=tuple(dict.fromkeys(doubt for trust in trusts for doubt in trust.doubts)),
         notes=tuple(dict.fromkeys(note for trust in trusts for note in trust.notes)),
         ooms=tuple(oom for trust in trusts for oom in trust.ooms),
-        lines=lines,
-        bytes=size,
+        lines=max(trust.lines for trust in trusts),
+        bytes=max(trust.bytes for trust in trusts),
         **{name: sum(getattr(trust, name) for trust in trusts) for name in counts},
     )
     unpaired = tuple(name for side in sides for name in side.unpaired)

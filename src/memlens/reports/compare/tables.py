@@ -119,20 +119,19 @@ def _figure(run: Run | None, window: str | None, scale: Scale, *, asked: bool = 
     return UNKNOWN if figure is None else scale.text(figure) + mark
 
 
-def _changes(base: Run | None, run: Run | None, window: str | None, scale: Scale) -> tuple[str, str]:
+def _changes(comparison: Comparison, run: Run | None, window: str | None, scale: Scale) -> tuple[str, str]:
     """The difference of a run's figure from that of its base, and in percent; in words where only one of the two ended out of memory."""
-    if base is None or run is None:
+    if run is None or (base := comparison.base_of(run)) is None:
         return "", ""
     fates = base.status_of(window), run.status_of(window)
     if fates in (("oom", "ok"), ("ok", "oom")):
         return Toned("was OOM", "good") if fates[0] == "oom" else Toned("now OOM", "bad"), ""
-    sides = [one.window(window) for one in (base, run) if one.status_of(window) == "ok"]
-    known = [figure for side in sides if side and (figure := side.figure(scale.metric)) is not None]
-    if len(known) != 2:
+    change, found = comparison.change(run, window, scale.metric), run.window(window)
+    if change is None or found is None:
         return "", ""
-    change, texts = known[1] - known[0], (scale.signed(known[1] - known[0]), format_change(*known))
-    judged = scale.metric.more_is_worse
-    return (Toned.change(texts[0], change), Toned.change(texts[1], change)) if judged else texts
+    figure = found.figure(scale.metric) or 0
+    texts = scale.signed(change), format_change(figure - change, figure)
+    return (Toned.change(texts[0], change), Toned.change(texts[1], change)) if scale.metric.more_is_worse else texts
 
 
 def tables_of(comparison: Comparison, top: int | None, most: int | None = None) -> Iterator[Table]:
@@ -173,7 +172,7 @@ def _list(comparison: Comparison, windows: Sequence[str | None], title: str, mor
         for scale in scales:
             text = _figure(run, window, scale, asked=scale is scales[0])
             row.append(OfRun(text, run, window) if scale is scales[0] else text)
-            row += _changes(comparison.base_of(run), run, window, scale) if changing else ()
+            row += _changes(comparison, run, window, scale) if changing else ()
         rows.append(row)
     return Table(title, tuple(columns), _aligned(columns, rows), more)
 
@@ -242,8 +241,7 @@ def _matrix(
         for head, run in zip(heads, here, strict=True):
             row.append(OfRun(_figure(run, window, scale), run, window))
             if head in changing:
-                base = None if run is None else comparison.base_of(run)
-                row += _changes(base, run, window, scale)
+                row += _changes(comparison, run, window, scale)
         rows.append(row)
         weights.append(max(_weight(comparison, run, window, metric) for run in here))
     rows, more = _heaviest(rows, weights, most, more)
