@@ -171,36 +171,36 @@ def _logs_in(
 
 def compare_found(found: FoundRuns, options: Compare) -> Comparison:
     """Read runs that were found and put them side by side."""
-    return answered(_side_by_side(found, options), _answer_of)
+    side_by_side = _of_ranks if found.of_job else _of_list if found.template is None else _of_template
+    comparison = side_by_side(found, options)
+    return answered(
+        replace(
+            comparison,
+            template=None if found.template is None else found.template.text,
+            by=options.by,
+            cut=options.given,
+            problems=(*found.problems, *comparison.problems),
+        ),
+        _answer_of,
+    )
 
 
 def _answer_of(comparison: Comparison) -> Answer:
     return answer_of(comparison) if comparison.ranks is None else answer_of_ranks(comparison, comparison.ranks)
 
 
-def _side_by_side(found: FoundRuns, options: Compare) -> Comparison:
-    if found.of_job:
-        return _of_ranks(found, options)
-    if found.template is not None:
-        return _of_template(found, found.template, options)
+def _of_list(found: FoundRuns, options: Compare) -> Comparison:
     orders = found.orders(options)
     layout = lay_out_list([order.path for order in orders], options.base)
     read = record_all(orders, options)
     runs = tuple(chain(*read))
     metrics = choose_metrics(as_list(options.metrics) or DEFAULT["list", options.given])
-    typical = _typical(runs, options)
-    return Comparison(
-        runs,
-        _with_base(layout, runs, read),
-        metrics,
-        by=options.by,
-        cut=options.given,
-        typical=typical,
-        problems=tuple(found.problems),
-    )
+    return Comparison(runs, _with_base(layout, runs, read), metrics, typical=_typical(runs, options))
 
 
-def _of_template(found: FoundRuns, template: Template, options: Compare) -> Comparison:
+def _of_template(found: FoundRuns, options: Compare) -> Comparison:
+    template = found.template
+    assert template is not None
     rows, cols, base = as_list(options.rows), options.cols, options.base
     orders = found.orders(options)
     paths = [order.path for order in orders]
@@ -226,14 +226,10 @@ def _of_template(found: FoundRuns, template: Template, options: Compare) -> Comp
         shown,
         _with_base(layout, shown, read),
         metrics,
-        template.text,
-        options.by,
-        options.given,
-        tuple(slopes(runs, windows, values)),
-        tuple(outliers_of(runs, windows, values, metrics)),
-        None,
-        tuple(window for _, window in cells) if typical else (),
-        (*found.problems, *too_many),
+        scaling=tuple(slopes(runs, windows, values)),
+        outliers=tuple(outliers_of(runs, windows, values, metrics)),
+        typical=tuple(window for _, window in cells) if typical else (),
+        problems=tuple(too_many),
     )
 
 
@@ -251,17 +247,8 @@ def _of_ranks(found: FoundRuns, options: Compare) -> Comparison:
     outliers = [one for metric in metrics for one in job.outliers(metric)]
     outliers, ranks = with_details(outliers, job.ranks(metrics), orders, options)
     values = field_values([run.fields for run in runs], runs[0].fields)
-    return Comparison(
-        runs,
-        Layout(tuple(name for name, texts in values.items() if len(texts) > 1)),
-        metrics,
-        None if found.template is None else found.template.text,
-        options.by,
-        options.given,
-        outliers=tuple(outliers),
-        ranks=ranks,
-        problems=tuple(found.problems),
-    )
+    layout = Layout(tuple(name for name, texts in values.items() if len(texts) > 1))
+    return Comparison(runs, layout, metrics, outliers=tuple(outliers), ranks=ranks)
 
 
 def _with_devices(read: Sequence[Sequence[Run]]) -> Sequence[Sequence[Run]]:
