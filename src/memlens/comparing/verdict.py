@@ -89,7 +89,7 @@ class _Case:
             each = "" if asked is None else f", each asking for {format_bytes(asked)}"
             if len(ooms) == len(runs) > 1 and (asked is not None or len(runs) > _NAMED):
                 yield f"all {plural(len(runs), 'run')} ran out of memory{each}"
-            elif which := self._common(ooms):
+            elif which := self._common(ooms, asked):
                 yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory: {which}"
             else:
                 listed = self._listed(ooms, asked=asked is None)
@@ -102,19 +102,16 @@ class _Case:
                 are = "is" if len(those) == 1 else "are"
                 yield f"{_of(len(those), len(runs), 'run')} {are} {what}: {self._listed(those)}"
 
-    def _common(self, runs: Sequence[Run]) -> str:
-        """The value that all of several runs have, and only they; ``""`` where that is nothing."""
+    def _common(self, runs: Sequence[Run], asked: int | None) -> str:
+        """The value that all of several runs have, and only they, with what each of them asked for; ``""`` where that is nothing."""
         values = self._all.values
         shared = {name: runs[0].fields[name] for name in values if len({run.fields[name] for run in runs}) == 1}
         shared = {name: value for name, value in shared.items() if len(values[name]) > 1}
         alike = [run for run in self._all.runs if all(run.fields[name] == value for name, value in shared.items())]
         if len(runs) == 1 or not shared or len(alike) != len(runs):
             return ""
-        sizes = {run.oom.requested_bytes for run in runs if run.oom is not None}
-        asked = next(iter(sizes)) if len(sizes) == 1 else None
-        return f"all with {' and '.join(_field(name, value) for name, value in shared.items())}" + (
-            "" if asked is None else f" (each asked for {format_bytes(asked)})"
-        )
+        each = "" if asked is None else f" (each asked for {format_bytes(asked)})"
+        return f"all with {' and '.join(_field(name, value) for name, value in shared.items())}{each}"
 
     def _listed(self, runs: Sequence[Run], *, asked: bool = False) -> str:
         names = [f"{self._names[id(run)]}{_asked(run) if asked else ''}" for run in runs[:_NAMED]]
