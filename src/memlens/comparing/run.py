@@ -212,9 +212,8 @@ def _of_template(found: FoundRuns, options: Compare) -> Comparison:
     runs = list(chain(*read))
     values = field_values([run.fields for run in runs], runs[0].fields)
     layout = lay_out(values, paths, rows, cols, base)
-    metrics = choose_metrics(
-        as_list(options.metrics) or DEFAULT["list" if layout.cols is None else "matrix", options.given]
-    )
+    kind = "list" if layout.cols is None else "matrix"
+    metrics = choose_metrics(as_list(options.metrics) or DEFAULT[kind, options.given])
     typical = _typical(runs, options)
     windows = typical or tuple(run.window(None) for run in runs)
     missing, too_many = _missing_cells(runs, layout, values, template)

@@ -271,12 +271,9 @@ def _names(comparison: Comparison) -> dict[int, str]:
             id(run): " ".join(_field(name, run.fields[name]) for name in varying) or short_name(run.path)
             for run in comparison.runs
         }
-    files = [PurePath(run.path).name or run.path for run in comparison.runs]
-    names = (
-        files
-        if len(set(files)) == len({run.path for run in comparison.runs})
-        else [run.path for run in comparison.runs]
-    )
+    paths = [run.path for run in comparison.runs]
+    files = [PurePath(path).name or path for path in paths]
+    names = files if len(set(files)) == len(set(paths)) else paths
     several = len(set(names)) < len(names)
     return {
         id(run): short_name(name) + (f" device {run.device}" if several and run.device is not None else "")

@@ -93,10 +93,9 @@ def _with_device(found: WindowPairs) -> WindowPairs:
 def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
     logs, sides, alone = found.logs, tuple(zip(*found.pairs, strict=True)), (found.only_base, found.only_head)
     _check_comparable(*logs)
-    everything = options.open_windows or found.by is None
-    counts = (
-        [True] * len(found.pairs) if everything else judged([two if two.open_end else one for one, two in found.pairs])
-    )
+    counts = [True] * len(found.pairs)
+    if found.by is not None and not options.open_windows:
+        counts = judged([two if two.open_end else one for one, two in found.pairs])
     windows, runs = compare(*sides, context=options.context, judged=counts)
     of_base, of_head, kept = (tuple(compress(column, counts)) for column in (*sides, windows))
     base, head = (
