@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec import Struct, structs
@@ -17,8 +17,11 @@ from memlens.native import load
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
-    _Indices = NDArray[np.int32] | Ints
+#: Columns of the usual types.
+Flags: TypeAlias = "NDArray[np.bool_]"
+Ints: TypeAlias = "NDArray[np.int64]"
+Words: TypeAlias = "NDArray[np.uint64]"
+_Indices: TypeAlias = "NDArray[np.int32] | Ints"
 
 #: What a row does with its key: nothing; become the latest row that set it; ask for that row; ask for it and clear the key.
 NOTHING, SET, USE, TAKE = 0, 1, 2, 3

@@ -36,7 +36,7 @@ def forking(monkeypatch: pytest.MonkeyPatch) -> None:
 def record_all(
     orders: list[Order], jobs: int | None = None, progress: Callable[[int], None] | None = None
 ) -> list[Run]:
-    return record_by(orders, Compare(jobs=jobs, progress=progress))
+    return [run for (run,) in record_by(orders, Compare(jobs=jobs, progress=progress))]
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ MIB = made.MIB
 
 def run_of(folder: Path, text: str, cut: Compare | None = None, name: str = "run.log") -> Run:
     (folder / name).write_text(text)
-    return record(Order(str(folder / name), cut or Compare()))
+    (run,) = record(Order(str(folder / name), cut or Compare()))
+    return run
 
 
 # --- figures ---
@@ -38,7 +39,7 @@ def test_the_figures_of_a_whole_log(tmp_path: Path) -> None:
 def test_a_snapshot_of_a_device_that_holds_nothing_needs_nothing(tmp_path: Path) -> None:
     path = tmp_path / "idle.pickle"
     path.write_bytes(pickled({"segments": [segment(MIB, 2 * MIB)], "device_traces": [[]]}))
-    (window,) = record(Order(str(path), Compare())).windows
+    (window,) = record(Order(str(path), Compare()))[0].windows
     assert (window.peak_bytes, window.live_bytes, window.reserved_peak_bytes) == (0, 0, 2 * MIB)
 
 
@@ -77,7 +78,7 @@ def test_what_a_log_does_not_tell_of_is_unknown_and_not_0(tmp_path: Path) -> Non
 def test_real_logs_have_the_figures_of_the_framework(shared: Path, name: str) -> None:
     folder = shared / "data" / "paddle"
     stats = json.loads((folder / f"{name}.stats.json").read_text())
-    (window,) = record(Order(str(folder / f"{name}.log"))).windows
+    (window,) = record(Order(str(folder / f"{name}.log")))[0].windows
     assert window.reserved_peak_bytes == stats["hostdev_peak"]
     if name.startswith("331"):  # events of one thread: the framework's own peak is right
         assert window.peak_bytes == stats["allocated_peak"]

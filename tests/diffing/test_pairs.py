@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.diffing.window_order import longest_common
-from memlens.diffing.window_pairs import WindowPairs, named_pairs
+from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError
 from memlens.log import Log
-from memlens.windows.numbering import numbered
+from memlens.windows.anchors import numbered
 from memlens.windows.windows import Window
 
 LOG = Log.from_rows([])
@@ -35,7 +35,7 @@ def alone(found: WindowPairs) -> tuple[list[str], list[str]]:
 
 
 def pair_windows(base: Sequence[Window], head: Sequence[Window]) -> WindowPairs:
-    return WindowPairs.by_name(base, head, named_pairs(base, head))
+    return pair_by_name_or_work(base, head)
 
 
 def pair(base: Sequence[str], head: Sequence[str]) -> WindowPairs:

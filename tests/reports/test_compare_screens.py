@@ -12,7 +12,7 @@ from widths import check_widths
 from memlens.comparing.figures import choose_metrics
 from memlens.comparing.result import Comparison
 from memlens.reports.compare import compare_blocks
-from memlens.reports.compare.tables import scale_of
+from memlens.reports.compare.tables import scale_of, tables_of
 from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import SCREEN_ROWS, render
 from memlens.text import width_of
@@ -139,3 +139,10 @@ def test_no_text_of_a_log_acts() -> None:
         "",
         "".join(render_markdown(compare_blocks(one, full=True)) for one in (made.hostile(), made.ranks_hostile())),
     )
+
+
+def test_of_many_typical_windows_those_are_shown_whose_own_figures_change_most() -> None:
+    runs = [made.run(f"{k}.log", made.window(100, name="STEP_0"), made.window(100, name="STEP_1")) for k in range(6)]
+    typical = tuple(made.window(300 if k == 4 else 100, name="(median)") for k in range(6))
+    table = next(tables_of(made.listed(*runs, by=r"(STEP_\d+)", typical=typical), None, most=2))
+    assert [row[0] for row in table.rows] == ["0.log", "4.log"]  # the base, and the run that differs

@@ -9,16 +9,7 @@ import made_runs
 from answers import HOSTILE, replace, with_answer
 
 from memlens.analyzers.failures import MemoryFailure
-from memlens.comparing.figures import (
-    DEFAULT,
-    DEFAULT_OF_MATRIX,
-    DEFAULT_OF_RANKS,
-    Oom,
-    Run,
-    RunWindow,
-    choose_metrics,
-    field_values,
-)
+from memlens.comparing.figures import DEFAULT, DEFAULT_OF_RANKS, Oom, Run, RunWindow, choose_metrics, field_values
 from memlens.comparing.layout import Layout, lay_out, lay_out_list
 from memlens.comparing.ranks import HeldMore, Job, names_of, outliers_of
 from memlens.comparing.result import Comparison
@@ -54,7 +45,9 @@ def listed(*runs: Run, base: str | None = None, metrics: Sequence[str] = (), **v
     """A row a run."""
     layout = lay_out_list([run.path for run in runs], base)
     cut = "by" in values or values.get("cut", False)
-    return with_answer(Comparison(runs, layout, choose_metrics(metrics or DEFAULT[cut]), **{"cut": cut, **values}))
+    return with_answer(
+        Comparison(runs, layout, choose_metrics(metrics or DEFAULT["list", cut]), **{"cut": cut, **values})
+    )
 
 
 def matrix(template: str, *runs: Run, metrics: Sequence[str] = (), **options: Any) -> Comparison:
@@ -64,7 +57,7 @@ def matrix(template: str, *runs: Run, metrics: Sequence[str] = (), **options: An
         values, [run.path for run in runs], options.get("rows", ()), options.get("cols"), options.get("base")
     )
     windows = tuple(run.window(None) for run in runs)
-    chosen = choose_metrics(metrics or (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[False])
+    chosen = choose_metrics(metrics or DEFAULT["list" if layout.cols is None else "matrix", False])
     scaling, found = tuple(slopes(runs, windows, values)), tuple(outliers_of(runs, windows, values, chosen))
     return with_answer(Comparison(runs, layout, chosen, template, scaling=scaling, outliers=found))
 

@@ -73,13 +73,17 @@ METRICS: tuple[Metric, ...] = (
     Metric("duration", "duration_us", "Time", "Time", "time", also=("time",)),
 )
 
-#: What tables show where nothing is asked for: of whole logs, where no figure leaves out what was there before them, and of windows.
+#: The same by their names in machine output.
+BY_KEY = {metric.key: metric for metric in METRICS}
+
+#: What is shown where nothing is asked for, in a list of runs and in a matrix, where each metric is a table of its own: of whole logs, where
+#: no figure leaves out what was there before them, and of windows (``True``).
 DEFAULT = {
-    False: ("peak", "reserved-peak", "duration", "live", "allocs"),
-    True: ("peak", "rise", "reserved-peak", "duration", "remaining", "allocs"),
+    ("list", False): ("peak", "reserved-peak", "duration", "live", "allocs"),
+    ("list", True): ("peak", "rise", "reserved-peak", "duration", "remaining", "allocs"),
+    ("matrix", False): ("peak", "reserved-peak"),
+    ("matrix", True): ("peak", "rise", "reserved-peak"),
 }
-#: The same for a matrix, where each metric is a table of its own.
-DEFAULT_OF_MATRIX = {False: ("peak", "reserved-peak"), True: ("peak", "rise", "reserved-peak")}
 #: The same for the ranks of one job.
 DEFAULT_OF_RANKS = ("peak", "reserved-peak", "live")
 
@@ -191,7 +195,7 @@ class ComparedWindow(RunWindow, frozen=True, kw_only=True):
     d_duration_us: int | None
 
 
-class Run(Struct, frozen=True, dict=True):
+class Run(Result, frozen=True, dict=True):
     """One run: where its log is, what became of it, and its figures.
 
     Attributes:
@@ -211,7 +215,6 @@ class Run(Struct, frozen=True, dict=True):
         allocs: Allocations in the whole log; ``None`` where it could not be read.
         begins_us: The time of its first event, in microseconds as the log has it; ``None`` where unknown.
         ends_us: The time of its last event.
-        further: As it is read: the runs of the further devices of its input, which then stand beside it.
         curve: The levels of its window, or of the whole log with the windows of a series marked; ``None`` where that was not asked for.
     """
 
@@ -230,7 +233,6 @@ class Run(Struct, frozen=True, dict=True):
     allocs: int | None = None
     begins_us: int | None = None
     ends_us: int | None = None
-    further: tuple[Run, ...] = ()
     curve: Curve | None = None
 
     @cached_property
@@ -258,11 +260,11 @@ class Run(Struct, frozen=True, dict=True):
         return "oom" if window.oom else "ok"
 
 
-#: Columns of :meth:`~memlens.comparing.result.Comparison.rows` that are no fields of a template.
-OF_RUN = ("path", "status", "window", "oom_requested_bytes", "doubts", "message")
-_OF_WINDOW = RunWindow.__struct_fields__
-FIGURES = [name for name in _OF_WINDOW if name not in ("name", "oom")]
-RESERVED = frozenset({*OF_RUN, *_OF_WINDOW, *(metric.change_key for metric in METRICS)})
+#: Columns of :meth:`~memlens.comparing.result.Comparison.rows`: figures of a window, and all that are no fields of a template.
+FIGURES = [name for name in RunWindow.__struct_fields__ if name not in ("name", "oom")]
+RESERVED = frozenset(
+    {*("path", "status", "window", "oom_requested_bytes", "doubts", "message"), *ComparedWindow.__struct_fields__}
+)
 
 
 def field_values(found: Sequence[Mapping[str, str]], names: Iterable[str]) -> dict[str, tuple[str, ...]]:

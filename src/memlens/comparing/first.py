@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from msgspec import Struct
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from memlens.analyzers.failures import MemoryFailure
 
 
-HowKnown: TypeAlias = Literal["only", "time", "progress", "unknown"]
 #: What the clocks of machines that are set by a network differ by at most.
 CLOCKS_US = 1_000_000
 
@@ -72,7 +71,7 @@ class FirstFailure(Result, frozen=True):
 
     rank: str
     path: str
-    known_by: HowKnown
+    known_by: Literal["only", "time", "progress", "unknown"]
     failed: int
     lead_us: int | None = None
     lead_allocs: int | None = None

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.comparing.figures import RESERVED, Run
 from memlens.comparing.templates import natural, number
 from memlens.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
+from memlens.results import Result
 
 
-class Layout(Struct, frozen=True):
+class Layout(Result, frozen=True):
     """How runs are laid out.
 
     Attributes:
@@ -27,38 +26,32 @@ class Layout(Struct, frozen=True):
         cols: The field whose values are the columns; ``None`` where metrics are.
         base_field: The field by which a run's base is found: the run alike in all other fields that has ``base_value`` there.
         base_value: The value of the base.
-        base_run: Which run all others are compared with, where there is no such field.
-        base_devices: The runs of the base's further devices: each device is compared with the one of its number.
+        base_runs: Which run all others are compared with, where there is no such field; of an input with several devices those of all:
+            each device is compared with the one of its number.
     """
+
+    in_json: ClassVar[tuple[str, ...]] = ("rows", "cols")
 
     rows: tuple[str, ...] = ()
     cols: str | None = None
     base_field: str | None = None
     base_value: str | None = None
-    base_run: int | None = None
-    base_devices: tuple[int, ...] = ()
+    base_runs: tuple[int, ...] = ()
 
     def bases(self, runs: Sequence[Run]) -> list[Run | None]:
         """The base of each run, in their order; ``None`` for a base itself and where there is none."""
-        if self.base_run is not None:
-            standing = [runs[place] for place in (self.base_run, *self.base_devices)]
-        else:
-            standing = [run for run in runs if self.base_field and run.fields[self.base_field] == self.base_value]
+        standing = [runs[place] for place in self.base_runs]
+        if self.base_field is not None:
+            standing = [run for run in runs if run.fields[self.base_field] == self.base_value]
         known = {self._shared_with_base(run): run for run in standing}
         found = [known.get(self._shared_with_base(run)) for run in runs]
         return [None if base is run else base for run, base in zip(runs, found, strict=True)]
 
     def _shared_with_base(self, run: Run) -> object:
         """The fields that a run shares with its base, and with no other base."""
-        if self.base_run is not None:
-            return run.device if self.base_devices else None
+        if self.base_runs:
+            return run.device if len(self.base_runs) > 1 else None
         return frozenset((name, value) for name, value in run.fields.items() if name != self.base_field)
-
-    def base_dict(self, runs: Sequence[Run]) -> dict[str, Any] | None:
-        """The base in plain types: a path, or a field and its value."""
-        if self.base_run is not None:
-            return {"path": runs[self.base_run].path}
-        return None if self.base_field is None else {"field": self.base_field, "value": self.base_value}
 
 
 def run_key(run: Run, fields: Sequence[str]) -> tuple[str, ...]:
@@ -88,11 +81,11 @@ def lay_out_list(paths: Sequence[str], base: str | None) -> Layout:
         UsageError: ``base`` is none of the logs.
     """
     if base is None:
-        return Layout(base_run=0)
+        return Layout(base_runs=(0,))
     place = _place(paths, base)
     if place is None:
         raise UsageError(f"the base {base} is none of the logs", "Name it among the logs too.")
-    return Layout(base_run=place)
+    return Layout(base_runs=(place,))
 
 
 def _place(paths: Sequence[str], wanted: str) -> int | None:
@@ -105,11 +98,11 @@ def _place(paths: Sequence[str], wanted: str) -> int | None:
     return None
 
 
-def refuse_fields(names: Sequence[str], reserved: AbstractSet[str]) -> None:
-    """Refuse the first field of a template that has the name of something else in the machine output."""
-    if clash := [name for name in names if name in reserved]:
+def refuse_fields(names: Iterable[str]) -> None:
+    """Refuse the first field of a template, by name, that is called what something else is in the machine output."""
+    if clash := RESERVED.intersection(names):
         raise UsageError(
-            f"a field cannot be called {clash[0]!r}: the machine output has that name for something else",
+            f"a field cannot be called {min(clash)!r}: the machine output has that name for something else",
             "Give it another name in the template.",
         )
 
@@ -132,37 +125,33 @@ def lay_out(
     Raises:
         UsageError: There is no such field, value or run, or a field is asked for as both rows and columns.
     """
-    refuse_fields(sorted(values), RESERVED)
+    refuse_fields(values)
     for name in (*rows, *([] if cols is None else [cols])):
         if name not in values:
             raise UsageError(f"the template has no field {name!r}", f"Its fields: {', '.join(values)}.")
     if cols in rows:
         raise UsageError(f"{cols!r} cannot be both rows and columns", "Leave it out of one of them.")
-    base_field, base_value, base_run = _base(values, paths, base)
+    layout = Layout() if base is None else _base(values, paths, base)
     varying = [name for name in values if len(values[name]) > 1]
     if cols is None:
         free = [name for name in varying if name not in rows]
         named = [name for name in free if not all(number(value) is not None for value in values[name])]
-        cols = base_field if base_field in free else next(iter(named), None)
+        cols = layout.base_field if layout.base_field in free else next(iter(named), None)
     if base is None and cols is not None:
-        base_field, base_value = cols, values[cols][0]
+        layout = Layout(base_field=cols, base_value=values[cols][0])
     rest = [name for name in varying if name not in rows and name != cols]
-    return Layout((*dict.fromkeys(rows), *rest), cols, base_field, base_value, base_run)
+    return replace(layout, rows=(*dict.fromkeys(rows), *rest), cols=cols)
 
 
-def _base(
-    values: Mapping[str, Sequence[str]], paths: Sequence[str], base: str | None
-) -> tuple[str | None, str | None, int | None]:
-    """The field and value of the base, or which run it is; nothing of it where none is given."""
-    if base is None:
-        return None, None, None
+def _base(values: Mapping[str, Sequence[str]], paths: Sequence[str], base: str) -> Layout:
+    """A layout with nothing but its base: a field and its value, or a run."""
     name, equals, value = base.partition("=")
     if equals and name in values:
         if value not in values[name]:
             shown = ", ".join(values[name][:20]) + (" …" if len(values[name]) > 20 else "")
             raise UsageError(f"no run has {name}={value}", f"Values of {name}: {shown}.")
-        return name, value, None
+        return Layout(base_field=name, base_value=value)
     place = _place(paths, base)
     if place is None:
         raise UsageError(f"the base {base} is neither FIELD=VALUE nor one of the runs", f"Fields: {', '.join(values)}.")
-    return None, None, place
+    return Layout(base_runs=(place,))

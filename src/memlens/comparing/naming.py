@@ -12,13 +12,9 @@ Logs are the ranks of one job where their paths differ in such numbers only, no 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from memlens.text import short_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 
 _RANK = "rank"
 _RANKS = ("workerlog", "worker", "trainer", "process", "proc", "task", "rank", "global_rank")
@@ -39,7 +35,7 @@ _COMPRESSED = re.compile(r"\.(?:gz|zst|xz|bz2)$")
 #: Of more ranks than this that are missing none is listed.
 _MOST_MISSING = 100_000
 #: A longer number is none of a rank.
-_MOST_DIGITS = 18
+_NUMBER = re.compile(r"\d{1,18}")
 
 
 def numbers_ranks(field: str, values: Iterable[str]) -> bool:
@@ -102,10 +98,6 @@ def _varying(found: Sequence[Mapping[str, str]]) -> list[str]:
     return sorted(varying, key=lambda name: name == _RANK)
 
 
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _MOST_DIGITS
-
-
 def missing_of(found: Sequence[Mapping[str, str]]) -> list[str]:
     """The ranks that a numbering leaves out, from 0 (or 1, where nothing is 0) to the highest number there is, as they would be called.
 
@@ -116,7 +108,7 @@ def missing_of(found: Sequence[Mapping[str, str]]) -> list[str]:
         found: The fields of each rank that has a log.
     """
     varying = _varying(found)
-    numbered = [name for name in varying if all(_is_number(fields[name]) for fields in found)]
+    numbered = [name for name in varying if all(_NUMBER.fullmatch(fields[name]) for fields in found)]
     if not numbered:
         return []
     field = numbered[-1]

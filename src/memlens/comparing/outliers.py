@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Flags, Ints
 
 
 #: Ranks that a group has at least, in which one may stand out.
@@ -81,12 +81,14 @@ class StandsOut(NamedTuple):
         off: Its figure less the median of its peers.
         median: That median.
         peers: Ranks in its group, itself included.
+        median_rank: The first of them whose figure is the median.
     """
 
     rank: int
     off: int
     median: int
     peers: int
+    median_rank: int
 
 
 def codes_of(values: NDArray[np.str_] | Ints) -> Ints:
@@ -201,9 +203,7 @@ def _width(values: Ints) -> int:
     return int(values[len(values) - 1 - outer] - values[outer])
 
 
-def standing_out(
-    figures: Ints, peers: Peers, least_change: int, failed: NDArray[np.bool_] | None = None
-) -> list[StandsOut]:
+def standing_out(figures: Ints, peers: Peers, least_change: int, failed: Flags | None = None) -> list[StandsOut]:
     """The ranks that stand out by one figure, the farthest from its median first.
 
     Args:
@@ -222,10 +222,10 @@ def standing_out(
         candidate &= ~failed | (off > 0)
     chosen = np.concatenate([_beyond_gap(far * sign, candidate & (off * sign > 0)) for sign in (1, -1)])
     many = np.bincount(group[chosen], minlength=len(count)) > [_most_outliers(each) for each in count.tolist()]
-    found = [
-        StandsOut(rank, int(off[rank]), int(middle[group[rank]]), int(count[group[rank]]))
-        for rank in chosen[~many[group[chosen]]].tolist()
-    ]
+    found = []
+    for rank in chosen[~many[group[chosen]]].tolist():
+        usual = int(((group == group[rank]) & (off == 0)).argmax())
+        found.append(StandsOut(rank, int(off[rank]), int(figures[usual]), int(count[group[rank]]), usual))
     return sorted(found, key=lambda one: (-abs(one.off), one.rank))
 
 
@@ -241,7 +241,7 @@ def _scaled(off: Ints, middle: Ints, group: Ints, count: Ints, least_change: int
     return scaled
 
 
-def _beyond_gap(far: NDArray[np.float64], candidate: NDArray[np.bool_]) -> Ints:
+def _beyond_gap(far: NDArray[np.float64], candidate: Flags) -> Ints:
     """The candidates on the far side of the first gap, int64: each is three times as far as all ranks before the gap."""
     order = np.argsort(far, kind="stable")
     far, candidate = far[order], candidate[order]

@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memlens.analyzers.failures import failure_sentence
-from memlens.comparing.figures import METRICS
-from memlens.results import Answer
+from memlens.comparing.figures import BY_KEY, Run
+from memlens.results import Answer, Tone
 from memlens.text import format_count, format_duration, name_list, short_name
 from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memlens.comparing.figures import Run
     from memlens.comparing.first import FirstFailure
     from memlens.comparing.ranks import Outlier, Ranks
     from memlens.comparing.result import Comparison
-    from memlens.results import Tone
 
 
 #: Groups of ranks that a sentence names.
 _NAMED = 3
-_METRICS = {metric.key: metric for metric in METRICS}
 _NOUNS = {"peak_bytes": "peaks", "reserved_peak_bytes": "reserved peaks", "live_bytes": "live bytes at the end"}
 #: What a rank does, and what several do, that are so much off their peers.
 _DOES = {
@@ -85,10 +82,10 @@ def _spread(ranks: Ranks, count: int, read: int) -> str:
     if not ranks.spreads:
         return f"{who}: their logs tell of no such figure."
     one = ranks.spreads[0]
-    write, noun = _METRICS[one.metric].text, _NOUNS.get(one.metric, _METRICS[one.metric].words.lower())
+    write, noun = BY_KEY[one.metric].text, _NOUNS.get(one.metric, BY_KEY[one.metric].words.lower())
     lowest, median, highest = map(write, (one.min, one.median, one.max))
     if one.min == one.max:
-        words = f"{noun} of {median}, alike" + (" to the byte" if _METRICS[one.metric].kind == "bytes" else "")
+        words = f"{noun} of {median}, alike" + (" to the byte" if BY_KEY[one.metric].kind == "bytes" else "")
     elif lowest == highest:
         words = f"{noun} of about {median}, at most {write(one.max - one.min)} apart"
     else:
@@ -120,7 +117,7 @@ def _nobody(ranks: Ranks) -> str:
     if not ranks.spreads or ranks.spreads[0].ranks < 4:
         return "Of fewer than four ranks none can stand out." if ranks.spreads else ""
     if ranks.modes and not ranks.peers_by:
-        write = _METRICS[ranks.spreads[0].metric].text
+        write = BY_KEY[ranks.spreads[0].metric].text
         sizes = sorted(ranks.groups, key=lambda group: -group.ranks)[:_NAMED]
         listed = "; ".join(f"{format_count(group.ranks)} of about {write(group.median)}" for group in sizes)
         many = len(ranks.groups)
@@ -168,7 +165,7 @@ def _common(comparison: Comparison, found: Sequence[Outlier]) -> str:
 
 def _group_words(group: AlikeOutliers, run: Run) -> str:
     one, count = group.outliers[0], len(group.outliers)
-    metric = _METRICS[one.metric]
+    metric = BY_KEY[one.metric]
     low, high = (metric.text(abs(end(each.off for each in group.outliers))) for end in (min, max))
     by = low if low == high else f"{low} to {high}"
     more = "more" if one.off > 0 else "less"

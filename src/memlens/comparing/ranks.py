@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from memlens.comparing.first import Failed, FirstFailure, first_to_fail
+from memlens.comparing.layout import run_key
 from memlens.comparing.naming import is_machine, labels_of, missing_of, numbers_ranks
-from memlens.comparing.outliers import codes_of, medians, members_of, peers_of, standing_out
+from memlens.comparing.outliers import Peers, codes_of, medians, members_of, peers_of, standing_out
 from memlens.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.comparing.figures import Metric, Run, RunWindow
-    from memlens.comparing.outliers import Peers
-
-    Ints = NDArray[np.int64]
 
 
 #: Figures that a rank which ran out of memory has, too: at least so much it needed.
@@ -213,15 +210,10 @@ class Job:
         peers = self._peers(known, figures, metric.least_change)
         found = []
         for one in standing_out(figures, peers, metric.least_change, self._failed[known]):
-            alike = (peers.group == peers.group[one.rank]) & (figures == one.median)
-            rank, usual = int(known[one.rank]), int(known[alike.argmax()])
-            run, median_run = self._runs[rank], self._runs[usual]
-            figure, more = int(figures[one.rank]), (self.names[usual], median_run.path)
-            found.append(
-                Outlier(
-                    metric.key, self.names[rank], run.path, run.fields, figure, one.median, one.off, one.peers, *more
-                )
-            )
+            rank, usual = int(known[one.rank]), int(known[one.median_rank])
+            run, figures_of = self._runs[rank], (one.median + one.off, one.median, one.off, one.peers)
+            other = self.names[usual], self._runs[usual].path
+            found.append(Outlier(metric.key, self.names[rank], run.path, run.fields, *figures_of, *other))
         return found
 
     def ranks(self, metrics: Sequence[Metric]) -> Ranks:
@@ -293,9 +285,8 @@ class Job:
         peers = self._peers(known, allocs, 1)
         found = []
         for one in standing_out(allocs, peers, 1):
-            alike = (peers.group == peers.group[one.rank]) & (allocs == one.median)
-            rank, usual = int(known[one.rank]), int(known[alike.argmax()])
-            run, few = self._runs[rank], int(allocs[one.rank])
+            rank, usual = int(known[one.rank]), int(known[one.median_rank])
+            run, few = self._runs[rank], one.median + one.off
             lasts, usually = run.lasts_us, self._runs[usual].lasts_us
             longer = lasts is not None and usually is not None and lasts > _EARLY * usually
             if few <= _EARLY * one.median and run.status != "oom" and not longer:
@@ -320,7 +311,7 @@ def outliers_of(
     others = [name for name, texts in values.items() if not numbers_ranks(name, texts)]
     jobs: dict[tuple[str, ...], list[int]] = {}
     for k, run in enumerate(runs):
-        jobs.setdefault(tuple(run.fields[name] for name in others), []).append(k)
+        jobs.setdefault(run_key(run, others), []).append(k)
     names = names_of(runs)
     judged = [Job([runs[k] for k in own], [windows[k] for k in own], [names[k] for k in own]) for own in jobs.values()]
     for metric in metrics:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
-from memlens.comparing.figures import FIGURES, METRICS, ComparedWindow, Oom, Status, field_values
+from memlens.comparing.figures import FIGURES, METRICS, ComparedWindow, Metric, Run, RunWindow, field_values
 from memlens.results import Result, Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memlens.comparing.figures import Metric, Run, RunWindow
     from memlens.comparing.layout import Layout
     from memlens.comparing.ranks import Outlier, Ranks
     from memlens.comparing.scaling import Slope
@@ -29,33 +28,26 @@ class RunTrust(Result, frozen=True):
     doubts: tuple[str, ...]
 
 
-class ComparedRun(Result, frozen=True, kw_only=True):
+class ComparedRun(Run, frozen=True, kw_only=True):
     """One run beside its base; what the other fields mean stands at :class:`~memlens.comparing.figures.Run`.
 
     Attributes:
-        trust: Whether its log is in doubt; ``None`` where it could not be read.
-        notes: What to doubt or to know of its windows, in words.
-        base: The log of the run that it is compared with, ``None`` where there is none.
         windows: Its windows, with their figures less those of the base.
+        notes: What to doubt or to know of its windows, in words.
+        trust: Whether its log is in doubt; ``None`` where it could not be read.
+        base: The log of the run that it is compared with, ``None`` where there is none.
         typical: With ``by``: the lower median of each metric over the windows that all runs have.
         missing_windows: Windows that other runs have and this one has not.
     """
 
-    path: str
-    fields: Mapping[str, str]
-    status: Status
-    message: str
-    hint: str
-    trust: RunTrust | None
-    notes: tuple[str, ...]
-    oom: Oom | None
-    ooms: int
-    device: int | None
-    allocs: int | None
-    begins_us: int | None
-    ends_us: int | None
-    base: str | None
+    in_json: ClassVar[tuple[str, ...]] = (
+        *("path", "fields", "status", "message", "hint", "trust", "notes", "oom", "ooms", "device", "allocs"),
+        *("begins_us", "ends_us", "base", "windows", "typical", "missing_windows"),
+    )
+
     windows: tuple[ComparedWindow, ...]
+    trust: RunTrust | None
+    base: str | None
     typical: Mapping[str, int | None] | None
     missing_windows: tuple[str, ...]
 
@@ -80,18 +72,10 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
 
     schema: ClassVar[str] = SCHEMA
     in_json: ClassVar[tuple[str, ...]] = (
-        *(
-            "schema",
-            "verdict",
-            "template",
-            "fields=values",
-            "rows=row_fields",
-            "cols=column_field",
-            "base=base_named",
-            "by",
-        ),
-        *("metrics=metric_keys", "runs=compared", "scaling", "outliers", "ranks", "problems"),
+        *("schema", "verdict", "template", "fields=values", "layout", "base=base_named", "by", "metrics=metric_keys"),
+        *("runs=compared", "scaling", "outliers", "ranks", "problems"),
     )
+    spliced: ClassVar[frozenset[str]] = frozenset({"layout"})
 
     runs: tuple[Run, ...]
     layout: Layout
@@ -128,19 +112,12 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
         return {id(run): base for run, base in zip(self.runs, self.layout.bases(self.runs), strict=True)}
 
     @property
-    def row_fields(self) -> tuple[str, ...]:
-        """The fields that are rows of the matrix."""
-        return self.layout.rows
-
-    @property
-    def column_field(self) -> str | None:
-        """The field that is columns."""
-        return self.layout.cols
-
-    @property
     def base_named(self) -> dict[str, str | None] | None:
         """The base of the comparison: a path, or a field and its value."""
-        return self.layout.base_dict(self.runs)
+        if self.layout.base_runs:
+            return {"path": self.runs[self.layout.base_runs[0]].path}
+        field = self.layout.base_field
+        return None if field is None else {"field": field, "value": self.layout.base_value}
 
     @property
     def metric_keys(self) -> tuple[str, ...]:
@@ -176,28 +153,18 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
 
     def _compared(self, run: Run, typical: RunWindow | None) -> ComparedRun:
         base = self.base_of(run)
-        return ComparedRun(
-            path=run.path,
-            fields=run.fields,
-            status=run.status,
-            message=run.message,
-            hint=run.hint,
-            trust=RunTrust(not run.doubts, run.doubts) if run.status in ("ok", "oom") else None,
-            notes=(*run.notes, *run.remarks),
-            oom=run.oom,
-            ooms=run.ooms,
-            device=run.device,
-            allocs=run.allocs,
-            begins_us=run.begins_us,
-            ends_us=run.ends_us,
-            base=None if base is None else base.path,
-            windows=tuple(
-                ComparedWindow(**(structs.asdict(window) | self._changes(run, window.name if self.windows else None)))
+        more = {
+            "windows": tuple(
+                ComparedWindow(**structs.asdict(window), **self._changes(run, window.name if self.windows else None))
                 for window in run.windows
             ),
-            typical=None if typical is None else {metric.key: typical.figure(metric) for metric in METRICS},
-            missing_windows=self.missing_windows(run),
-        )
+            "notes": (*run.notes, *run.remarks),
+            "trust": RunTrust(not run.doubts, run.doubts) if run.status in ("ok", "oom") else None,
+            "base": None if base is None else base.path,
+            "typical": None if typical is None else {metric.key: typical.figure(metric) for metric in METRICS},
+            "missing_windows": self.missing_windows(run),
+        }
+        return ComparedRun(**(structs.asdict(run) | more))
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat row a run, or a window of a run: its fields, what became of it, its figures and their changes.

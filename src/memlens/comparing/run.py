@@ -10,23 +10,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.comparing.details import with_details
-from memlens.comparing.figures import (
-    DEFAULT,
-    DEFAULT_OF_MATRIX,
-    DEFAULT_OF_RANKS,
-    RESERVED,
-    Run,
-    RunWindow,
-    choose_metrics,
-    field_values,
-)
+from memlens.comparing.figures import DEFAULT, DEFAULT_OF_RANKS, Run, RunWindow, choose_metrics, field_values
 from memlens.comparing.layout import Layout, lay_out, lay_out_list, refuse_fields, row_keys, run_key
 from memlens.comparing.naming import fields_of_ranks, labels_of, numbers_ranks
 from memlens.comparing.rank_verdict import answer_of_ranks
 from memlens.comparing.ranks import Job, names_of, outliers_of
 from memlens.comparing.result import Comparison
-from memlens.comparing.runs import Order, record_all, typical_of
+from memlens.comparing.runs import Order, record_all, typical_of, with_details
 from memlens.comparing.scaling import slopes
 from memlens.comparing.templates import Template, natural
 from memlens.comparing.verdict import answer_of
@@ -121,7 +111,7 @@ def find_runs(
         inputs: list[Input] = [match.path for match in found if not match.problem]
         fields = [match.fields for match in found if not match.problem]
         values = field_values(fields, template.fields)
-        refuse_fields(sorted(values), RESERVED)
+        refuse_fields(values)
         varying = {name: texts for name, texts in values.items() if len(texts) > 1}
         of_job = alone and bool(varying) and all(numbers_ranks(name, texts) for name, texts in varying.items())
     elif options.rows or options.cols is not None:
@@ -181,36 +171,36 @@ def _logs_in(
 
 def compare_found(found: FoundRuns, options: Compare) -> Comparison:
     """Read runs that were found and put them side by side."""
-    return answered(_side_by_side(found, options), _answer_of)
+    side_by_side = _of_ranks if found.of_job else _of_list if found.template is None else _of_template
+    comparison = side_by_side(found, options)
+    return answered(
+        replace(
+            comparison,
+            template=None if found.template is None else found.template.text,
+            by=options.by,
+            cut=options.given,
+            problems=(*found.problems, *comparison.problems),
+        ),
+        _answer_of,
+    )
 
 
 def _answer_of(comparison: Comparison) -> Answer:
     return answer_of(comparison) if comparison.ranks is None else answer_of_ranks(comparison, comparison.ranks)
 
 
-def _side_by_side(found: FoundRuns, options: Compare) -> Comparison:
-    if found.of_job:
-        return _of_ranks(found, options)
-    if found.template is not None:
-        return _of_template(found, found.template, options)
+def _of_list(found: FoundRuns, options: Compare) -> Comparison:
     orders = found.orders(options)
     layout = lay_out_list([order.path for order in orders], options.base)
-    read = _read(orders, options)
+    read = record_all(orders, options)
     runs = tuple(chain(*read))
-    metrics = choose_metrics(as_list(options.metrics) or DEFAULT[options.given])
-    typical = _typical(runs, options)
-    return Comparison(
-        runs,
-        _with_base(layout, runs, read),
-        metrics,
-        by=options.by,
-        cut=options.given,
-        typical=typical,
-        problems=tuple(found.problems),
-    )
+    metrics = choose_metrics(as_list(options.metrics) or DEFAULT["list", options.given])
+    return Comparison(runs, _with_base(layout, runs, read), metrics, typical=_typical(runs, options))
 
 
-def _of_template(found: FoundRuns, template: Template, options: Compare) -> Comparison:
+def _of_template(found: FoundRuns, options: Compare) -> Comparison:
+    template = found.template
+    assert template is not None
     rows, cols, base = as_list(options.rows), options.cols, options.base
     orders = found.orders(options)
     paths = [order.path for order in orders]
@@ -218,13 +208,12 @@ def _of_template(found: FoundRuns, template: Template, options: Compare) -> Comp
     asked = {*rows, cols, (base or "").partition("=")[0]}
     if DEVICE in values or DEVICE not in asked:  # refused before anything is read
         lay_out(values, paths, rows, cols, base)
-    read = _with_devices(_read(orders, options))
+    read = _with_devices(record_all(orders, options))
     runs = list(chain(*read))
     values = field_values([run.fields for run in runs], runs[0].fields)
     layout = lay_out(values, paths, rows, cols, base)
-    metrics = choose_metrics(
-        as_list(options.metrics) or (DEFAULT if layout.cols is None else DEFAULT_OF_MATRIX)[options.given]
-    )
+    kind = "list" if layout.cols is None else "matrix"
+    metrics = choose_metrics(as_list(options.metrics) or DEFAULT[kind, options.given])
     typical = _typical(runs, options)
     windows = typical or tuple(run.window(None) for run in runs)
     missing, too_many = _missing_cells(runs, layout, values, template)
@@ -236,20 +225,16 @@ def _of_template(found: FoundRuns, template: Template, options: Compare) -> Comp
         shown,
         _with_base(layout, shown, read),
         metrics,
-        template.text,
-        options.by,
-        options.given,
-        tuple(slopes(runs, windows, values)),
-        tuple(outliers_of(runs, windows, values, metrics)),
-        None,
-        tuple(window for _, window in cells) if typical else (),
-        (*found.problems, *too_many),
+        scaling=tuple(slopes(runs, windows, values)),
+        outliers=tuple(outliers_of(runs, windows, values, metrics)),
+        typical=tuple(window for _, window in cells) if typical else (),
+        problems=tuple(too_many),
     )
 
 
 def _of_ranks(found: FoundRuns, options: Compare) -> Comparison:
     given = found.orders(options)
-    read = _with_devices(_read(given, options))
+    read = _with_devices(record_all(given, options))
     runs = tuple(chain(*read))
     metrics = choose_metrics(as_list(options.metrics) or DEFAULT_OF_RANKS)
     job = Job(runs, [run.window(None) for run in runs], names_of(runs))
@@ -261,25 +246,11 @@ def _of_ranks(found: FoundRuns, options: Compare) -> Comparison:
     outliers = [one for metric in metrics for one in job.outliers(metric)]
     outliers, ranks = with_details(outliers, job.ranks(metrics), orders, options)
     values = field_values([run.fields for run in runs], runs[0].fields)
-    return Comparison(
-        runs,
-        Layout(tuple(name for name, texts in values.items() if len(texts) > 1)),
-        metrics,
-        None if found.template is None else found.template.text,
-        options.by,
-        options.given,
-        outliers=tuple(outliers),
-        ranks=ranks,
-        problems=tuple(found.problems),
-    )
+    layout = Layout(tuple(name for name, texts in values.items() if len(texts) > 1))
+    return Comparison(runs, layout, metrics, outliers=tuple(outliers), ranks=ranks)
 
 
-def _read(orders: Sequence[Order], options: Compare) -> list[list[Run]]:
-    """The runs of each input, one for each of its devices."""
-    return [[replace(run, further=()), *run.further] for run in record_all(orders, options)]
-
-
-def _with_devices(read: list[list[Run]]) -> list[list[Run]]:
+def _with_devices(read: Sequence[Sequence[Run]]) -> Sequence[Sequence[Run]]:
     """The runs with their device as one more field, where an input has several.
 
     Raises:
@@ -302,11 +273,10 @@ def _with_devices(read: list[list[Run]]) -> list[list[Run]]:
 
 def _with_base(layout: Layout, runs: Sequence[Run], read: Sequence[Sequence[Run]]) -> Layout:
     """A layout whose base is the number of an input, as one whose base is the places of that input's runs."""
-    if layout.base_run is None:
+    if not layout.base_runs:
         return layout
     place = {id(run): number for number, run in enumerate(runs)}
-    base, *further = (place[id(run)] for run in read[layout.base_run])
-    return replace(layout, base_run=base, base_devices=tuple(further))
+    return replace(layout, base_runs=tuple(place[id(run)] for run in read[layout.base_runs[0]]))
 
 
 def _missing_cells(

@@ -1,22 +1,29 @@
-"""Logs read down to the few figures of each that a comparison keeps: small enough to come back from other processes."""
+"""Logs read down to the few figures of each that a comparison keeps: small enough to come back from other processes.
+
+A few ranks are read once more: what is live at the peak of those that stand out and of the ranks they are compared with, and how the first one failed.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import median_low
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memlens.analyzers.failures import run_ended_in
+from memlens.analyzers.failures import MemoryFailure, failures, most_telling, run_ended_in
+from memlens.analyzers.peak import peak
 from memlens.comparing.figures import METRICS, Oom, Run, RunWindow, Status
+from memlens.comparing.ranks import HeldMore, Outlier, Ranks
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.facts import Kind
 from memlens.inputs import Reading, input_name, named_devices, without_cpu
 from memlens.inputs.paddle.times import times_of
 from memlens.options import Compare
 from memlens.scheduling.spreading import on_all_processors, spread_out
+from memlens.text import LINES, Terms, innermost, terms_of
 from memlens.trust.report import PEAK_MAY_BE_EARLIER, allocs_before, failures_of, trust_of
 from memlens.windows.windows import BEFORE, NEVER, Window, judged, open_window, suspect_anchors, whole
 
@@ -30,6 +37,14 @@ if TYPE_CHECKING:
 _ALWAYS = ("alloc_bytes", "allocs", "free_bytes", "frees")
 _OF_BLOCKS = ("peak_bytes", "rise_bytes", "live_bytes", "remaining_bytes", "carried_in_bytes")
 _OF_CHUNKS = ("reserved_peak_bytes",)
+#: Of so many ranks that stand out by their peak, the farthest, it is told what they hold that their peers do not.
+_READ_AGAIN = 32
+#: Characters of an owner that are kept.
+_OF_OWNER = 200
+#: Groups of blocks that are listed, the largest.
+_MOST_HELD = 10
+#: How many blocks of each size and owner.
+Held: TypeAlias = "Counter[tuple[int, str | None]]"
 
 
 class Order(Struct, frozen=True):
@@ -53,11 +68,10 @@ class Order(Struct, frozen=True):
         return input_name(self.given)
 
 
-def record(order: Order) -> Run:
+def record(order: Order) -> tuple[Run, ...]:
     """Read one log and keep its figures; what cannot be read is a run with a status and no figures.
 
-    Of an input with several devices each GPU is a run, the first one with the others as its ``further`` ones; the CPU beside
-    them is left out with a remark.
+    Of an input with several devices each GPU is a run; the CPU beside them is left out with a remark.
 
     Args:
         order: What to read.
@@ -71,12 +85,11 @@ def record(order: Order) -> Run:
         raise
     except MemlensError as error:
         gone: Status = "missing" if error.message.endswith("no such file") else "unreadable"
-        return Run(order.path, order.fields, gone, message=error.message, hint=error.hint)
+        return (Run(order.path, order.fields, gone, message=error.message, hint=error.hint),)
     except MemoryError:
         message = "not enough memory for this log"
-        return Run(order.path, order.fields, "unreadable", message=message, hint="Try --jobs 1.")
-    run, *further = (_recorded(name, log, order, left_out) for log, name, _ in named_devices(order.path, logs))
-    return replace(run, further=tuple(further))
+        return (Run(order.path, order.fields, "unreadable", message=message, hint="Try --jobs 1."),)
+    return tuple(_recorded(name, log, order, left_out) for log, name, _ in named_devices(order.path, logs))
 
 
 def read_logs(order: Order) -> tuple[Sequence[Log], tuple[str, ...]]:
@@ -216,7 +229,7 @@ def _duration(window: Window) -> int | None:
     return lasting_us(window) if window.log.time_us is None else duration_us(window)
 
 
-def record_all(orders: Sequence[Order], options: Compare) -> list[Run]:
+def record_all(orders: Sequence[Order], options: Compare) -> list[tuple[Run, ...]]:
     """Read logs and keep their figures.
 
     Args:
@@ -224,16 +237,98 @@ def record_all(orders: Sequence[Order], options: Compare) -> list[Run]:
         options: Who reads it, and who is told of the bytes read so far, over all logs.
 
     Returns:
-        A run each, in their order; what cannot be read is a run with a status and no figures.
+        The runs of each, in their order; what cannot be read is a run with a status and no figures.
 
     Raises:
         UsageError: The cut makes no sense.
         MemlensError: The executor cannot be had.
     """
-    runs: dict[int, Run] = {}
+    runs: dict[int, tuple[Run, ...]] = {}
     for index, found in spread_out(record, orders, on_all_processors(options, len(orders)), options.progress):
         order = orders[index]
         if isinstance(found, MemlensError):
-            found = Run(order.path, order.fields, "unreadable", message=found.message, hint=found.hint)  # noqa: PLW2901
+            found = (Run(order.path, order.fields, "unreadable", message=found.message, hint=found.hint),)  # noqa: PLW2901
         runs[index] = found
     return [runs[index] for index in range(len(orders))]
+
+
+# --- a few ranks read once more ---
+
+
+class Details(Struct, frozen=True):
+    """One rank's largest groups and its failure, beside its figures.
+
+    Attributes:
+        held: The blocks live at its peak; ``None`` where these are not known.
+        failure: How it ran out of memory, without lists of blocks; ``None`` where it did not.
+        terms: What the lines of its input are called.
+    """
+
+    held: Held | None = None
+    failure: MemoryFailure | None = None
+    terms: Terms = LINES
+
+
+def with_details(
+    outliers: Sequence[Outlier], ranks: Ranks, orders: Mapping[str, Order], options: Compare
+) -> tuple[list[Outlier], Ranks]:
+    """The same with what ranks hold that their peers do not, and with the first failure.
+
+    Args:
+        outliers: The ranks that stand out, the farthest first.
+        ranks: What else is said of them.
+        orders: By the path of each rank how its log is read.
+        options: Who reads them.
+    """
+    highest = [one for one in outliers if one.metric == "peak_bytes" and one.off > 0][:_READ_AGAIN]
+    first = ranks.first_failure
+    paths = [path for one in highest for path in (one.path, one.median_path)]
+    paths = [*dict.fromkeys([*paths, *([] if first is None else [first.path])])]
+    again, known = [orders[path] for path in paths], {}
+    for index, found in spread_out(_details_of, again, on_all_processors(options, len(again)), None):
+        if not isinstance(found, MemlensError):
+            known[paths[index]] = found
+    if first is not None and (failed := known.get(first.path)) is not None:
+        ranks = replace(ranks, first_failure=replace(first, failure=failed.failure, terms=failed.terms))
+    holds = {id(one): _holds_more(known.get(one.path), known.get(one.median_path)) for one in highest}
+    return [replace(one, holds=holds.get(id(one), ())) for one in outliers], ranks
+
+
+def _details_of(order: Order) -> Details:
+    """Read a log for its details, in a worker: one that has one device, or of which one was named.
+
+    Raises:
+        MemlensError: It cannot be read any more.
+    """
+    (log,), _ = read_logs(order)
+    found = failures(log)
+    failure = None
+    if found:
+        one = found[most_telling(found)]
+        failure = replace(one, live=(), youngest=None, oldest=None, owner=_short(one.owner))
+    return Details(_held(log, order), failure, terms_of(log.facts.has_lines))
+
+
+def _held(log: Log, order: Order) -> Held | None:
+    try:
+        highest = peak([middle_window(log, order.options)])[0]
+    except AnchorError:  # it failed before
+        return None
+    held: Held = Counter()
+    for group in highest.live:
+        held[group.size_bytes, _short(group.owner)] += group.count
+    return held if held or not highest.peak_bytes else None
+
+
+def _short(owner: str | None) -> str | None:
+    """An operator, or the innermost frame of a call stack."""
+    return None if owner is None else innermost(owner)[:_OF_OWNER]
+
+
+def _holds_more(rank: Details | None, median_rank: Details | None) -> tuple[HeldMore, ...]:
+    """The groups that a rank holds more of at its peak than another one, the most bytes first; nothing where either is not known."""
+    own, usual = (None if one is None else one.held for one in (rank, median_rank))
+    if own is None or usual is None:
+        return ()
+    more = (HeldMore(size, blocks, size * blocks, owner) for (size, owner), blocks in (own - usual).items())
+    return tuple(sorted(more, key=lambda one: (-one.more_bytes, -one.size_bytes, one.owner or "")))[:_MOST_HELD]

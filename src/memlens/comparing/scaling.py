@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from memlens.comparing.figures import METRICS, Metric
+from memlens.comparing.figures import METRICS, Metric, Run, RunWindow
+from memlens.comparing.layout import run_key
 from memlens.comparing.naming import numbers_ranks
 from memlens.comparing.templates import natural, number
 from memlens.results import Result
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from memlens.comparing.figures import Run, RunWindow
 
 
 #: Runs, and the window of each whose figures count.
@@ -39,17 +38,6 @@ _FEWEST_VALUES = 3
 _MOST = 1000
 _FLAT = {"bytes": 0.01, "count": 0.01, "time": 0.05}
 _STEADY = 0.75
-
-
-def _alike_but(
-    field: str, runs: Sequence[Run], windows: Sequence[RunWindow | None], values: Mapping[str, Sequence[str]]
-) -> dict[tuple[str, ...], _Group]:
-    """Runs and their windows in groups that are alike in all fields but one, by the values of the others."""
-    groups: dict[tuple[str, ...], _Group] = {}
-    for run, window in zip(runs, windows, strict=True):
-        key = tuple(run.fields[name] for name in values if name != field)
-        groups.setdefault(key, []).append((run, window))
-    return groups
 
 
 def _figures(metric: Metric, group: _Group) -> list[tuple[Run, int]]:
@@ -102,7 +90,9 @@ def slopes(
     """
     for field in scaling_fields(values):
         others = [name for name in values if name != field]
-        groups = _alike_but(field, runs, windows, values)
+        groups: dict[tuple[str, ...], _Group] = {}
+        for run, window in zip(runs, windows, strict=True):
+            groups.setdefault(run_key(run, others), []).append((run, window))
         for metric in METRICS:
             for key in sorted(groups, key=lambda texts: [natural(text) for text in texts]):
                 yield from _slope(metric, field, dict(zip(others, key, strict=True)), groups[key])
@@ -113,8 +103,8 @@ def _slope(metric: Metric, field: str, fields: Mapping[str, str], group: _Group)
     x = [number(run.fields[field]) or 0.0 for run, _ in known]
     if len(set(x)) < _FEWEST_VALUES:
         return
-    told = {id(run) for run, _ in known}
-    ooms = sum(run.oom is not None for run, _ in group if id(run) not in told)
+    having = {id(run) for run, _ in known}
+    ooms = sum(run.oom is not None for run, _ in group if id(run) not in having)
     y = np.array([figure for _, figure in known], np.float64)
     slope, verdict = theil_sen(np.array(x), y, _FLAT[metric.kind])
     yield Slope(metric.key, field, fields, slope, verdict, len(x), ooms, len(group) - len(x) - ooms)

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from memlens.errors import InputError, UsageError
 from memlens.inputs.folders import entries_of, is_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 #: A piece of a template: literal text, or the name of a field.
 _Piece: TypeAlias = "tuple[str, bool]"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from memlens.comparing.templates import number
-from memlens.results import Answer
+from memlens.results import Answer, Tone
 from memlens.text import format_count, short_name
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.trust.report import PEAK_MAY_BE_EARLIER
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from memlens.comparing.figures import Run
     from memlens.comparing.result import Comparison
     from memlens.comparing.scaling import Slope
-    from memlens.results import Tone
 
 
 #: Sentences of a verdict, and runs that one names.
@@ -30,18 +27,9 @@ _SENTENCES, _NAMED = 3, 3
 def answer_of(comparison: Comparison) -> Answer:
     """The verdict of a comparison, by the first of its metrics."""
     case = _Case(comparison)
-    said = [
-        text for part in (case.failed(), case.figures(), case.scaling(), case.outliers()) if (text := "; ".join(part))
-    ]
-    sentences = (f"{text[:1].upper()}{text[1:]}." for text in said[:_SENTENCES])
-    return Answer(tuple(sentences), case.tone)
-
-
-class _Measured(Struct, frozen=True):
-    """A run with the figure that counts of it."""
-
-    run: Run
-    figure: int
+    parts = map("; ".join, (case.failed(), case.figures(), case.scaling(), case.outliers()))
+    sentences = [f"{text[:1].upper()}{text[1:]}." for text in parts if text]
+    return Answer(tuple(sentences[:_SENTENCES]), case.tone)
 
 
 class _Case:
@@ -55,8 +43,8 @@ class _Case:
         self._all, self._metric = comparison, comparison.metrics[0]
         self._names = _names(comparison)
         found = zip(comparison.runs, map(self._figure, range(len(comparison.runs))), strict=True)
-        self._measured = [_Measured(run, figure) for run, figure in found if figure is not None]
-        self._by_run = {id(one.run): one.figure for one in self._measured}
+        self._figures = {id(run): figure for run, figure in found if figure is not None}
+        self._measured = [run for run in comparison.runs if id(run) in self._figures]
         self.tone = self._tone()
 
     def _figure(self, place: int) -> int | None:
@@ -71,14 +59,14 @@ class _Case:
 
     def _changes(self) -> Iterator[tuple[Run, int]]:
         """Each run that has a base, both with a figure, and by how much it differs."""
-        for one in self._measured:
-            base = self._all.base_of(one.run)
-            if base is not None and id(base) in self._by_run:
-                yield one.run, one.figure - self._by_run[id(base)]
+        for run in self._measured:
+            base = self._all.base_of(run)
+            if base is not None and id(base) in self._figures:
+                yield run, self._figures[id(run)] - self._figures[id(base)]
 
     def _tone(self) -> Tone:
         ooms = [run for run in self._all.runs if run.status == "oom"]
-        if not ooms and any(_begins_late(one.run) for one in self._measured):
+        if not ooms and any(map(_begins_late, self._measured)):
             return "plain"  # of a part that is known nothing is better or worse
         new = [run for run in ooms if (base := self._all.base_of(run)) is None or base.status != "oom"]
         bases = {id(base) for run in self._all.runs if (base := self._all.base_of(run)) is not None}
@@ -101,10 +89,10 @@ class _Case:
             each = "" if asked is None else f", each asking for {format_bytes(asked)}"
             if len(ooms) == len(runs) > 1 and (asked is not None or len(runs) > _NAMED):
                 yield f"all {plural(len(runs), 'run')} ran out of memory{each}"
-            elif which := self._common(ooms):
+            elif which := self._common(ooms, asked):
                 yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory: {which}"
             else:
-                listed = self._listed(ooms, _asked if asked is None else None)
+                listed = self._listed(ooms, asked=asked is None)
                 yield f"{_of(len(ooms), len(runs), 'run')} ran out of memory{each}: {listed}"
         words = {"missing": "missing", "unreadable": "unreadable", "no_window": "without the window"}
         found = {words[status]: [run for run in runs if run.status == status] for status in words}
@@ -114,22 +102,19 @@ class _Case:
                 are = "is" if len(those) == 1 else "are"
                 yield f"{_of(len(those), len(runs), 'run')} {are} {what}: {self._listed(those)}"
 
-    def _common(self, runs: Sequence[Run]) -> str:
-        """The value that all of several runs have, and only they; ``""`` where that is nothing."""
+    def _common(self, runs: Sequence[Run], asked: int | None) -> str:
+        """The value that all of several runs have, and only they, with what each of them asked for; ``""`` where that is nothing."""
         values = self._all.values
         shared = {name: runs[0].fields[name] for name in values if len({run.fields[name] for run in runs}) == 1}
         shared = {name: value for name, value in shared.items() if len(values[name]) > 1}
         alike = [run for run in self._all.runs if all(run.fields[name] == value for name, value in shared.items())]
         if len(runs) == 1 or not shared or len(alike) != len(runs):
             return ""
-        sizes = {run.oom.requested_bytes for run in runs if run.oom is not None}
-        asked = next(iter(sizes)) if len(sizes) == 1 else None
-        return f"all with {' and '.join(_field(name, value) for name, value in shared.items())}" + (
-            "" if asked is None else f" (each asked for {format_bytes(asked)})"
-        )
+        each = "" if asked is None else f" (each asked for {format_bytes(asked)})"
+        return f"all with {' and '.join(_field(name, value) for name, value in shared.items())}{each}"
 
-    def _listed(self, runs: Sequence[Run], remark: object = None) -> str:
-        names = [f"{self._names[id(run)]}{_asked(run) if remark else ''}" for run in runs[:_NAMED]]
+    def _listed(self, runs: Sequence[Run], *, asked: bool = False) -> str:
+        names = [f"{self._names[id(run)]}{_asked(run) if asked else ''}" for run in runs[:_NAMED]]
         left = len(runs) - _NAMED
         return ", ".join(names) + (f" and {format_count(left)} more" if left > 0 else "")
 
@@ -139,29 +124,28 @@ class _Case:
             if len(self._all.runs) and not any(run.status == "oom" for run in self._all.runs):
                 yield f"no run has a figure for {self._metric.words.lower()}"
             return
-        most = max(self._measured, key=lambda one: one.figure)
-        least = min(self._measured, key=lambda one: one.figure)
+        highest, lowest = max(self._figures.values()), min(self._figures.values())
         pair = next(self._changes(), None)
         if len(self._measured) == 1:
-            yield f"the {self._what} is {self._write(most.figure)} in {self._name(most)}"
+            yield f"the {self._what} is {self._write(highest)} in {self._place(highest)}"
         elif len(self._measured) == 2 and pair is not None:
             (run, change), base = pair, self._all.base_of(pair[0])
-            old = self._by_run[id(base)]
+            old = self._figures[id(base)]
             if base is not None and (base.path, base.device) == (run.path, run.device):
                 yield f"the {self._what} is {self._write(old)} in {self._names[id(run)]}, which is compared with itself"
                 return
             than = f"in {self._names[id(base)]}{f' ({self._write(old)})' if change else ''}"
             much = f"{self._write(abs(change))} {'more' if change > 0 else 'less'} than" if change else "as much as"
             yield f"the {self._what} is {self._write(old + change)} in {self._names[id(run)]}, {much} {than}"
-        elif most.figure == least.figure:
-            yield f"the {self._what} is {self._write(most.figure)} in all {plural(len(self._measured), 'run')}"
+        elif highest == lowest:
+            yield f"the {self._what} is {self._write(highest)} in all {plural(len(self._measured), 'run')}"
         else:
             yield (
-                f"the highest {self._what} is {self._write(most.figure)} ({self._place(most)}), the lowest"
-                f" {self._write(least.figure)} ({self._place(least)}), {self._write(most.figure - least.figure)} apart"
+                f"the highest {self._what} is {self._write(highest)} ({self._place(highest)}), the lowest"
+                f" {self._write(lowest)} ({self._place(lowest)}), {self._write(highest - lowest)} apart"
             )
             yield from self._against()
-        late = [one.run for one in self._measured if _begins_late(one.run)]
+        late = [run for run in self._measured if _begins_late(run)]
         if late and self._metric.key in ("peak_bytes", "reserved_peak_bytes"):
             yield f"it may be higher in {self._listed(late)}, whose {'log begins' if len(late) == 1 else 'logs begin'} late"
 
@@ -183,8 +167,8 @@ class _Case:
 
     def _base_name(self) -> str:
         layout = self._all.layout
-        if layout.base_run is not None:
-            return self._names[id(self._all.runs[layout.base_run])]
+        if layout.base_runs:
+            return self._names[id(self._all.runs[layout.base_runs[0]])]
         return _field(layout.base_field or "", layout.base_value or "")
 
     def scaling(self) -> Iterator[str]:
@@ -199,7 +183,7 @@ class _Case:
 
     def _scales(self, field: str, groups: dict[str, list[Slope]]) -> Iterator[str]:
         flat, what, cols = [], self._metric.words.lower(), self._all.layout.cols or ""
-        said: dict[str, list[str]] = {}
+        moves: dict[tuple[str, str], list[str]] = {}
         for value, slopes in groups.items():
             moving = [slope for slope in slopes if slope.verdict in ("growing", "shrinking")]
             if not moving:
@@ -211,16 +195,16 @@ class _Case:
             alike = "" if len(slopes) == 1 else f" in all {plural(len(slopes), 'row')}"
             if len(moving) < len(slopes):
                 alike = f" ({_of(len(moving), len(slopes), 'row')})"
-            text = f"{what} {verb} by {most}{self._slope(abs(steepest.slope))} per {short_name(field)}%s{alike}"
-            said.setdefault(text, []).append(_field(cols, value) if value else "")
-        for text, places in said.items():
+            lead = f"{what} {verb} by {most}{self._slope(abs(steepest.slope))} per {short_name(field)}"
+            moves.setdefault((lead, alike), []).append(_field(cols, value) if value else "")
+        for (lead, alike), places in moves.items():
             if places == [""]:
                 place = ""
             elif len(places) == len(groups) > 1:
                 place = f" for each {short_name(cols)}"
             else:
                 place = f" in {', '.join(places)}"
-            yield place.join(text.rsplit("%s", 1))
+            yield f"{lead}{place}{alike}"
         if flat and len(flat) == len(groups):
             steady = all(is_flat for _, is_flat in flat)
             yield f"{what} {'does not grow' if steady else 'does not grow steadily'} with {short_name(field)}"
@@ -240,13 +224,10 @@ class _Case:
 
     # --- words ---
 
-    def _name(self, one: _Measured) -> str:
-        return self._names[id(one.run)]
-
-    def _place(self, one: _Measured) -> str:
-        """The run of a figure; of several that have it how many there are."""
-        alike = sum(other.figure == one.figure for other in self._measured)
-        return self._name(one) if alike == 1 else _of(alike, len(self._measured), "run")
+    def _place(self, figure: int) -> str:
+        """The run that has a figure; of several how many they are."""
+        having = [run for run in self._measured if self._figures[id(run)] == figure]
+        return self._names[id(having[0])] if len(having) == 1 else _of(len(having), len(self._measured), "run")
 
     @property
     def _what(self) -> str:
@@ -290,12 +271,9 @@ def _names(comparison: Comparison) -> dict[int, str]:
             id(run): " ".join(_field(name, run.fields[name]) for name in varying) or short_name(run.path)
             for run in comparison.runs
         }
-    files = [PurePath(run.path).name or run.path for run in comparison.runs]
-    names = (
-        files
-        if len(set(files)) == len({run.path for run in comparison.runs})
-        else [run.path for run in comparison.runs]
-    )
+    paths = [run.path for run in comparison.runs]
+    files = [PurePath(path).name or path for path in paths]
+    names = files if len(set(files)) == len(set(paths)) else paths
     several = len(set(names)) < len(names)
     return {
         id(run): short_name(name) + (f" device {run.device}" if several and run.device is not None else "")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.diffing.alignment.blocks import gather_windows, owner_names, tell_threads_apart
+from memlens.diffing.alignment.blocks import Blocks, gather_windows, owner_names, tell_threads_apart
 from memlens.diffing.alignment.costs import in_bytes
-from memlens.diffing.alignment.indices import batches
+from memlens.diffing.alignment.indices import batches, rank_of
 from memlens.diffing.differences import Items, collect, levels, terms
 from memlens.diffing.finding import Runs, findings_of
 from memlens.diffing.pairing import InOrder, Match, match, match_opening
@@ -19,13 +19,9 @@ from memlens.results import deferred
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
-    from memlens.diffing.alignment.blocks import Blocks
+    from memlens.columns import Ints
     from memlens.diffing.window_pairs import WindowPairs
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 #: Events of both runs compared together: what is made of them stays in proportion to this, unless one pair alone is longer.
@@ -56,10 +52,8 @@ def compare(
         found = collect(allocs, released, opening, *here)
         items.append(found._replace(window=found.window + part.start))
         remaining, peak, temporary = terms(found, *here)
-        accounts = zip(
-            _by_window(remaining), _by_window(peak), _by_window({**_figures(allocs), **temporary}), strict=True
-        )
-        for number, (of_remaining, of_peak, figures) in enumerate(accounts):
+        accounts = map(_by_window, (remaining, peak, {**_figures(allocs), **temporary}))
+        for number, (of_remaining, of_peak, figures) in enumerate(zip(*accounts, strict=True)):
             inexact = allocs.ordered.inexact.get(number)
             figures["cost_bytes"] = in_bytes(figures["cost_bytes"])
             figures["approximation"] = inexact and Approximation(*inexact[:3], in_bytes(inexact.excess))
@@ -102,9 +96,9 @@ def in_order(windows: WindowPairs) -> tuple[InOrder]:
 def _rank_in_window(sequence: Ints, window: Ints) -> Ints:
     """Return how many sequences of its window have more pairs than that of each pair, int64: 0 wherever a window was aligned as a whole."""
     numbers, first, number, counts = np.unique(sequence, return_index=True, return_inverse=True, return_counts=True)
-    order = np.lexsort((numbers, -counts, window[first]))
-    ranked, rank = window[first][order], np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order)) - np.searchsorted(ranked, ranked)
+    order = np.lexsort((numbers, -counts))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = rank_of(window[first][order])
     return rank[number]
 
 

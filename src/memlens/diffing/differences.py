@@ -16,9 +16,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from memlens.analyzers.fates import pairing
-from memlens.diffing.alignment.blocks import owners_of
+from memlens.diffing.alignment.blocks import Blocks, owners_of
 from memlens.diffing.alignment.indices import values_at
-from memlens.diffing.pairing import pair_alike
+from memlens.diffing.pairing import Match, pair_alike
 from memlens.facts import Kind
 from memlens.folding.levels import profile
 
@@ -27,13 +27,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.diffing.alignment.blocks import Blocks
-    from memlens.diffing.pairing import Match
+    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
     Column = NDArray[np.integer | np.bool_]
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memlens.text import format_count, short_name
+from memlens.text import Terms, format_count, short_name
 from memlens.units import format_bytes, plural
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from memlens.diffing.finding import Finding, Member, Side
+    from memlens.diffing.finding import Finding, Member, Repeated, Side
     from memlens.diffing.result import Diff, WindowDiff
-    from memlens.text import Terms
 
 
 #: The kind of findings that are of peaks at two moments.
@@ -23,12 +21,10 @@ _ELSEWHERE = "elsewhere"
 #: So many windows at the end of a run that leave more behind are a leak, whatever was saved before.
 _LEAK = 3
 
-Row = TypeVar("Row")
+Row = TypeVar("Row", bound="Finding | Repeated")
 
 
-def telling(
-    findings: Sequence[Row], *measures: Callable[[Row], int], size: Callable[[Row], int] = attrgetter("size_bytes")
-) -> list[Row]:
+def telling(findings: Sequence[Row], *measures: Callable[[Row], int]) -> list[Row]:
     """Return the findings that raise one of some measures (bytes), the largest effect first.
 
     Blocks of one size may well be found under several kinds whose effects cancel (freed early here, allocated anew there).  What a finding
@@ -37,10 +33,10 @@ def telling(
     together: Counter[tuple[int, int]] = Counter()
     for finding in findings:
         for which, measure in enumerate(measures):
-            together[which, size(finding)] += measure(finding)
+            together[which, finding.size_bytes] += measure(finding)
 
     def effects(finding: Row) -> tuple[int, int]:
-        added = [(measure(finding), together[which, size(finding)]) for which, measure in enumerate(measures)]
+        added = [(measure(finding), together[which, finding.size_bytes]) for which, measure in enumerate(measures)]
         return max(max(min(alone, all_alike), 0) for alone, all_alike in added), max(alone for alone, _ in added)
 
     return sorted((one for one in findings if effects(one)[1] > 0), key=effects, reverse=True)
@@ -205,7 +201,7 @@ def _of_series(diff: Diff, sign: int, left: int) -> Explained | None:
     rows = [
         row
         for some in ([row for row in diff.repeated if row.finding.kind != "released"], older)
-        for row in telling(some, lambda row: sign * row.d_remaining_bytes, size=lambda row: row.finding.size_bytes)
+        for row in telling(some, lambda row: sign * row.d_remaining_bytes)
     ]
     if not rows:
         return None
@@ -244,11 +240,6 @@ def _all_alike(diff: Diff, finding: Finding, sign: int, left: int) -> tuple[int,
 # --- in words ---
 
 
-def window_name(window: WindowDiff) -> str:
-    """Return what a pair of windows is called in a sentence."""
-    return called(window.label)
-
-
 def called(name: str) -> str:
     """Return a window's name for a sentence; one that is only a number is called a window."""
     words = short_name(name)
@@ -263,7 +254,7 @@ def explanation_of(cause: Explained, terms: Terms, *, single: bool) -> str:
         terms: What lines are called.
         single: One pair of windows is looked at, and need not be named.
     """
-    where = "" if single or cause.windows else f" of {window_name(cause.window)}"
+    where = "" if single or cause.windows else f" of {called(cause.window.label)}"
     place = f"at the peak{where}" if cause.at_peak else "left behind"
     saved = "" if cause.sign > 0 else "saved " if cause.at_peak else "less "
     many = f" in {plural(cause.windows, 'window')}" if cause.windows > 1 else ""

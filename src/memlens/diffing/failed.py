@@ -20,8 +20,7 @@ from memlens.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.text import Terms
     from memlens.windows.windows import Window
@@ -104,13 +103,9 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile
     failed, window = pair[side], pair[1 - side]
     failed = replace(failed, hi=int(np.searchsorted(failed.log.offset, offset)))
     asks = _allocs(failed), _allocs(window)
-    cut = (
-        [failed, replace(window, hi=_next_request(window, int(asks[1][: len(asks[0])][-1])))]
-        if all(map(len, asks))
-        else []
-    )
     stop = window.lo
-    if cut:
+    if all(map(len, asks)):
+        cut = [failed, replace(window, hi=_next_request(window, int(asks[1][: len(asks[0])][-1])))]
         base, head = cut if side == 0 else reversed(cut)
         threads = tell_threads_apart(base.log, head.log)
         blocks = [gather_windows([one], threads=threads)[0] for one in (base, head)]
@@ -134,9 +129,9 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile
     )
 
 
-def _allocs(window: Window) -> NDArray[np.int64]:
+def _allocs(window: Window) -> Ints:
     """The ALLOCs of a window, as events."""
-    found: NDArray[np.int64] = window.lo + np.flatnonzero(window.log.kind[window.lo : window.hi] == Kind.ALLOC)
+    found: Ints = window.lo + np.flatnonzero(window.log.kind[window.lo : window.hi] == Kind.ALLOC)
     return found
 
 
@@ -152,13 +147,13 @@ def failed_sentences(failed: Sequence[FailedRun], terms: Terms) -> list[str]:
     if len({run.side for run in failed}) < len(_SIDES):
         return [_sentence(run, terms) for run in failed[:1]]
     sides = {run.side: run.failure for run in reversed(failed)}
-    told = [
+    how = [
         failure_sentence([sides[side]], terms, who=side)[:-1].removeprefix(f"{side} ran out of memory ")
         for side in _SIDES
     ]
-    (base, _, figures), (head, _, others) = (words.partition(": ") for words in told)
+    (base, _, figures), (head, _, others) = (words.partition(": ") for words in how)
     if figures != others or not figures:
-        return [f"Both ran out of memory: base {told[0]}; and head {told[1]}."]
+        return [f"Both ran out of memory: base {how[0]}; and head {how[1]}."]
     return [f"Both ran out of memory{f' {base}' if base == head else f', base {base}, head {head}'}: {figures}."]
 
 

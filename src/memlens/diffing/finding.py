@@ -17,13 +17,10 @@ from memlens.diffing.differences import FATES, KINDS, UNTIMELY, Items, group
 from memlens.results import Result, deferred, lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 #: Findings whose context is looked up at once: a compressed log is read from its start for every look at it.
@@ -158,11 +155,15 @@ class Repeated(Result, frozen=True, eq=False):
         """Bytes of each block."""
         return self.finding.size_bytes
 
-    @property
-    def weight(self) -> tuple[int, int, int]:
-        """The order of rows, the largest first: its effect on Δremaining or on the Δpeak of one window, then Δremaining, then bytes."""
-        remaining = abs(self.d_remaining_bytes)
-        return max(remaining, abs(self.largest_d_peak_bytes)), remaining, self.total_bytes
+
+def by_weight(rows: Iterable[Repeated]) -> tuple[Repeated, ...]:
+    """Rows by falling effect on Δremaining or on the Δpeak of one window, then on Δremaining, then by bytes."""
+
+    def weight(row: Repeated) -> tuple[int, int, int]:
+        remaining = abs(row.d_remaining_bytes)
+        return max(remaining, abs(row.largest_d_peak_bytes)), remaining, row.total_bytes
+
+    return tuple(sorted(rows, key=weight, reverse=True))
 
 
 class Runs(NamedTuple):
@@ -214,7 +215,7 @@ def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
             )
         )
     # Not as they are grouped: peaks of several windows do not add up.
-    return tuple(sorted(rows, key=lambda row: row.weight, reverse=True))
+    return by_weight(rows)
 
 
 def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Finding]:

@@ -17,13 +17,9 @@ from memlens.diffing.alignment.threads import Ordered, align_windows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Flags, Ints
     from memlens.diffing.window_pairs import WindowPairs
     from memlens.windows.windows import Window
-
-    Flags = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
 
 
 #: Blocks of unequal fate pair out of order across so many pairs at most, as neighbours do that changed places.  Farther away, a
@@ -168,7 +164,7 @@ def pair_alike(found: Match, live: tuple[Flags, Flags]) -> Match:
     return replace(found, partner=partner)
 
 
-def _opening(windows: Sequence[Window], begin: NDArray[np.bool_]) -> Blocks:
+def _opening(windows: Sequence[Window], begin: Flags) -> Blocks:
     """The opening blocks of those windows of one log that begin with their input."""
     log = windows[0].log
     allocs = opening_allocs(log)

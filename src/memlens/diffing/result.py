@@ -296,11 +296,6 @@ class Diff(Tabular, frozen=True, eq=False):
         return self.by is not None
 
     @property
-    def unpaired_bytes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """:func:`unpaired_bytes` of the judged windows."""
-        return unpaired_bytes(self.judged)
-
-    @property
     def shares_little(self) -> bool:
         """Most bytes that each run allocates in the judged windows have no partner in the other."""
         return shares_little(self.judged)

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from memlens.diffing.compare import compare, in_order
 from memlens.diffing.factor import common_factor
 from memlens.diffing.failed import failed_runs
-from memlens.diffing.finding import repeated_in
+from memlens.diffing.finding import by_weight, repeated_in
 from memlens.diffing.result import Diff, RunSide, WindowDiff, shares_little
 from memlens.diffing.verdict import answer_of
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
+from memlens.events import EventLog
 from memlens.events import Kind as EventKind
 from memlens.folding.levels import profile
 from memlens.inputs import Reading, check_alike, device_label, input_key, without_cpu
@@ -29,8 +30,6 @@ from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.diffing.finding import Repeated
-    from memlens.events import EventLog
     from memlens.log import Input, Log
 
 
@@ -72,7 +71,7 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
         )
         found = [_cut_both(pair, cuts, look=not given and not options.whole) for pair in logs]
         if len(found) > 1:
-            found = [pairs.changed(_with_device) for pairs in found]
+            found = [_with_device(pairs) for pairs in found]
     diffs = [_compared(pairs, given, options) for pairs in found]
     joined = diffs[0] if len(diffs) == 1 and not left_out else _joined(diffs, left_out)
     return answered(joined, answer_of)
@@ -81,18 +80,22 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
 diff = with_keywords("diff", diff_with, Options)
 
 
-def _with_device(window: Window) -> Window:
-    """A window whose name tells the device."""
-    return replace(window, name=f"{window.name} {device_label(window.log)}")
+def _with_device(found: WindowPairs) -> WindowPairs:
+    """The same windows, with names that tell the device."""
+
+    def named(windows: Sequence[Window]) -> tuple[Window, ...]:
+        return tuple(replace(window, name=f"{window.name} {device_label(window.log)}") for window in windows)
+
+    pairs = zip(*map(named, zip(*found.pairs, strict=True)), strict=True)
+    return replace(found, pairs=tuple(pairs), only_base=named(found.only_base), only_head=named(found.only_head))
 
 
 def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
     logs, sides, alone = found.logs, tuple(zip(*found.pairs, strict=True)), (found.only_base, found.only_head)
     _check_comparable(*logs)
-    everything = options.open_windows or found.by is None
-    counts = (
-        [True] * len(found.pairs) if everything else judged([two if two.open_end else one for one, two in found.pairs])
-    )
+    counts = [True] * len(found.pairs)
+    if found.by is not None and not options.open_windows:
+        counts = judged([two if two.open_end else one for one, two in found.pairs])
     windows, runs = compare(*sides, context=options.context, judged=counts)
     of_base, of_head, kept = (tuple(compress(column, counts)) for column in (*sides, windows))
     base, head = (
@@ -267,34 +270,26 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         windows=tuple(window for diff in diffs for window in diff.windows),
         notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes)),
         factor=first.factor if len({diff.factor for diff in diffs}) == 1 else None,
-        repeated=deferred(_repeated, diffs),
+        repeated=deferred(lambda: by_weight(row for diff in diffs for row in diff.repeated)),
         paired_by_work=any(diff.paired_by_work for diff in diffs),
         failed=deferred(lambda: tuple(run for diff in diffs for run in diff.failed)),
         in_order=deferred(lambda: tuple(one for diff in diffs for one in diff.in_order)),
     )
 
 
-def _repeated(diffs: Sequence[Diff]) -> tuple[Repeated, ...]:
-    return tuple(sorted((row for diff in diffs for row in diff.repeated), key=lambda row: row.weight, reverse=True))
-
-
 def _joined_side(sides: Sequence[RunSide]) -> RunSide:
     """One run of several devices: sums of counts, and what is said of any of them once."""
-    trusts = [side.trust for side in sides]
-    lines, size = max(trust.lines for trust in trusts), max(trust.bytes for trust in trusts)
-    counts = {name for name in trusts[0].__struct_fields__ if type(getattr(trusts[0], name)) is int} - {
-        "lines",
-        "bytes",
-        "threads",
-    }
+    first, *_ = trusts = [side.trust for side in sides]
+    own = ("lines", "bytes", "threads")
+    counts = [name for name in first.__struct_fields__ if name not in own and type(getattr(first, name)) is int]
     trust = replace(
-        trusts[0],
+        first,
         ok=all(trust.ok for trust in trusts),
         doubts=tuple(dict.fromkeys(doubt for trust in trusts for doubt in trust.doubts)),
         notes=tuple(dict.fromkeys(note for trust in trusts for note in trust.notes)),
         ooms=tuple(oom for trust in trusts for oom in trust.ooms),
-        lines=lines,
-        bytes=size,
+        lines=max(trust.lines for trust in trusts),
+        bytes=max(trust.bytes for trust in trusts),
         **{name: sum(getattr(trust, name) for trust in trusts) for name in counts},
     )
     unpaired = tuple(name for side in sides for name in side.unpaired)

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlens.diffing.explaining import (
-    called,
-    costs_of,
-    explained,
-    explanation_of,
-    is_one_window,
-    peaks_of,
-    sign_of,
-    window_name,
-)
+from memlens.diffing.explaining import called, costs_of, explained, explanation_of, is_one_window, peaks_of, sign_of
 from memlens.diffing.failed import failed_sentences
-from memlens.results import Answer
+from memlens.diffing.result import Diff, RunSide, WindowDiff, unpaired_bytes
+from memlens.results import Answer, Tone
 from memlens.text import format_count, format_explained, terms_of
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.units import format_bytes, format_signed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from memlens.diffing.result import Diff, RunSide, WindowDiff
-    from memlens.results import Tone
 
 
 #: Doubts of a log, and windows, that a sentence names.
@@ -134,19 +123,19 @@ class _Verdict:
         amounts = [window.d_remaining_bytes for window in self._costs]
         lasting = count > 1 and self._costs == self._judged[-count:]
         if count == 1:
-            return f"{window_name(first)} leaves {format_bytes(amounts[0])} more behind"
+            return f"{called(first.label)} leaves {format_bytes(amounts[0])} more behind"
         if lasting and len(set(amounts)) == 1:
             return (
-                f"from {window_name(first)} on {self._it} leaves {format_bytes(amounts[0])} more behind in each window"
+                f"from {called(first.label)} on {self._it} leaves {format_bytes(amounts[0])} more behind in each window"
             )
-        where = f"from {window_name(first)} on {self._it} leaves" if lasting else f"{self._it} leaves"
+        where = f"from {called(first.label)} on {self._it} leaves" if lasting else f"{self._it} leaves"
         more = f"{where} {format_bytes(sum(amounts))} more behind in {plural(count, 'window')}"
-        return more if lasting else f"{more}, the first {window_name(first)}"
+        return more if lasting else f"{more}, the first {called(first.label)}"
 
     def _peaks(self) -> Iterator[str]:
         """Yield both peaks, and how much of their difference the pair of windows was carried in."""
         since = "since recording began, " if [*self.earlier()] else ""
-        where = since or (f"in {window_name(self._pair)} " if self._pair is not None and self._one_window else "")
+        where = since or (f"in {called(self._pair.label)} " if self._pair is not None and self._one_window else "")
         device = " on the fullest device" if self._diff.head.devices > 1 else ""
         if self._base == self._head:
             yield f"{where}both peak at {format_bytes(self._head)}{device}"
@@ -176,7 +165,7 @@ class _Verdict:
         left, rise = self.sign * first.d_remaining_bytes, self.sign * first.d_rise_bytes
         does = [f"leaves {format_bytes(left)} {more} behind"] if left > 0 else []
         does += [f"rises {format_bytes(rise)} {higher}"] if rise > 0 else []
-        at = f"{window_name(first)} (head {self._terms.at(first.head.start_line)})"
+        at = f"{called(first.label)} (head {self._terms.at(first.head.start_line)})"
         count = f"; {format_count(len(needing))} of {windows} need {more}" if len(needing) > 1 else ""
         if self._even:
             others = sum(_needs(window, -self.sign) for window in self._judged)
@@ -196,7 +185,7 @@ class _Verdict:
         if named or self.sign < 0 or total <= 0:
             return ""
         others = f" and {plural(len(leaving) - 1, 'more window')}" if leaving[1:] else ""
-        return f"; in all {format_bytes(total)} more is left behind, in {window_name(leaving[0])}{others}"
+        return f"; in all {format_bytes(total)} more is left behind, in {called(leaving[0].label)}{others}"
 
     def _alike(self) -> Iterator[str]:
         """Yield that nothing differs, or that the work does not."""
@@ -219,7 +208,7 @@ class _Verdict:
         ):
             largest = max(self._judged, key=lambda window: abs(getattr(window, field)))
             if (change := getattr(largest, field)) and not (self._pair is not None and field == "d_peak_bytes"):
-                yield f"{what} {format_signed(change)}{'' if self._pair is not None else f', in {window_name(largest)}'}"
+                yield f"{what} {format_signed(change)}{'' if self._pair is not None else f', in {called(largest.label)}'}"
 
     def _no_effect(self) -> str:
         """Return the differences where head needs and leaves no byte more or less."""
@@ -247,12 +236,12 @@ class _Verdict:
         for window in self._diff.windows:
             figures = ("Δremaining", window.d_remaining_bytes), ("Δrise", window.d_rise_bytes)
             if not window.judged and (changes := [f"{name} {format_signed(left)}" for name, left in figures if left]):
-                yield f"{window_name(window)} is open and not judged: {', '.join(changes)}"
+                yield f"{called(window.label)} is open and not judged: {', '.join(changes)}"
 
 
 def _sharing(diff: Diff) -> str:
     """Return that the runs share little, with the factor between most of their sizes."""
-    base, head = (format_explained(*of_run) for of_run in diff.unpaired_bytes)
+    base, head = (format_explained(*of_run) for of_run in unpaired_bytes(diff.judged))
     factor = f", and most sizes of head are those of base times {diff.factor} (another dtype, another batch size)"
     return f"the runs share little: {base} of base's bytes and {head} of head's have no partner{factor if diff.factor else ''}"
 

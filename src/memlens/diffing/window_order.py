@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Flags, Ints
     from memlens.windows.windows import Window
 
-    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float32]
-    Ints = NDArray[np.int64]
 
 
 #: Sizes are told apart by so many bits of a hash, ALLOCs and FREEs apart.
@@ -191,7 +190,7 @@ class Series(Struct, frozen=True, eq=False):
 
     work: Work
     kind: Ints
-    informative: Bools
+    informative: Flags
     names: Sequence[str] = ()
 
     def __len__(self) -> int:

@@ -16,23 +16,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from memlens.diffing.window_order import Series, Work, in_order, likeness, longest_common
 from memlens.errors import AnchorError
-from memlens.windows.windows import BEFORE, kind_of
+from memlens.windows.windows import BEFORE, Window, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
-    from memlens.windows.windows import Window
 
-    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float32]
-    Ints = NDArray[np.int64]
     Pairs = list[tuple[int, int]]
 
 
@@ -89,27 +86,6 @@ class WindowPairs(Struct, frozen=True):
             by_work,
         )
 
-    @classmethod
-    def by_name(cls, base: Sequence[Window], head: Sequence[Window], pairs: Mapping[int, int]) -> WindowPairs:
-        """The same for pairs of windows of one name.
-
-        Raises:
-            AnchorError: There is none, but for what precedes both series.
-        """
-        if any(base[i].name != BEFORE for i in pairs):
-            return cls.of(base, head, pairs, by_work=False)
-        sides = [f"{side} has {_listed(windows)}" for side, windows in (("base", base), ("head", head))]
-        raise AnchorError(
-            f"no window of one run has a window of the same name in the other: {'; '.join(sides)}",
-            "Cut both runs by a line that both print (--by), or name the start of each (--base-start, --head-start).",
-        )
-
-    def changed(self, change: Callable[[Window], Window]) -> WindowPairs:
-        """The same pairs of windows that a function changes."""
-        pairs = tuple((change(base), change(head)) for base, head in self.pairs)
-        only_base, only_head = tuple(map(change, self.only_base)), tuple(map(change, self.only_head))
-        return replace(self, pairs=pairs, only_base=only_base, only_head=only_head)
-
 
 def named_pairs(base: Sequence[Window], head: Sequence[Window]) -> dict[int, int]:
     """Return which window of head each window of base pairs with by its name, by their indices.
@@ -164,7 +140,13 @@ def pair_by_name_or_work(base: Sequence[Window], head: Sequence[Window]) -> Wind
     """
     named = named_pairs(base, head)
     found = _by_work(base, head, named)
-    return WindowPairs.by_name(base, head, named) if found is None else WindowPairs.of(base, head, found, by_work=True)
+    if found is None and all(base[i].name == BEFORE for i in named):
+        sides = [f"{side} has {_listed(windows)}" for side, windows in (("base", base), ("head", head))]
+        raise AnchorError(
+            f"no window of one run has a window of the same name in the other: {'; '.join(sides)}",
+            "Cut both runs by a line that both print (--by), or name the start of each (--base-start, --head-start).",
+        )
+    return WindowPairs.of(base, head, named if found is None else found, by_work=found is not None)
 
 
 def _listed(windows: Sequence[Window]) -> str:
@@ -209,7 +191,7 @@ class _Pairing(NamedTuple):
         of_base[i], of_head[j] = alike, alike
         return cls(i[informative], j[informative], alike[informative], of_base, of_head)
 
-    def better_than(self, other: _Pairing, alone: Bools) -> float:
+    def better_than(self, other: _Pairing, alone: Flags) -> float:
         """By how much pairs of this one are more alike than either of their windows is with its partner in another one.
 
         Args:
@@ -277,11 +259,11 @@ def _better(base: Series, head: Series, named: Pairs) -> Pairs | None:
     return _filled(base, head, pairs)
 
 
-def _uncovered(base: Series, head: Series, by_name: _Pairing) -> Bools:
+def _uncovered(base: Series, head: Series, by_name: _Pairing) -> Flags:
     """Windows of base of kinds of which names pair fewer than half, bool."""
     kinds = int(max(base.kind.max(), head.kind.max())) + 1
     both = np.minimum(*(np.bincount(side.kind[side.informative], minlength=kinds) for side in (base, head)))
-    found: Bools = ((both >= _FEWEST) & (2 * np.bincount(base.kind[by_name.base], minlength=kinds) < both))[base.kind]
+    found: Flags = ((both >= _FEWEST) & (2 * np.bincount(base.kind[by_name.base], minlength=kinds) < both))[base.kind]
     return found
 
 

@@ -17,7 +17,7 @@ from memlens.options.keywords import with_keywords
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
 from memlens.scanner.lines import count_lines
 from memlens.windows import glog
-from memlens.windows.numbering import numbered
+from memlens.windows.anchors import numbered
 from memlens.windows.patterns import Matcher, Pattern
 from memlens.windows.suggestions import missing_anchor
 from memlens.windows.windows import anchors_of, too_few_anchors

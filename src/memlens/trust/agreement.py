@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, structs
 
-from memlens.columns import distinct
+from memlens.columns import Flags, Ints, distinct
 from memlens.folding.levels import figures
 from memlens.results import Result
 
@@ -85,7 +85,7 @@ class Agreement(Struct, frozen=True):
         return self.checked - self.agreeing - self.missed_peaks - self.overtaken
 
 
-def levels_before(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
+def levels_before(log: EventLog, events: Ints) -> Ints:
     """The sums, and the highest sums so far, before each of some events.
 
     Args:
@@ -108,7 +108,7 @@ def levels_before(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]
     return rows
 
 
-def _so_far(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
+def _so_far(log: EventLog, events: Ints) -> Ints:
     """The same of a log all of whose events are there, up to the last one that is asked for."""
     rows = np.zeros((4, len(events)), np.int64)
     peaks = [0, 0]
@@ -159,7 +159,7 @@ def _both(one: Agreement, two: Agreement) -> Agreement:
     )
 
 
-def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool) -> Agreement:
+def _compare_figures(log: EventLog, comparable: Flags, several: bool) -> Agreement:
     figures = log.facts.figures
     if not figures or len({figure.device for figure in figures if figure.device >= 0}) > 1:
         return Agreement()  # events do not say their device, so figures of several devices are no sum of ours
@@ -203,9 +203,7 @@ def _compare_figures(log: EventLog, comparable: NDArray[np.bool_], several: bool
     )
 
 
-def _first(
-    log: EventLog, wrong: NDArray[np.bool_], origin: NDArray[np.str_], *columns: NDArray[np.int64]
-) -> Disagreement | None:
+def _first(log: EventLog, wrong: Flags, origin: NDArray[np.str_], *columns: Ints) -> Disagreement | None:
     """The first figure that is wrong, of columns: its offset, metric, low and high bytes, and ours."""
     if not wrong.any():
         return None
@@ -214,7 +212,7 @@ def _first(
     return Disagreement(offset, log.source.line_numbers([offset])[0], str(origin[k]), METRICS[metric], *figures)
 
 
-def _compare_stat_lines(log: EventLog, comparable: NDArray[np.bool_], several: bool) -> Agreement:
+def _compare_stat_lines(log: EventLog, comparable: Flags, several: bool) -> Agreement:
     """Hold Paddle's running totals, ``…MemoryStat…: Update current_value with …``, against ours.
 
     The line of a block's total comes after the Alloc line but before the Free line; the line of a chunk's total comes
@@ -266,7 +264,7 @@ def _compare_stat_lines(log: EventLog, comparable: NDArray[np.bool_], several: b
     )
 
 
-def _between(same: NDArray[np.bool_], metric: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _between(same: Flags, metric: Ints) -> Flags:
     """True where a run of at most :data:`OVERTAKEN` lines lies between two lines of the same metric that agree."""
     short = np.zeros_like(same)
     for number in (0, 2):

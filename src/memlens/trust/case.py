@@ -26,18 +26,18 @@ RECORD_FROM_THE_START = "Begin to record before the first tensor is made, and ke
 
 
 class Finding(NamedTuple):
-    """What a doubt or a note says: see :class:`Doubt`."""
+    """What a doubt or a note says: see :class:`Note`."""
 
     message: str
     hint: str = ""
     line: int | None = None
 
 
-class Doubt(Struct, frozen=True):
-    """One thing that makes figures wrong or unsure.
+class Note(Struct, frozen=True):
+    """One thing to know of a log.
 
     Attributes:
-        code: A name for programs, one of :data:`memlens.trust.doubts.DOUBTS`.
+        code: A name for programs, one of :data:`memlens.trust.notes.NOTES`, or of :data:`memlens.trust.doubts.DOUBTS`.
         message: What was seen, how often, and what it does to the figures.
         hint: What to do about it.
         line: 1-based number of the first line, ``None`` where there is none or it is not known.
@@ -45,17 +45,12 @@ class Doubt(Struct, frozen=True):
 
     code: str
     message: str
-    hint: str
-    line: int | None = None
-
-
-class Note(Struct, frozen=True):
-    """One thing to know that makes no figure wrong; ``code`` is one of :data:`memlens.trust.notes.NOTES`."""
-
-    code: str
-    message: str
     hint: str = ""
     line: int | None = None
+
+
+class Doubt(Note, frozen=True):
+    """One thing that makes figures wrong or unsure."""
 
 
 class Case(Struct, frozen=True, eq=False):

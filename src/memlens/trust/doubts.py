@@ -6,16 +6,13 @@ Each says what was seen, how often, where first, what it does to the figures, an
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from memlens.facts import Kind
 from memlens.trust.case import RECORD_FROM_THE_START, Case, Finding, Rule, of_lines, seen
 from memlens.units import format_bytes, plural
 from memlens.windows import glog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def _several_processes(case: Case) -> Iterator[Finding]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from memlens.facts import DEFAULT_POOL, Kind
 from memlens.trust.case import RECORD_FROM_THE_START, Case, Finding, Rule, seen
 from memlens.units import format_bytes, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def _out_of_memory(case: Case) -> Iterator[Finding]:
@@ -161,14 +158,6 @@ _PUT_OFF = seen(
 )
 
 
-_STAT_LINES = seen(
-    "stat_lines",
-    "the framework's running totals, a line of statistics for each event, were held against ours up to its first 65,536 events: of so large a"
-    " log not all events are kept.",
-    "--event-memory 0 keeps them.",
-)
-
-
 def _host_memory(case: Case) -> Iterator[Finding]:
     if case.log.facts.layer.startswith("host_"):
         yield Finding("nothing tells of memory of a device: all figures are of the host's memory.")
@@ -211,7 +200,12 @@ NOTES: dict[str, Rule] = {
         " exact; which of several blocks of one size is meant is not known.",
     ),
     "other_layers": _other_layers,
-    "stat_lines": _STAT_LINES,
+    "stat_lines": seen(
+        "stat_lines",
+        "the framework's running totals, a line of statistics for each event, were held against ours up to its first 65,536 events: of so large a"
+        " log not all events are kept.",
+        "--event-memory 0 keeps them.",
+    ),
     "sizes_from_allocs": _sizes_from_allocs,
     "host_memory": _host_memory,
 }

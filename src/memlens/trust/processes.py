@@ -18,8 +18,7 @@ from memlens.windows import glog
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints, Words
     from memlens.events import EventLog
     from memlens.trust.agreement import Agreement
 
@@ -103,7 +102,7 @@ def _by_addresses(log: EventLog) -> Writers:
     return Writers()
 
 
-def _threads(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64] | None:
+def _threads(log: EventLog, events: Ints) -> Ints | None:
     """The thread of each of some events (rising), int64, -1 where unknown; ``None`` where no line can be looked up."""
     if log.thread is not None:
         return log.thread[events]
@@ -118,9 +117,7 @@ def _threads(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64] | No
     return thread
 
 
-def _groups(
-    log: EventLog, events: NDArray[np.int64], thread: NDArray[np.int64], without: NDArray[np.uint64] | None = None
-) -> tuple[tuple[int, ...], ...]:
+def _groups(log: EventLog, events: Ints, thread: Ints, without: Words | None = None) -> tuple[tuple[int, ...], ...]:
     """Threads that belong together: one frees what another one has allocated."""
     partner = log.lifetimes.partner[events].astype(np.int64)
     at = np.minimum(np.searchsorted(events, partner), max(len(events) - 1, 0))

@@ -22,10 +22,9 @@ from memlens.trust.processes import writers
 from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Flags
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
@@ -156,13 +155,17 @@ def _judge(log: EventLog) -> Trust:
         "size_mismatches": len(odd.mismatched),
         "distinct_ooms": len(failures_of(log)),
     }
-    firsts = {"unknown_frees": odd.unknown, "double_allocs": doubles, "size_mismatches": odd.mismatched}
+    found = {"unknown_frees": odd.unknown, "double_allocs": doubles, "size_mismatches": odd.mismatched}
+    firsts = {name: int(events[0]) for name, events in found.items() if len(events)}
     most_above = 0
-    if counts["allocs"] and counts["reserves"] and not any(map(len, firsts.values())):
-        firsts["reserved_too_low"], most_above = _allocated_above_reserved(log)
+    if counts["allocs"] and counts["reserves"] and not firsts:
+        above, most_above = _allocated_above_reserved(log)
+        if above is not None:
+            firsts["reserved_too_low"] = above
+    lines = dict(zip(firsts, log.line_numbers(list(firsts.values())), strict=True))
     agreement = compare(log, counts)
-    found = writers(log, agreement)
-    case = Case(log, counts, _first_lines(log, firsts), agreement, found, most_above)
+    wrote = writers(log, agreement)
+    case = Case(log, counts, lines, agreement, wrote, most_above)
     taken: dict[str, Any] = {**counts, **{name: getattr(facts, name) for name in _FROM_FACTS}}
     doubts = tuple(Doubt(code, *said) for code, rule in DOUBTS.items() for said in rule(case))
     return Trust(
@@ -173,7 +176,7 @@ def _judge(log: EventLog) -> Trust:
         events=log.events,
         **taken,
         threads=len(facts.threads),
-        processes=found.groups,
+        processes=wrote.groups,
         figures_checked=agreement.checked,
         figures_agreeing=agreement.agreeing,
         figures_explained=agreement.missed_peaks + agreement.overtaken,
@@ -203,30 +206,22 @@ def _left_behind(log: EventLog) -> int:
     allocs = allocs[np.argsort(log.addr[allocs], kind="stable")]
     # A later ALLOC of the same address follows right behind; the last one of each address has none.
     followed = np.append(log.addr[allocs[1:]] == log.addr[allocs[:-1]], False)
-    unfreed: NDArray[np.bool_] = log.lifetimes.partner[allocs] < 0
+    unfreed: Flags = log.lifetimes.partner[allocs] < 0
     return int(log.size[allocs[followed & unfreed]].sum())
 
 
-def _allocated_above_reserved(log: EventLog) -> tuple[NDArray[np.int64], int]:
+def _allocated_above_reserved(log: EventLog) -> tuple[int | None, int]:
     """The first event at which blocks hold more than chunks, if there is one, and by how many bytes they do at most."""
-    first, most = np.zeros(0, np.int64), 0
-    if (condensed := log.condensed) is not None:
-        return np.array(
-            [] if condensed.above_event is None else [condensed.above_event], np.int64
-        ), condensed.above_bytes
+    if log.condensed is not None:
+        return log.condensed.above_event, log.condensed.above_bytes
+    first, most = None, 0
     for batch in log.batches():
         over = batch.allocated - batch.reserved
         highest = int(over.max())
-        if highest > 0 and not most:
-            first = batch.lo + np.flatnonzero(over > 0)[:1]
+        if highest > 0 and first is None:
+            first = batch.lo + int((over > 0).argmax())
         most = max(most, highest)
     return first, most
-
-
-def _first_lines(log: EventLog, events: Mapping[str, NDArray[np.int64]]) -> dict[str, int | None]:
-    """The 1-based line number of the first of several kinds of events, found in one go; none of a kind that has no event."""
-    first = {name: int(found[0]) for name, found in events.items() if len(found)}
-    return dict(zip(first, log.line_numbers(list(first.values())), strict=True))
 
 
 def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:

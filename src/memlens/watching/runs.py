@@ -18,8 +18,8 @@ from memlens.inputs.input_format import HEAD, Request
 from memlens.inputs.registry import BUILT_IN, PADDLE, Recognised, known_formats, recognise
 from memlens.source import TextSource
 from memlens.watching.state import KEPT_WINDOWS, LiveWindow, LogState, Timeline
+from memlens.windows.anchors import Numbering
 from memlens.windows.landmarks import Landmarks
-from memlens.windows.numbering import Numbering
 from memlens.windows.patterns import Match
 from memlens.windows.windows import BEFORE
 

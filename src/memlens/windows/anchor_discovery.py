@@ -22,10 +22,11 @@ from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, word_s
 from memlens.windows.patterns import Anchor, Pattern, clean_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
 
 
@@ -65,18 +66,19 @@ class Family(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """The lines of one log that fit a template: where they begin, and their numbers."""
+    """The lines of one log that fit a template: where they begin, and their numbers; and the events up to where they were looked for."""
 
     template: Template
     offsets: list[int]
     numbers: list[Numbers]
+    events: int
 
 
 class _Side(NamedTuple):
     """The lines of one family in one log: their numbers, the events after each of them, and all events up to where lines were looked for."""
 
     numbers: Sequence[Numbers]
-    counts: NDArray[np.int64]
+    counts: Ints
     events: int
 
     @classmethod
@@ -113,15 +115,8 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     if any(one is None and not log.source.rereadable for log, one in zip(logs, kept, strict=True)):
         return None
     ours = _candidates(*_looked_at(base))
-    theirs = _candidates(*_looked_at(head)) if ours.lines else ours
-
-    def both(template: Template, expression: str) -> Sequence[Anchor] | None:
-        if kept != [None, None]:
-            expression = _at_the_margin(template, expression)
-        found = [_lines_of(log, one, Pattern(expression, regex=True)) for log, one in zip(logs, kept, strict=True)]
-        return [anchor for anchor in found if anchor is not None] if None not in found else None
-
-    return _best(logs, (ours, theirs), both)
+    theirs = _candidates(*_looked_at(head)) if ours else ours
+    return _best(logs, kept, (ours, theirs))
 
 
 def family(log: EventLog) -> Family | None:
@@ -144,24 +139,14 @@ def family(log: EventLog) -> Family | None:
     if landmarks is None or not landmarks.offsets:
         return None
     seen = _candidates(_marking(landmarks), log.events)
-    named = {by: entry for by, entry in seen.lines.items() if _wanted(entry)}
-
-    def found(template: Template, expression: str) -> Sequence[Anchor] | None:
-        anchor = _lines_of(log, landmarks, Pattern(_at_the_margin(template, expression), regex=True))
-        return None if anchor is None else [anchor]
-
-    return _best((log,), (seen._replace(lines=named),), found)
+    named = {by: entry for by, entry in seen.items() if _wanted(entry)}
+    return _best((log,), (landmarks,), (named,))
 
 
 def _wanted(entry: _Seen) -> bool:
     """Whether lines of one log count anything that is worth its windows."""
     many_parts = entry.template.work is Work.PART and len(entry.offsets) > _MOST_PARTS
     return entry.template.place is not Place.UNNAMED and not many_parts
-
-
-def _at_the_margin(template: Template, expression: str) -> str:
-    """An expression for landmarks: only lines at the margin are known, so it is to find no other ones."""
-    return f"^{expression}" if template.strict.startswith("^") and not expression.startswith("^") else expression
 
 
 def _lines_of(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> Anchor | None:
@@ -177,17 +162,20 @@ def _marking(landmarks: Landmarks) -> Iterator[tuple[int, bytes]]:
 
 
 def _best(
-    logs: Sequence[EventLog],
-    found: Sequence[_Candidates],
-    anchors_of: Callable[[Template, str], Sequence[Anchor] | None],
+    logs: Sequence[EventLog], kept: Sequence[Landmarks | None], found: Sequence[Mapping[str, _Seen]]
 ) -> Family | None:
-    """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines."""
+    """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines.
+
+    Args:
+        logs: The logs.
+        kept: The landmarks of each that are looked at; ``None`` where its text is.
+        found: What lines of each count.
+    """
     ranked: list[tuple[Any, ...]] = []
-    for by in found[0].lines.keys() & found[-1].lines.keys():
-        entries = [candidates.lines[by] for candidates in found]
+    for by in found[0].keys() & found[-1].keys():
+        entries = [seen[by] for seen in found]
         sides = [
-            _Side.of(log, candidates.events, entry.offsets, entry.numbers)
-            for log, candidates, entry in zip(logs, found, entries, strict=True)
+            _Side.of(log, entry.events, entry.offsets, entry.numbers) for log, entry in zip(logs, entries, strict=True)
         ]
         windows, same = _worth(sides[0], sides[-1])
         if windows:
@@ -198,14 +186,18 @@ def _best(
             ranked.append((*of_one, place, -windows, not same, template.place, first, by))
     tried: set[str] = set()
     for *_, by in sorted(ranked):
-        template = found[0].lines[by].template
+        template = found[0][by].template
         for expression in (template.by, template.strict):
             if expression in tried or len(tried) == _MOST_TRIED:
                 continue
             tried.add(expression)
-            anchors = anchors_of(template, expression)
-            if anchors is not None and _still(template, logs, anchors):
-                return Family(anchors[0].pattern.text, tuple(anchors), template.work)
+            if any(one is not None for one in kept) and template.strict.startswith("^"):  # they are lines at the margin
+                expression = f"^{expression.removeprefix('^')}"  # noqa: PLW2901
+            pattern = Pattern(expression, regex=True)
+            anchors = [_lines_of(log, landmarks, pattern) for log, landmarks in zip(logs, kept, strict=True)]
+            known = tuple(anchor for anchor in anchors if anchor is not None)
+            if len(known) == len(logs) and _still(template, logs, known):
+                return Family(expression, known, template.work)
     return None
 
 
@@ -223,15 +215,8 @@ def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Ancho
 # -- what a log holds ------------------------------------------------------------------------------------------------------
 
 
-class _Candidates(NamedTuple):
-    """Lines of one log that count, by the expression that finds them; and the events up to where they were looked for."""
-
-    lines: dict[str, _Seen]
-    events: int
-
-
-def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> _Candidates:
-    """What some lines count.
+def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> dict[str, _Seen]:
+    """Those of some lines that count, by the expression that finds them.
 
     Args:
         lines: Where each begins, and its clean text.
@@ -250,11 +235,11 @@ def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> _Candidates:
             continue
         for template in known[kind]:
             if template.by not in seen:
-                seen[template.by] = _Seen(template, [], [])
+                seen[template.by] = _Seen(template, [], [], events)
             entry = seen[template.by]
             entry.offsets.append(offset)
             entry.numbers.append(tuple(int(digits[n]) for n in template.numbers))
-    return _Candidates({by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}, events)
+    return {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}
 
 
 def _looked_at(log: EventLog) -> tuple[list[tuple[int, bytes]], int]:
@@ -297,7 +282,7 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
             yield offset + low, found, looks
 
 
-def _at_margin(piece: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _at_margin(piece: NDArray[np.uint8]) -> tuple[Ints, Ints]:
     """Starts and ends (int64) of the lines that begin like an anchor and are no longer than one."""
     ends = np.flatnonzero(piece == ord("\n"))
     if not len(ends) or ends[-1] < len(piece) - 1:

@@ -9,11 +9,9 @@ warnings, progress bars) by the look of one line; whether the numbers really cou
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 
 class Place(IntEnum):

@@ -17,14 +17,14 @@ from memlens import native
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Scan
 from memlens.scanner.scan import Scanner
-from memlens.windows.patterns import Match, clean_line
+from memlens.windows.patterns import Match, Pattern, clean_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from memlens.windows.patterns import Pattern
+    from memlens.columns import Flags, Ints
 
 
 #: Anchors are no longer than this; of a longer line one byte more is kept, so that it is known for one.
@@ -98,9 +98,7 @@ def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 
     return landmarks_at(block, starts[held], held + first_line, offset)
 
 
-def landmarks_at(
-    block: NDArray[np.uint8], starts: NDArray[np.int64], lines: NDArray[np.int64], offset: int
-) -> Landmarks:
+def landmarks_at(block: NDArray[np.uint8], starts: Ints, lines: Ints, offset: int) -> Landmarks:
     """The same where a reader has looked for their words (:data:`WORD_SCANS`) in a scan of its own.
 
     Args:
@@ -134,7 +132,7 @@ def word_scanner() -> Scanner:
     return Scanner(WORD_SCANS)
 
 
-def _margins() -> NDArray[np.bool_]:
+def _margins() -> Flags:
     """Which two bytes a line may begin with, bool, 65,536 entries by the first byte times 256 plus the second."""
     first = np.zeros(256, np.bool_)
     first[list(b"[({#=*-<>_+~| \t\x1b")] = True
@@ -149,8 +147,8 @@ def _margins() -> NDArray[np.bool_]:
 _MARGINS = _margins()
 
 
-def at_margin(block: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.bool_]:
+def at_margin(block: NDArray[np.uint8], starts: Ints) -> Flags:
     """Which of some lines begin like an anchor: with text, a bracket or blanks, without a header of the framework; bool."""
     two = block[starts].astype(np.uint16) << 8 | block[np.minimum(starts + 1, len(block) - 1)]
-    fits: NDArray[np.bool_] = _MARGINS[two]
+    fits: Flags = _MARGINS[two]
     return fits

@@ -189,8 +189,7 @@ class Matcher:
         """
         text = block.tobytes()
         if self._scanner is None:
-            found = self._line_by_line(text)
-            return [Match(offset + start, first_line + line, name) for start, line, name in found]
+            return [Match(offset + start, first_line + line, name) for start, line, name in self._line_by_line(text)]
         ends_in_cr = b"\r" in text and (b"\r\n" in text or text.endswith(b"\r"))  # single bytes are found fastest
         if not ends_in_cr and b"\x1b" not in text:
             rows = self._scanner.scan(block, 0, len(block))

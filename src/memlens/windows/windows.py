@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from memlens.errors import AnchorError, UsageError
 from memlens.units import plural
-from memlens.windows.anchors import find_anchors
-from memlens.windows.numbering import numbered
+from memlens.windows.anchors import find_anchors, numbered
 from memlens.windows.patterns import Anchor, Pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
 
 #: The names of the window that holds what precedes a series, and of the one that holds the whole log.
@@ -89,7 +89,6 @@ class Windows(Sequence[Window]):
         self.log, self.names = log, names
         self.lo, self.hi, self.start_offset, self.end_offset, self.start_line, self.end_line, self.open_end = columns
         self._columns = columns
-        self._last: dict[int, Window] = {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -101,13 +100,8 @@ class Windows(Sequence[Window]):
     def __getitem__(self, index: int | slice) -> Window | Windows:
         if isinstance(index, slice):
             return Windows(self.log, self.names[index], *(column[index] for column in self._columns))
-        made = self._last.get(index)  # several results of a window are made one after the other
-        if made is None:
-            row: list[Any] = [column.item(index) for column in self._columns]
-            made = Window(self.log, self.names[index], *row)
-            self._last.clear()
-            self._last[index] = made
-        return made
+        row: list[Any] = [column.item(index) for column in self._columns]
+        return Window(self.log, self.names[index], *row)
 
     def __iter__(self) -> Iterator[Window]:
         for start in range(0, len(self), _AT_ONCE):
@@ -269,10 +263,7 @@ def suspect_anchors(windows: Sequence[Window]) -> str | None:
     """
     if not windows or not len(windows[0].log):
         return None
-    if isinstance(windows, Windows):
-        empty = [windows[k] for k in np.flatnonzero(windows.lo == windows.hi).tolist()]
-    else:
-        empty = [w for w in windows if w.lo == w.hi]
+    empty = [windows[k] for k in np.flatnonzero(edges_of(windows, "lo") == edges_of(windows, "hi")).tolist()]
     if len(windows) < _IDLE_RUN:
         return _LATE.format(f"{empty[0].name} holds no event") if empty and _in_burst(empty[0]) else None
     # No event between two windows: the same event comes next.
@@ -321,7 +312,7 @@ def edges_of(windows: Sequence[Any], edge: str) -> NDArray[Any]:
     return np.array([getattr(window, edge) for window in windows], kind)
 
 
-def some_of(windows: Sequence[Window], chosen: NDArray[np.bool_]) -> Sequence[Window]:
+def some_of(windows: Sequence[Window], chosen: Flags) -> Sequence[Window]:
     """Those of some windows that are chosen, bool, one entry a window; columns stay columns where they follow each other."""
     first, count = int(chosen.argmax()) if len(chosen) else 0, int(np.count_nonzero(chosen))
     follow = chosen[first : first + count].all()
@@ -367,7 +358,7 @@ def kind_of(name: str) -> str:
     return re.sub(r"[0-9]+", "", re.sub(r" #[0-9]+\Z", "", name))
 
 
-def _next_ends(anchors: Sequence[Anchor], places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _next_ends(anchors: Sequence[Anchor], places: Ints) -> tuple[Ints, Ints]:
     """Of each place the first line of some anchors after it: its offset, or :data:`NEVER`, and its number, int64."""
     offsets = np.concatenate([*(np.array(anchor.offsets, np.int64) for anchor in anchors), [NEVER]])
     lines = np.concatenate([*(np.array(anchor.lines, np.int64) for anchor in anchors), [0]])

@@ -18,7 +18,7 @@ import numpy as np
 from memlens.folding.levels import figures
 from memlens.results import Result, Tables
 from memlens.windows.anchor_templates import Place, named_as_it_is, phase_template, skeleton
-from memlens.windows.numbering import numbered
+from memlens.windows.anchors import numbered
 from memlens.windows.windows import BEFORE, edges_of, judged, names_of, some_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from memlens.columns import mix, spans
+from memlens.columns import Flags, Ints, Symbols, Words, mix, spans
 from memlens.diffing.alignment.costs import alone, savings
 from memlens.diffing.alignment.indices import starts_of
 from memlens.diffing.alignment.seeds import Cutting, cut
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from memlens.columns import Symbols
-
-    Ints = NDArray[np.int64]
 
 
 #: Tables of up to so many cells are solved as a whole, however many there are …
@@ -115,12 +111,7 @@ def align(
 
 
 def _solve(
-    both: Symbols,
-    left: tuple[Ints, Ints],
-    right: tuple[Ints, Ints],
-    partner: Ints,
-    turned: NDArray[np.bool_],
-    cells: int,
+    both: Symbols, left: tuple[Ints, Ints], right: tuple[Ints, Ints], partner: Ints, turned: Flags, cells: int
 ) -> dict[int, Inexact]:
     """Fill ``partner`` for what the ends left over, and say what was not solved as a whole; head's symbols stand after base's."""
     sizes = np.diff(left[1]) * np.diff(right[1])
@@ -159,7 +150,7 @@ def _refine(symbols: Symbols, problem: Problem, cutting: Cutting, mate: Ints) ->
     corridor = Corridor.of(symbols, problem, cost)
     if not corridor.solvable:
         least = least_cost(symbols, problem, cost)
-        return Inexact(cutting.entries, len(cutting.pieces), cutting.blind, cost - least)
+        return Inexact(len(problem.rows) + len(problem.columns), len(cutting.pieces), cutting.blind, cost - least)
     mate[problem.rows] = -1
     rows, columns = corridor.solve(symbols)
     mate[rows] = columns
@@ -205,14 +196,12 @@ def _limit(sizes: Ints, largest: int) -> int:
     return limit
 
 
-def keys_and_fates(symbols: Symbols) -> NDArray[np.uint64]:
+def keys_and_fates(symbols: Symbols) -> Words:
     """Key and fate of each entry as one word."""
     return (symbols.key.astype(np.uint64) << np.uint64(1)) | symbols.held.astype(np.uint64)
 
 
-def _common_ends(
-    left: NDArray[np.uint64], right: NDArray[np.uint64], left_starts: Ints, right_starts: Ints
-) -> tuple[Ints, Ints]:
+def _common_ends(left: Words, right: Words, left_starts: Ints, right_starts: Ints) -> tuple[Ints, Ints]:
     """Pair what is alike at the start, and then at the end, of each two sequences: the places of the pairs, int64."""
     shorter = np.minimum(np.diff(left_starts), np.diff(right_starts))
     head = _run_of_equals(left, right, left_starts[:-1], right_starts[:-1], shorter, 1)
@@ -224,9 +213,7 @@ def _common_ends(
     return of_left, of_right
 
 
-def _run_of_equals(
-    left: NDArray[np.uint64], right: NDArray[np.uint64], left_from: Ints, right_from: Ints, most: Ints, step: int
-) -> Ints:
+def _run_of_equals(left: Words, right: Words, left_from: Ints, right_from: Ints, most: Ints, step: int) -> Ints:
     """For each pair of sequences, how many entries are equal from two places on (``step`` 1) or back (-1), at most ``most``."""
     begins = starts_of(most)
     within = np.arange(begins[-1]) - np.repeat(begins[:-1], most)
@@ -240,7 +227,7 @@ def _run_of_equals(
 
 def _mutual(
     left: NDArray[np.int32], right: NDArray[np.int32], left_starts: Ints, right_starts: Ints
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[Flags, Flags]:
     """Return the entries whose key the other sequence of their pair has too, as flags."""
     keys = int(max(left.max(initial=0), right.max(initial=0))) + 1
     of_left = np.repeat(np.arange(len(left_starts) - 1) * keys, np.diff(left_starts)) + left
@@ -248,14 +235,12 @@ def _mutual(
     return np.isin(of_left, of_right), np.isin(of_right, of_left)
 
 
-def _kept(places: Ints, starts: Ints, mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _kept(places: Ints, starts: Ints, mask: Flags) -> tuple[Ints, Ints]:
     """The places that a mask keeps, and where each sequence begins among them."""
     return places[mask], starts_of(mask)[starts]
 
 
-def _turned(
-    left: NDArray[np.uint64], right: NDArray[np.uint64], left_starts: Ints, right_starts: Ints
-) -> NDArray[np.bool_]:
+def _turned(left: Words, right: Words, left_starts: Ints, right_starts: Ints) -> Flags:
     """Return the pairs of sequences to turn round, as flags: the shorter one gives the rows, of equal ones that whose first difference is less."""
     heights, widths = np.diff(left_starts), np.diff(right_starts)
     turned = heights > widths

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.analyzers.fates import until
-from memlens.columns import Symbols, mix, spans
+from memlens.columns import Flags, Ints, Symbols, Words, mix, spans
 from memlens.diffing.alignment.costs import fate_counts, unordered_cost
 from memlens.diffing.alignment.indices import starts_of, values_at
 from memlens.facts import Kind
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from memlens.events import EventLog
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 #: Events before and after one that count as its surroundings.
@@ -52,10 +50,10 @@ class Blocks(Struct, frozen=True, eq=False, dict=True):
     event: Ints
     alloc: Ints
     free: Ints
-    held: NDArray[np.bool_]
-    before: NDArray[np.uint64]
-    after: NDArray[np.uint64]
-    life: NDArray[np.uint64]
+    held: Flags
+    before: Words
+    after: Words
+    life: Words
     thread: Ints
 
     def __len__(self) -> int:
@@ -71,7 +69,7 @@ class Blocks(Struct, frozen=True, eq=False, dict=True):
         """The number of each block's window, int64."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
-    def sums(self, values: Ints | NDArray[np.bool_]) -> Ints:
+    def sums(self, values: Ints | Flags) -> Ints:
         """Values of blocks added up by window, exact int64."""
         before = starts_of(values)
         return before[self.starts[1:]] - before[self.starts[:-1]]
@@ -126,7 +124,7 @@ def gather_windows(windows: Sequence[Window], *, threads: bool = False) -> tuple
     return blocks(np.flatnonzero(~free), event, partner), blocks(np.flatnonzero(carried_in), partner, event)
 
 
-def _preceding(code: NDArray[np.uint64], program: Ints) -> NDArray[np.uint64]:
+def _preceding(code: Words, program: Ints) -> Words:
     """The codes of the events of one program before each, mixed into one word; before its start there is nothing."""
     word = np.zeros(len(code), np.uint64)
     for distance in range(_AROUND, 0, -1):
@@ -208,7 +206,7 @@ def as_symbols(keys: Keys, base: Blocks, head: Blocks) -> tuple[Symbols, Symbols
     )
 
 
-def _marks(blocks: Blocks, owner: Ints) -> NDArray[np.uint64]:
+def _marks(blocks: Blocks, owner: Ints) -> Words:
     """Owner, what stands before, what stands after, and how long it lives: 16 bits of each in one word."""
     low = np.uint64(0xFFFF)
     word = (owner + 1).astype(np.uint64) & low

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from memlens.columns import Symbols
-
-    Ints = NDArray[np.int64]
+    from memlens.columns import Flags, Ints, Symbols
 
 
 #: What a block without a partner costs: a temporary one, a held one.
@@ -57,7 +53,7 @@ def savings_of(rows: Symbols, columns: Symbols, partner: Ints) -> Ints:
     return saved
 
 
-def fate_counts(kind: Ints, held: NDArray[np.bool_], kinds: int) -> Ints:
+def fate_counts(kind: Ints, held: Flags, kinds: int) -> Ints:
     """Return the numbers of temporary and of held blocks of each kind, int64 (kinds, 2)."""
     return np.bincount(kind * 2 + held, minlength=2 * kinds).reshape(kinds, 2)
 

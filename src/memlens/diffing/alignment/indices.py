@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.columns import mix
+from memlens.columns import Flags, Ints, Words, mix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
-    Words = NDArray[np.uint64]
 
-
-def starts_of(lengths: Ints | NDArray[np.bool_]) -> Ints:
+def starts_of(lengths: Ints | Flags) -> Ints:
     """Return where each of several stretches laid end to end begins, and where the last one ends: sums from 0 on, int64."""
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 

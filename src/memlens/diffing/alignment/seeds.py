@@ -11,26 +11,15 @@ Where nothing tells a place the sequences are cut in proportion, which is *blind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from memlens.columns import chain
+from memlens.columns import Ints, Symbols, Words, chain
 from memlens.diffing.alignment.indices import grams
 from memlens.diffing.alignment.tables import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from memlens.columns import Symbols
-
-    Ints = NDArray[np.int64]
-    Words = NDArray[np.uint64]
-
 
 #: Symbols in a gram: fewer are found by chance, and more are seldom left where many entries were changed.
 _GRAM = 12
@@ -51,12 +40,10 @@ class Cutting(Struct, frozen=True, eq=False):
 
     Attributes:
         pieces: The pieces that have entries on both sides.
-        entries: Entries of both sides that were dealt out to pieces.
-        blind: Of these, those in pieces that were cut in proportion.
+        blind: Entries of both sides in pieces that were cut in proportion.
     """
 
     pieces: tuple[Problem, ...]
-    entries: int
     blind: int
 
 
@@ -82,7 +69,7 @@ def cut(symbols: Symbols, problem: Problem, limit: int) -> Cutting:
             parts = _in_proportion(piece, limit)
             blind += len(piece.rows) + len(piece.columns)
         waiting.extend(reversed(parts))
-    return Cutting(tuple(pieces), len(problem.rows) + len(problem.columns), blind)
+    return Cutting(tuple(pieces), blind)
 
 
 def _pieces(problem: Problem, rows: Ints, columns: Ints) -> list[Problem]:

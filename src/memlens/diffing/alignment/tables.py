@@ -8,24 +8,14 @@ sides have the same weight behind them: in a corridor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
 
-from memlens.columns import align
+from memlens.columns import Ints, Symbols, align
 from memlens.diffing.alignment.costs import WORTH, alone, fate_counts, scale_of, unordered_cost
 from memlens.diffing.alignment.indices import batches, starts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from memlens.columns import Symbols
-
-    Ints = NDArray[np.int64]
-
 
 #: Cells of the tables that are filled by one call: what is gathered for it is small, and between calls a signal is heard.
 _CELLS_OF_A_CALL = 1 << 28

@@ -13,21 +13,15 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.columns import Symbols, mix, spans
+from memlens.columns import Flags, Ints, Symbols, Words, mix, spans
 from memlens.diffing.alignment.align import Inexact, align, keys_and_fates
-from memlens.diffing.alignment.blocks import as_symbols, unordered_costs
+from memlens.diffing.alignment.blocks import Blocks, Keys, as_symbols, unordered_costs
 from memlens.diffing.alignment.costs import alone, savings_of
 from memlens.diffing.alignment.indices import batches, nth_with_nth, starts_of, unpaired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from memlens.diffing.alignment.blocks import Blocks, Keys
-
-    Flags = NDArray[np.bool_]
-    Ints = NDArray[np.int64]
     IntsOfBoth = tuple[Ints, Ints]
 
 
@@ -157,7 +151,7 @@ class _Threads(Struct, frozen=True, eq=False):
     blocks: Ints
     starts: Ints
     window: Ints
-    look: NDArray[np.uint64]
+    look: Words
 
     @classmethod
     def of(cls, blocks: Blocks, symbols: Symbols, windows: Flags) -> _Threads:

@@ -91,12 +91,10 @@ def _runs(comparison: Comparison) -> Line:
 
 def _base(comparison: Comparison) -> Iterator[Line]:
     layout = comparison.layout
-    if layout.base_run is not None:
-        if len(comparison.runs) > 1:
-            base, *further = (comparison.runs[index] for index in (layout.base_run, *layout.base_devices))
-            without = "" if base.windows else "no changes can be told: it has no figures"
-            paths = ", ".join(run.path for run in (base, *further))
-            yield Line(without, "doubt", paths, label="Base")
+    if layout.base_runs and len(comparison.runs) > 1:
+        bases = [comparison.runs[index] for index in layout.base_runs]
+        without = "" if bases[0].windows else "no changes can be told: it has no figures"
+        yield Line(without, "doubt", ", ".join(run.path for run in bases), label="Base")
     elif layout.base_field is not None:
         yield Line(f"{layout.base_field}={short_name(layout.base_value or '')}, all other fields alike", label="Base")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memlens.comparing.figures import METRICS, Metric
-from memlens.comparing.rank_verdict import alike_outliers
+from memlens.comparing.figures import BY_KEY, Metric
+from memlens.comparing.rank_verdict import AlikeOutliers, alike_outliers
 from memlens.reports.blocks import Asked, Block, Column, Line, Table, Toned, Value, answered, apart, take
 from memlens.reports.compare.tables import tables_of
 from memlens.reports.terminal import Part, fits, one_screen
@@ -18,11 +18,9 @@ from memlens.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memlens.comparing.rank_verdict import AlikeOutliers
     from memlens.comparing.ranks import Ranks, Spread
     from memlens.comparing.result import Comparison
 
-_METRICS = {metric.key: metric for metric in METRICS}
 #: Up to so many ranks have a row each; of more it is shown how they spread.
 _FEW = 16
 #: Rows of the tables of one screen, from the most to the least.
@@ -116,7 +114,7 @@ def _runs_of(names: Sequence[str]) -> str:
 
 
 def _spread(ranks: Ranks) -> Iterator[Table]:
-    rows = [(_METRICS[one.metric].title, one) for one in ranks.spreads]
+    rows = [(BY_KEY[one.metric].title, one) for one in ranks.spreads]
     if rows:
         yield _spreads("", Column("name", "", "word"), rows, len(rows), "figure")
 
@@ -125,7 +123,7 @@ def _groups(ranks: Ranks, top: int) -> Iterator[Table]:
     """The first metric in each group of peers."""
     if ranks.groups:
         rows = [(one.name or f"{number}", one) for number, one in enumerate(ranks.groups, 1)]
-        title = f"{_METRICS[ranks.groups[0].metric].title} of each group of peers"
+        title = f"{BY_KEY[ranks.groups[0].metric].title} of each group of peers"
         yield _spreads(title, Column("name", "Peers" if ranks.peers_by else "Group", "name"), rows, top, "group")
 
 
@@ -140,7 +138,7 @@ def _spreads(title: str, first: Column, rows: Sequence[tuple[str, Spread]], top:
         Column("min_rank", "Lowest in", "name", drop=2),
     ]
     made: list[list[Value]] = [
-        [name, one.ranks, *map(_METRICS[one.metric].text, (one.min, one.median, one.max)), one.max_rank, one.min_rank]
+        [name, one.ranks, *map(BY_KEY[one.metric].text, (one.min, one.median, one.max)), one.max_rank, one.min_rank]
         for name, one in rows
     ]
     return take(title, columns, made, len(rows), top, what)
@@ -174,8 +172,11 @@ def outliers_blocks(comparison: Comparison, top: int) -> Iterator[Block]:
 
 def _outlier(group: AlikeOutliers) -> list[Value]:
     one, more = group.outliers[0], len(group.outliers) - 1
-    metric, held = _METRICS[one.metric], one.holds[0] if one.holds else None
+    metric, held = BY_KEY[one.metric], one.holds[0] if one.holds else None
     off = _signed(metric, one.off)
+    blocks = (
+        ("", "") if held is None else (f"{format_count(held.blocks)} × {format_bytes(held.size_bytes)}", held.owner)
+    )
     return [
         f"{one.rank} +{format_count(more)}" if more else one.rank,
         metric.title,
@@ -183,8 +184,7 @@ def _outlier(group: AlikeOutliers) -> list[Value]:
         Toned.change(off, one.off) if metric.more_is_worse else off,
         format_change(one.median, one.figure),
         one.peers,
-        "" if held is None else f"{format_count(held.blocks)} × {format_bytes(held.size_bytes)}",
-        "" if held is None else held.owner,
+        *blocks,
         group.where,
     ]
 
@@ -197,7 +197,7 @@ def _skews(ranks: Ranks, top: int) -> Iterator[Table]:
     """How the first metric differs by the fields of the paths."""
     if not ranks.skews:
         return
-    metric = _METRICS[ranks.spreads[0].metric]
+    metric = BY_KEY[ranks.spreads[0].metric]
     columns = (
         Column("field", "Field", "name"),
         Column("values", "Values", "count"),

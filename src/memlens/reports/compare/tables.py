@@ -5,7 +5,8 @@ A column has one unit, and words where there is no figure.
 
 from __future__ import annotations
 
-from itertools import product
+from collections import Counter
+from itertools import accumulate, product
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from msgspec import Struct
@@ -118,20 +119,19 @@ def _figure(run: Run | None, window: str | None, scale: Scale, *, asked: bool = 
     return UNKNOWN if figure is None else scale.text(figure) + mark
 
 
-def _changes(base: Run | None, run: Run | None, window: str | None, scale: Scale) -> tuple[str, str]:
+def _changes(comparison: Comparison, run: Run | None, window: str | None, scale: Scale) -> tuple[str, str]:
     """The difference of a run's figure from that of its base, and in percent; in words where only one of the two ended out of memory."""
-    if base is None or run is None:
+    if run is None or (base := comparison.base_of(run)) is None:
         return "", ""
     fates = base.status_of(window), run.status_of(window)
     if fates in (("oom", "ok"), ("ok", "oom")):
         return Toned("was OOM", "good") if fates[0] == "oom" else Toned("now OOM", "bad"), ""
-    sides = [one.window(window) for one in (base, run) if one.status_of(window) == "ok"]
-    known = [figure for side in sides if side and (figure := side.figure(scale.metric)) is not None]
-    if len(known) != 2:
+    change, found = comparison.change(run, window, scale.metric), run.window(window)
+    if change is None or found is None:
         return "", ""
-    change, texts = known[1] - known[0], (scale.signed(known[1] - known[0]), format_change(*known))
-    judged = scale.metric.more_is_worse
-    return (Toned.change(texts[0], change), Toned.change(texts[1], change)) if judged else texts
+    figure = found.figure(scale.metric) or 0
+    texts = scale.signed(change), format_change(figure - change, figure)
+    return (Toned.change(texts[0], change), Toned.change(texts[1], change)) if scale.metric.more_is_worse else texts
 
 
 def tables_of(comparison: Comparison, top: int | None, most: int | None = None) -> Iterator[Table]:
@@ -141,49 +141,40 @@ def tables_of(comparison: Comparison, top: int | None, most: int | None = None) 
     """
     names, more = _chosen_windows(comparison, top)
     if comparison.layout.cols is not None:
-        for metric in _known(comparison, comparison.runs):
+        for metric in _known(comparison):
             yield _matrix(comparison, metric, names, more, most)
         return
     if comparison.typical:
         typical = zip(comparison.runs, comparison.typical, strict=True)
-        runs = [replace(run, windows=() if window is None else (window,)) for run, window in typical]
+        runs = tuple(replace(run, windows=() if window is None else (window,)) for run, window in typical)
         title = "Typical window: the median of the windows that all runs have"
-        yield _list(comparison, runs, (None,), title, most=most)
-    title = "Windows, those that change most first" if more else ""
-    yield _list(comparison, comparison.runs, names, title, more, most)
+        yield _list(replace(comparison, runs=runs), (None,), title, "", most)
+    yield _list(comparison, names, "Windows, those that change most first" if more else "", more, most)
 
 
-def _list(
-    comparison: Comparison,
-    runs: Sequence[Run],
-    windows: Sequence[str | None],
-    title: str = "",
-    more: str = "",
-    most: int | None = None,
-) -> Table:
-    index_of = {id(run): index for index, run in enumerate(comparison.runs)}
-    bases = [None if base is None else runs[index_of[id(base)]] for base in map(comparison.base_of, comparison.runs)]
-    shown = [(window, index) for window in windows for index in range(len(runs)) if _exists(runs[index], window)]
-    weights = [_weight(comparison, comparison.runs[index], window, comparison.metrics[0]) for window, index in shown]
-    if windows != (None,):
+def _list(comparison: Comparison, windows: Sequence[str | None], title: str, more: str, most: int | None) -> Table:
+    runs, of_series = comparison.runs, windows != (None,)
+    shown = [(window, run) for window in windows for run in runs if _exists(run, window)]
+    weights = [_weight(comparison, run, window, comparison.metrics[0]) for window, run in shown]
+    if of_series and most is not None:
         weights = _alike_in_windows(shown, weights, most)
     shown, more = _heaviest(shown, weights, most, more)
+    scales = [scale_of(metric, _figures(runs, windows, metric)) for metric in _known(comparison)]
+    changing = any(comparison.base_of(run) is not None for run in runs)
+    columns = _windows_first(comparison, windows)
+    for order, scale in enumerate(scales):
+        columns += _metric_columns(scale, order, changing, 1 if of_series else 2)
     short = file_names([run.path for run in runs])
-    metrics = _known(comparison, runs)
-    changing = any(base is not None for base in bases)
-    columns, cells = _windows_first(comparison, windows), []
-    for window, index in shown:
-        run, fields = comparison.runs[index], comparison.layout.rows
-        own = [run.fields[name] for name in fields] if comparison.has_fields else [short[run.path]]
-        cells.append([*([_marked(window, [run])] if windows != (None,) else []), *own])
-    for order, metric in enumerate(metrics):
-        scale = scale_of(metric, _figures(runs, windows, metric))
-        columns += _metric_columns(scale, order, changing, 2 if windows == (None,) else 1)
-        for row, (window, index) in zip(cells, shown, strict=True):
-            text = _figure(runs[index], window, scale, asked=metric is metrics[0])
-            row.append(OfRun(text, comparison.runs[index], window) if metric is metrics[0] else text)
-            row.extend(_changes(bases[index], runs[index], window, scale) if changing else ())
-    return Table(title, tuple(columns), _aligned(columns, cells), more)
+    rows: list[list[Value]] = []
+    for window, run in shown:
+        own = run_key(run, comparison.layout.rows) if comparison.has_fields else (short[run.path],)
+        row: list[Value] = [*_marked(window, [run]), *own]
+        for scale in scales:
+            text = _figure(run, window, scale, asked=scale is scales[0])
+            row.append(OfRun(text, run, window) if scale is scales[0] else text)
+            row += _changes(comparison, run, window, scale) if changing else ()
+        rows.append(row)
+    return Table(title, tuple(columns), _aligned(columns, rows), more)
 
 
 def _windows_first(comparison: Comparison, windows: Sequence[str | None]) -> list[Column]:
@@ -216,9 +207,9 @@ def _metric_columns(scale: Scale, index: int, changing: bool, kept: int) -> list
     return columns
 
 
-def _known(comparison: Comparison, runs: Sequence[Run]) -> Sequence[Metric]:
+def _known(comparison: Comparison) -> Sequence[Metric]:
     """The metrics that some run has a figure for; all of them where none has."""
-    windows = [window for run in runs for window in run.windows]
+    windows = [window for run in comparison.runs for window in run.windows]
     known = [one for one in comparison.metrics if any(window.figure(one) is not None for window in windows)]
     return known or comparison.metrics
 
@@ -246,12 +237,11 @@ def _matrix(
         here = [cells.get((key, head)) for head in heads]
         if window is not None and not any(run is not None and _exists(run, window) for run in here):
             continue
-        row: list[Value] = [*([_marked(window, [run for run in here if run])] if windows != (None,) else []), *key]
+        row: list[Value] = [*_marked(window, [run for run in here if run]), *key]
         for head, run in zip(heads, here, strict=True):
             row.append(OfRun(_figure(run, window, scale), run, window))
             if head in changing:
-                base = None if run is None else comparison.base_of(run)
-                row += _changes(base, run, window, scale)
+                row += _changes(comparison, run, window, scale)
         rows.append(row)
         weights.append(max(_weight(comparison, run, window, metric) for run in here))
     rows, more = _heaviest(rows, weights, most, more)
@@ -269,35 +259,29 @@ def _weight(comparison: Comparison, run: Run | None, window: str | None, metric:
     found = run.window(window)
     figure = None if found is None else found.figure(metric)
     layout = comparison.layout
-    if layout.base_run is None and layout.base_field is None:
+    if not layout.base_runs and layout.base_field is None:
         return abs(figure or 0)
     if comparison.base_of(run) is None and layout.cols is None:
         return float("inf")  # what the others are read against
     return abs(comparison.change(run, window, metric) or 0)
 
 
-def _alike_in_windows(
-    shown: Sequence[tuple[str | None, int]], weights: Sequence[float], most: int | None
-) -> list[float]:
+def _alike_in_windows(shown: Sequence[tuple[str | None, Run]], weights: Sequence[float], most: int) -> list[float]:
     """Weights by which a window has all of its rows or none: a change is read beside the base's figures.
 
     The base itself, whose weight is without limit, says nothing of a window; where one window has more rows than there is room for, its
     rows are as heavy as before.
     """
-    by_window: dict[str | None, list[float]] = {}
-    for (window, _), weight in zip(shown, weights, strict=True):
-        by_window.setdefault(window, []).append(weight)
-    heaviest = {
-        window: max((one for one in found if one != float("inf")), default=0) for window, found in by_window.items()
-    }
-    if most is not None and max(map(len, by_window.values()), default=0) > most:
+    sizes = Counter(window for window, _ in shown)
+    if max(sizes.values(), default=0) > most:
         return list(weights)
-    fits, room = set(), float("inf") if most is None else most
-    for window in sorted(by_window, key=lambda window: -heaviest[window]):
-        room -= len(by_window[window])
-        if room < 0:
-            break
-        fits.add(window)
+    heaviest = dict.fromkeys(sizes, 0.0)
+    for (window, _), weight in zip(shown, weights, strict=True):
+        if weight != float("inf"):
+            heaviest[window] = max(heaviest[window], weight)
+    order = sorted(sizes, key=lambda window: -heaviest[window])
+    filled = accumulate(sizes[window] for window in order)
+    fits = {window for window, rows in zip(order, filled, strict=True) if rows <= most}
     return [heaviest[window] + 1 if window in fits else -1 for window, _ in shown]
 
 
@@ -308,8 +292,8 @@ def _heaviest(rows: list[Row], weights: Sequence[float], most: int | None, more:
     heaviest = sorted((row for row in range(len(rows)) if weights[row] >= 0), key=lambda row: -weights[row])
     chosen = sorted(heaviest[:most])
     left = len(rows) - len(chosen)
-    said = [f"… and {plural(left, 'row')} that {'says' if left == 1 else 'say'} less", *([more] if more else [])]
-    return [rows[row] for row in chosen], "; ".join(said)
+    less = f"… and {plural(left, 'row')} that {'says' if left == 1 else 'say'} less"
+    return [rows[row] for row in chosen], "; ".join(filter(None, (less, more)))
 
 
 def column_values(comparison: Comparison) -> list[str]:
@@ -325,11 +309,14 @@ def value_title(value: str) -> str:
     return shorten(visible(value), _WIDEST_TITLE)
 
 
-def _marked(window: str | None, runs: Sequence[Run]) -> str | None:
-    """The name of a window, with a mark where it is open in one of these runs."""
-    found = (run.window(window) for run in runs)
-    is_open = any(one is not None and one.open_end for one in found)
-    return f"{window}{OPEN}" if window is not None and is_open else window
+def _is_open(name: str, runs: Sequence[Run]) -> bool:
+    """Whether a window is open in one of these runs."""
+    return any(window.open_end for run in runs if (window := run.window(name)) is not None)
+
+
+def _marked(window: str | None, runs: Sequence[Run]) -> list[str]:
+    """The name of a window of a series as its cell, with a mark where it is open in one of these runs; no cell for the only one."""
+    return [] if window is None else [f"{window}{OPEN if _is_open(window, runs) else ''}"]
 
 
 def _exists(run: Run, window: str | None) -> bool:
@@ -353,7 +340,7 @@ def _chosen_windows(comparison: Comparison, top: int | None) -> tuple[Sequence[s
     metric = comparison.metrics[0]
 
     def moved(name: str) -> int:
-        if any(window is not None and window.open_end for window in (run.window(name) for run in comparison.runs)):
+        if _is_open(name, comparison.runs):
             return -1  # what comes after the last unit of work is no change of that unit
         return max(abs(comparison.change(run, name, metric) or 0) for run in comparison.runs)
 

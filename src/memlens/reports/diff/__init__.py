@@ -14,14 +14,13 @@ from memlens.reports.blocks import Asked, Block, Column, Line, Table, answered, 
 from memlens.reports.diff.findings import around, finding_blocks, finding_table, repeated_table
 from memlens.reports.diff.full import OF_RUNS, everything, figures, pair_head, series_head
 from memlens.reports.terminal import Part, one_screen
-from memlens.text import short_name, terms_of
+from memlens.text import Terms, short_name, terms_of
 from memlens.units import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memlens.diffing.result import Diff, RemainingAccount, WindowDiff
-    from memlens.text import Terms
 
 _ROWS = (8, 5, 3, 2)
 #: Lines around the one that a finding is told by.
@@ -88,14 +87,14 @@ def _findings(diff: Diff, asked: Asked) -> Iterator[Part]:
             others = f", the first of {plural(best.windows, 'window')} that have it" if best.windows > 1 else ""
             blocks.insert(1, Line(f"in {short_name(best.window.label)}{others}", "quiet"))
         yield Part(tuple(apart(*around(blocks, lines)) for lines in _AROUND), 11)
+    each = [replace(asked, top=most) for most in _ROWS]
     if diff.series:
-        listed = diff.repeated
-        tables = [repeated_table(listed, len(diff.judged), most, asked, wide=False) for most in _ROWS] if listed else []
+        tables = [repeated_table(diff.repeated, len(diff.judged), one, wide=False) for one in each if diff.repeated]
     else:
         found = [one for one in diff.windows[0].findings if best is None or one is not best.finding]
-        tables = [finding_table(found, replace(asked, top=most)) for most in _ROWS] if found else []
+        tables = [finding_table(found, one) for one in each if found]
     if tables:
-        yield Part((*(apart(table) for table in tables), ()), 10)
+        yield Part((*map(apart, tables), ()), 10)
 
 
 def _groups(windows: Sequence[WindowDiff]) -> Iterator[tuple[WindowDiff, ...]]:

@@ -207,21 +207,19 @@ def finding_table(findings: Sequence[Finding], asked: Asked, *, wide: bool = Fal
     )
 
 
-def repeated_table(rows: Sequence[Repeated], windows: int, top: int, asked: Asked, *, wide: bool = True) -> Table:
+def repeated_table(rows: Sequence[Repeated], windows: int, asked: Asked, *, wide: bool = True) -> Table:
     """Findings of all windows, those alike in one row: ``3.38 MiB, kept by head, in 412 of 430 windows``; ``wide`` names these windows."""
-    large = [row for row in rows if row.finding.size_bytes >= asked.min_size]
+    shown = asked.large(rows)[: asked.top]
     # Peaks of several windows are of several moments: the largest one is shown, and never a sum.
-    high = (_LARGEST, _LARGEST_IN) if any(row.largest_d_peak_bytes for row in large[:top]) else ()
+    high = (_LARGEST, _LARGEST_IN) if any(row.largest_d_peak_bytes for row in shown) else ()
     places = (*high, _FIRST) if wide else high[:1]
-    owner = (OWNER,) if any(row.finding.owner for row in large[:top]) else ()
+    owner = (OWNER,) if any(row.finding.owner for row in shown) else ()
     columns = (_SIZE, _WHAT, _WINDOWS, _BLOCKS, _D_REMAINING, *places, *owner)
-    return Asked(top, terms=asked.terms).table(
+    return asked.table(
         "Findings over all windows",
         columns,
-        large,
+        rows,
         "finding",
-        len(rows),
-        size_bytes=lambda row: row.finding.size_bytes,
         what=lambda row: words_of(row.finding).short,
         windows=lambda row: f"{format_count(row.windows)} of {format_count(windows)}",
         owner=lambda row: row.finding.owner,

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Toned, Value, apart
 from memlens.reports.diff.findings import account_blocks, effects_of, finding_blocks, finding_table, repeated_table
-from memlens.text import format_change, format_count, format_explained, name_list, short_name, terms_of
+from memlens.text import Terms, format_change, format_count, format_explained, name_list, short_name, terms_of
 from memlens.units import format_bytes, format_signed, plural
 from memlens.windows.windows import WHOLE
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from memlens.diffing.finding import Finding
     from memlens.diffing.result import Approximation, Diff, RunSide, WindowDiff, WindowSide
-    from memlens.text import Terms
     from memlens.trust import Trust
 
 #: Findings, and rows of each list, where ``--top`` says nothing.
@@ -130,7 +131,7 @@ def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
     yield None
     yield Asked(rows, terms=asked.terms).table("", _WINDOW_COLUMNS, differing, "differing window")
     if diff.repeated:
-        yield from apart(repeated_table(diff.repeated, len(diff.judged), rows, asked))
+        yield from apart(repeated_table(diff.repeated, len(diff.judged), replace(asked, top=rows)))
     if not asked.top:
         return
     # In the order of the run: what differs most is often what the first difference leads to.
