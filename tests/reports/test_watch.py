@@ -8,7 +8,7 @@ import pytest
 from answers import replace, with_answer
 from made_states import MIB, live_window, log_state
 
-from memlens.analyzers import Growth
+from memlens.analyzers.series.growth import Growth
 from memlens.reports.html import of
 from memlens.reports.terminal import render
 from memlens.reports.watch import live_blocks, state_line, watch_blocks

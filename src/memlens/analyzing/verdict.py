@@ -31,7 +31,7 @@ from memlens.windows.windows import BEFORE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from memlens.analyzers import Growth
+    from memlens.analyzers.series.growth import Growth
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
 

@@ -72,9 +72,8 @@ class Condenser:
         self._stretch = 1
         self._lines = np.zeros((3, 0), np.int64)  # the rows of the timeline
         self._events = self._allocated = self._level = self._reserved = self._end = 0
-        self._above: tuple[int, int] | None = (
-            None  # the first event at which blocks hold more than chunks, and by how much they do at most
-        )
+        # The first event at which blocks hold more than chunks, and by how much they do at most.
+        self._above: tuple[int, int] | None = None
         self._shallow = np.zeros(0, np.int64)  # the places where the stretches begin whose peaks are given up
         self.with_lives = True
         self._sizes = GrowingSizes()
@@ -161,9 +160,8 @@ class Condenser:
                 low = np.minimum.reduceat(self._lines[:1], pairs, axis=1)
                 self._lines = np.concatenate((low, np.maximum.reduceat(self._lines[1:], pairs, axis=1)))
         starts = np.arange(-(-first // self._stretch) * self._stretch, last, self._stretch) - first
-        begun = int(
-            len(starts) == 0 or starts[0] > 0
-        )  # 1 where the first events belong to a stretch that is there already
+        # 1 where the first events belong to a stretch that is there already.
+        begun = int(len(starts) == 0 or starts[0] > 0)
         starts = np.append(0, starts) if begun else starts
         new = np.stack(
             (

@@ -94,21 +94,10 @@ class Verdict(Tabular, frozen=True, eq=False):
 
     schema: ClassVar[str] = SCHEMA
     in_json: ClassVar[tuple[str, ...]] = (
-        *(
-            "schema",
-            "verdict",
-            "explanation",
-            "path",
-            "base=base_named",
-            "runs",
-            "by",
-            "steps_by=counted_by",
-            "reasons",
-            "notes",
-        ),
-        *("limits", "budgets", "missing", "not_reached", "new", "allow_missing", "base_windows", "judged_windows"),
-        *("windows=listed", "growth=series_growth", "piling", "blame", "unblamed", "trust"),
-    )
+        "schema", "verdict", "explanation", "path", "base=base_named", "runs", "by", "steps_by=counted_by", "reasons",
+        "notes", "limits", "budgets", "missing", "not_reached", "new", "allow_missing", "base_windows",
+        "judged_windows", "windows=listed", "growth=series_growth", "piling", "blame", "unblamed", "trust",
+    )  # fmt: skip
     tables: ClassVar[Tables] = {"piling": Pile}
 
     verdict: Literal["pass", "regression", "unjudged"]  # in words it is the explanation

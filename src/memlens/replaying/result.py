@@ -87,9 +87,9 @@ class SettingTrial(Result, frozen=True):
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
-        *("line", "values", "as_run=own", "reserved_peak", "completes", "within_limit", "completing", "replays"),
-        *("refused", "taken", "given_back", "better", "since"),
-    )
+        "line", "values", "as_run=own", "reserved_peak", "completes", "within_limit", "completing", "replays",
+        "refused", "taken", "given_back", "better", "since",
+    )  # fmt: skip
 
     line: str
     values: Values
@@ -139,19 +139,9 @@ class ReplayedLog(Answered, frozen=True, eq=False):
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
-        *(
-            "path",
-            "verdict",
-            "model",
-            "settings",
-            "proof",
-            "cut_short",
-            "limit_bytes",
-            "limit_from",
-            "limit_most_bytes",
-        ),
-        *("refused", "refused_line", "opening_reserved_bytes", "live_peak_bytes", "trials", "left_out"),
-    )
+        "path", "verdict", "model", "settings", "proof", "cut_short", "limit_bytes", "limit_from", "limit_most_bytes",
+        "refused", "refused_line", "opening_reserved_bytes", "live_peak_bytes", "trials", "left_out",
+    )  # fmt: skip
 
     path: str
     layer: str

@@ -22,7 +22,7 @@ from memlens.watching.verdict import crossing_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.analyzers import Growth
+    from memlens.analyzers.series.growth import Growth
     from memlens.watching.result import Watched
     from memlens.watching.state import LiveWindow, LogState
 

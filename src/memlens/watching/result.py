@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from memlens.results import Answered, Result
 
 if TYPE_CHECKING:
-    from memlens.analyzers import Growth
+    from memlens.analyzers.series.growth import Growth
     from memlens.analyzing.result import Analysis
     from memlens.watching.state import LogState
 

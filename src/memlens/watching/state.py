@@ -95,21 +95,10 @@ class LogState(Result, frozen=True, eq=False):
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
-        *(
-            "path",
-            "device",
-            "layer",
-            "bytes",
-            "lines",
-            "events",
-            "allocs",
-            "frees",
-            "allocated_bytes",
-            "reserved_bytes",
-        ),
-        *("peak_bytes", "peak_line", "reserved_peak_bytes", "window_count", "by", "repeated", "ooms", "malformed"),
-        *("rotations", "restarts", "waiting", "problem", "windows"),
-    )
+        "path", "device", "layer", "bytes", "lines", "events", "allocs", "frees", "allocated_bytes", "reserved_bytes",
+        "peak_bytes", "peak_line", "reserved_peak_bytes", "window_count", "by", "repeated", "ooms", "malformed",
+        "rotations", "restarts", "waiting", "problem", "windows",
+    )  # fmt: skip
 
     path: str
     device: str = ""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers import Growth
+from memlens.analyzers.series.growth import Growth
 from memlens.analyzers.series.trend import MINIMUM, judge
 from memlens.analyzing.verdict import window_label
 from memlens.results import Answer

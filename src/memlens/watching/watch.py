@@ -91,9 +91,8 @@ class Watching:
         Raises:
             InputError: The only log cannot be followed.  One of several is shown with what is wrong, and left alone from then on.
         """
-        gone = (
-            self._process is not None and self._process.ended()
-        )  # looked at before, so that all it wrote is read after
+        # Looked at before, so that all it wrote is read after.
+        gone = self._process is not None and self._process.ended()
         changed = [self._poll(log) for log in self._logs]  # all of them, not up to the first that changed
         first = not self._states
         self.busy = False
