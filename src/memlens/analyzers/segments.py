@@ -16,8 +16,7 @@ from msgspec import Struct
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before, what_is_left
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import Lines
-from memlens.folding.levels import profile
-from memlens.folding.moments import levels_before
+from memlens.folding.levels import levels_before, profile
 from memlens.folding.tally import power_of_two
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.trust.report import failures_in

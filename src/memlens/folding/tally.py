@@ -61,7 +61,7 @@ SUMS = (
 _SIGNS = {"alloc_bytes": (0, 1), "free_bytes": (0, -1), "reserve_bytes": (1, 1), "release_bytes": (1, -1)}
 
 
-class Tally(Struct, frozen=True, eq=False):
+class Tally(Struct, frozen=True, eq=False, dict=True):
     """Figures of consecutive segments, one entry a segment; segment ``k`` holds events ``edges[k] … edges[k+1]-1``.
 
     Attributes:
@@ -93,6 +93,11 @@ class Tally(Struct, frozen=True, eq=False):
     def measures(self) -> tuple[Ints, Ints, Ints, Ints]:
         """All but the edges; the last axis of each is that of the segments."""
         return self.sums, self.largest, self.rise, self.summit
+
+    @cached_property
+    def levels(self) -> Ints:
+        """Allocated and reserved bytes right before each edge, counted from the tally's start; two rows, int64."""
+        return self.over(self.edges, self.edges).levels
 
     def join(self, *later: Tally) -> Tally:
         """These segments and then those of the tallies that follow, each of which starts where the one before ends."""

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memlens.analyzers.series.growth import Growth
-    from memlens.watching.result import Watched
-    from memlens.watching.state import LiveWindow, LogState
+    from memlens.watching.result import LiveWindow, LogState, Watched
 
 _WINDOW = (
     Column("name", "Window", "name"),

@@ -17,7 +17,7 @@ from memlens.inputs.blocks import Blocks
 from memlens.inputs.input_format import HEAD, Request
 from memlens.inputs.registry import BUILT_IN, PADDLE, Recognised, known_formats, recognise
 from memlens.source import TextSource
-from memlens.watching.state import KEPT_WINDOWS, LiveWindow, LogState, Timeline
+from memlens.watching.result import KEPT_WINDOWS, LiveWindow, LogState, Timeline
 from memlens.windows.landmarks import Landmarks
 from memlens.windows.numbering import Numbering
 from memlens.windows.patterns import Match
@@ -277,7 +277,7 @@ class _LiveSeries:
         by: What to cut by; ``None`` for the steps.
 
     Attributes:
-        repeated: See :attr:`memlens.watching.state.LogState.repeated`.
+        repeated: See :attr:`memlens.watching.result.LogState.repeated`.
     """
 
     def __init__(self, by: Pattern | None) -> None:

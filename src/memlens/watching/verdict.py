@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.gating.limits import Metric
-    from memlens.watching.result import Watched
-    from memlens.watching.state import LogState
+    from memlens.watching.result import LogState, Watched
 
     Ints = NDArray[np.int64]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzing.result import Analysis
     from memlens.watching.followed import Followed
-    from memlens.watching.state import LogState
+    from memlens.watching.result import LogState
 
 
 #: Bytes read of a log in one look from which on there may well be more: the next look follows at once.
