@@ -143,11 +143,6 @@ def opening_allocs(log: EventLog) -> Ints:
     return np.flatnonzero(log.kind[: log.facts.opening] == Kind.ALLOC)
 
 
-def opening_events(log: EventLog, end: int) -> Ints:
-    """The opening blocks that no FREE before event ``end`` ends, as their ALLOCs, rising, int64."""
-    return held_events(log, 0, log.facts.opening, end)
-
-
 def _opening_left(log: EventLog, hi: Ints) -> tuple[Ints, Ints]:
     """How many opening blocks are not freed before each of some events, and their bytes."""
     blocks = opening_allocs(log)

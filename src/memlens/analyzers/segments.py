@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from msgspec import Struct
 
-from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before, what_is_left
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import Lines
 from memlens.folding.levels import levels_before, profile
@@ -243,7 +243,7 @@ def layout_before(log: EventLog, stop: int) -> Layout | None:
     addr, size = chunks.addr[live], chunks.size[live]
     away = chunks.unmapped_event < stop
     if away.any():  # of a chunk that is given back in parts the rest is what counts
-        left, size = what_is_left((addr, size), (chunks.unmapped_addr[away], chunks.unmapped_size[away]))
+        left, size = gaps_between((addr, size), unmapped=(chunks.unmapped_addr[away], chunks.unmapped_size[away]))
         live, addr = live[addr.searchsorted(left, "right") - 1], left
     if (np.diff(addr) < size[:-1].astype(np.uint64)).any():
         return None  # chunks of several processes, or a line that stands twice

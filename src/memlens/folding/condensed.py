@@ -108,5 +108,4 @@ class Condensed(Struct, frozen=True, eq=False):
 
     def indices_of(self, numbers: NDArray[np.integer]) -> Ints:
         """The indices of events by their numbers, int64: the reverse of :meth:`numbers_at`."""
-        found: Ints = np.searchsorted(self.number, numbers)
-        return found
+        return np.searchsorted(self.number, numbers)

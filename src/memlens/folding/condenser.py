@@ -299,14 +299,12 @@ def _last_in_chunk(events: Events, alloc: Ints, free: Ints) -> NDArray[np.bool_]
 
 def _next(places: Ints, cuts: Ints, end: int) -> Ints:
     """The first cut after each place, or the end."""
-    found: Ints = np.append(cuts, end)[np.searchsorted(cuts, places, "right")]
-    return found
+    return np.append(cuts, end)[np.searchsorted(cuts, places, "right")]
 
 
 def parts(offset: Ints, places: Ints) -> Ints:
     """Of each of some rising offsets how many of some rising places are not behind it, int64."""
-    found: Ints = np.cumsum(np.bincount(np.searchsorted(offset, places), minlength=len(offset) + 1)[: len(offset)])
-    return found
+    return np.cumsum(np.bincount(np.searchsorted(offset, places), minlength=len(offset) + 1)[: len(offset)])
 
 
 def _runs(numbers: Ints) -> Sequence[tuple[int, int]]:

@@ -254,8 +254,7 @@ def _first_at(level: Ints, top: Ints, begins: Ints, ends: Ints) -> Ints:
     if len(begins) == 1:
         return np.array([level.argmax()], np.int64)
     places = np.flatnonzero(level == np.repeat(top, ends - begins))
-    first: Ints = places[np.searchsorted(places, begins)]
-    return first
+    return places[np.searchsorted(places, begins)]
 
 
 def _first_highest(values: Ints, first: Ints, last: Ints) -> Ints:

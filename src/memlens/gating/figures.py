@@ -53,8 +53,7 @@ class WindowFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def of(self, metric: Metric) -> int:
         """The figure of a metric of windows, in bytes."""
-        figure: int = getattr(self, f"{metric}_bytes")
-        return figure
+        return int(getattr(self, f"{metric}_bytes"))
 
 
 class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

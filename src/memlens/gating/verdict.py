@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from msgspec import convert, field
+from msgspec import convert
 
 from memlens.analyzers.series.growth import Pile
 from memlens.gating.judging import Judged
-from memlens.gating.limits import Limit, Rules
 from memlens.results import Answer, OnDemand, Result, Tables, Tabular
 from memlens.text import format_change, format_count, format_exact, name_list, short_name
 from memlens.units import format_bytes, format_signed, plural
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.series.growth import Growth
     from memlens.diffing.result import WindowDiff
-    from memlens.gating.limits import Metric
+    from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut
     from memlens.trust import Trust
 
@@ -73,7 +72,9 @@ class Verdict(Tabular, frozen=True, eq=False):
             windows that are missing, then the others, the largest growth first, then what is not judged; none where figures are in doubt.
         trust: What to believe of the log.
         anchors: Where the logs were cut.
-        rules: The limits and budgets that it was judged by.
+        limits: How much each metric may grow.
+        budgets: How high each metric may be, in bytes.
+        allow_missing: Windows that the log lacks do not fail.
         reasons: Why nothing can be said; empty unless ``unjudged``.
         doubtful: It is not judged because figures are in doubt, and would be with ``trust=False``.
         notes: What to doubt or to know all the same, in words.
@@ -106,7 +107,9 @@ class Verdict(Tabular, frozen=True, eq=False):
     windows: tuple[Judged, ...]
     trust: Trust
     anchors: Cut
-    rules: Rules = field(default_factory=Rules)
+    limits: Mapping[Metric, Limit] = {}
+    budgets: Mapping[Metric, int] = {}
+    allow_missing: bool = False
     reasons: tuple[str, ...] = ()
     doubtful: bool = False
     notes: tuple[str, ...] = ()
@@ -173,21 +176,6 @@ class Verdict(Tabular, frozen=True, eq=False):
     def counted_by(self) -> str | None:
         """The regular expression that cut the log into steps, ``None`` where there are none."""
         return self.steps_by or None
-
-    @property
-    def limits(self) -> Mapping[Metric, Limit]:
-        """How much each metric may grow."""
-        return self.rules.limits
-
-    @property
-    def budgets(self) -> Mapping[Metric, int]:
-        """How high each metric may be, in bytes."""
-        return self.rules.budgets
-
-    @property
-    def allow_missing(self) -> bool:
-        """Whether windows that the log lacks do not fail."""
-        return self.rules.allow_missing
 
     @property
     def listed(self) -> Sequence[Judged]:
@@ -315,7 +303,7 @@ def verdict_words(verdict: Verdict, *, growth: bool = True) -> str:
         parts.append(f"{all_of} judged {'is' if len(figures) == 1 else 'are'} within limits")
     if verdict.missing:
         gone = plural(len(verdict.missing), "window is", "windows are")
-        parts.append(f"{gone} missing{', which is let go' if verdict.rules.allow_missing else ''}")
+        parts.append(f"{gone} missing{', which is let go' if verdict.allow_missing else ''}")
     if verdict.not_reached:
         parts.append(
             f"{format_count(verdict.judged_windows)} of the base's {plural(verdict.base_windows, 'window')} judged, for the run ends earlier"

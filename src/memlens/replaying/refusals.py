@@ -96,5 +96,4 @@ def _levels(history: RequestHistory, operation: int) -> NDArray[np.int64]:
     """Bytes reserved at the beginning, and after each change of chunks until an operation, int64."""
     changes, opening = history.changes, int(history.opening_chunks.size.sum())
     sign = np.where((changes.kind == ChunkChange.TAKEN) | (changes.kind == ChunkChange.MAPPED), 1, -1)
-    levels: NDArray[np.int64] = np.append(0, np.cumsum((sign * changes.size)[changes.at <= operation])) + opening
-    return levels
+    return np.append(0, np.cumsum((sign * changes.size)[changes.at <= operation])) + opening

@@ -139,18 +139,18 @@ def _head(verdict: Verdict) -> Iterator[Line]:
     against = f" against {visible(clipped(verdict.base))}" if verdict.base else ""
     yield Line(f"{verdict.verdict}{against}", "heading", clipped(verdict.path))
     yield from _remarks("Reason", verdict.reasons)
-    if limits := _limit_words(verdict.rules.limits):
+    if limits := _limit_words(verdict.limits):
         yield Line(f"{limits} over the base (fails beyond both parts)", "quiet", label="Limits")
     if verdict.runs > 1:
         text = f"the highest of {format_count(verdict.runs)} accepted runs; no limit is narrower than their spread"
         yield Line(text, "quiet", label="Base")
-    if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.rules.budgets.items()):
+    if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.budgets.items()):
         yield Line(budgets, "quiet", label="Budgets")
     if verdict.steps_by:
         yield Line(f"by {clipped(verdict.steps_by)}", "quiet", label="Windows" if verdict.anchors.series else "Steps")
     yield from _remarks("Note", verdict.notes)
     if verdict.missing:
-        advice = "let go" if verdict.rules.allow_missing else "--allow-missing lets that go"
+        advice = "let go" if verdict.allow_missing else "--allow-missing lets that go"
         text = f"the log lacks {name_list(verdict.missing)}, which the base has ({advice})"
         yield Line(text, "doubt", label="Missing")
     if verdict.new:
@@ -263,7 +263,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     for reason in verdict.reasons[:_MOST]:
         yield _command("error", "memlens gate: not judged", reason)
     over = [row for row in verdict.failing if not row.missing]
-    missing = verdict.missing if not verdict.rules.allow_missing and verdict.verdict == "regression" else ()
+    missing = verdict.missing if not verdict.allow_missing and verdict.verdict == "regression" else ()
     most = _MOST - bool(missing)
     shown = over if len(over) <= most else over[: most - 1]
     for row in shown:

@@ -33,6 +33,7 @@ from memlens.allocators.torch.segments import (
 )
 from memlens.allocators.torch.settings import Configuration, recorded_values
 from memlens.facts import DEFAULT_POOL, Kind
+from memlens.inputs.torch_snapshot.reader import RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,10 +49,6 @@ if TYPE_CHECKING:
 
 
 _LAYER = "torch_snapshot"
-_RECORD = (
-    "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
-    " torch.cuda.memory._dump_snapshot(path) while it is on."
-)
 #: So many replays at most, and so many operations in all of them, but one replay of any history.
 _MOST_REPLAYS, _MOST_OPERATIONS = 200, 20_000_000
 _SHARES = {"garbage_collection_threshold", "per_process_memory_fraction"}
@@ -90,7 +87,7 @@ def _missing(log: EventLog) -> NotReplayable | None:
     if log.condensed is not None:
         return NotReplayable("its events were not all kept")
     if not (log.kind[facts.opening :] == Kind.ALLOC).any():
-        return NotReplayable("it has no trace of requests, only what the device held at its end", _RECORD)
+        return NotReplayable("it has no trace of requests, only what the device held at its end", RECORD)
     if facts.malformed:
         return NotReplayable(f"{facts.malformed:,} of its entries cannot be read, and a request may be among them")
     if "mixed_segments" in facts.hints:
