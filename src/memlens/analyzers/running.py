@@ -84,9 +84,7 @@ class Running:
         moments = np.concatenate(([self.events], np.arange(first, count, self.stretch), [count]))
         group = np.zeros(min(len(columns["kind"]), 1), np.int8) if new.group is None else new.group
         # A new set begins as others were before this part.
-        self._sets = {
-            of: self._sets[of] if of in self._sets else self._started(frozenset(of & self._seen)) for of in new.sets
-        }
+        self._sets = {of: self._sets.get(of) or self._started(frozenset(of & self._seen)) for of in new.sets}
         for of, levels in self._sets.items():
             rows = None
             if new.group is not None:
@@ -156,7 +154,7 @@ class Running:
         return found[0], found[1]
 
     def _of(self, groups: frozenset[int]) -> _Levels:
-        return self._sets[groups] if groups in self._sets else self._started(frozenset())
+        return self._sets.get(groups) or self._started(frozenset())
 
 
 class _Levels:

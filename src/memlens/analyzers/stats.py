@@ -74,12 +74,10 @@ def stats(windows: Sequence[Window]) -> OnDemand[Stats]:
 
 def duration_us(window: Window) -> int | None:
     """Microseconds from the first to the last known time in a window; ``None`` where none is known."""
-    times = window.log.time_us
-    if times is None:
+    if window.log.time_us is None:
         return None
-    return elapsed_us(
-        *(_first_known(part) for part in (times[window.lo : window.hi], times[window.lo : window.hi][::-1]))
-    )
+    times = window.log.time_us[window.lo : window.hi]
+    return elapsed_us(_first_known(times), _first_known(times[::-1]))
 
 
 def _first_known(times: NDArray[np.int64]) -> int | None:

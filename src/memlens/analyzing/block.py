@@ -144,9 +144,8 @@ def _answer(block: BlockLife) -> Answer:
     if not life.meanwhile_bytes:
         meanwhile = "nothing else is allocated meanwhile"
     end = " to the end of the log" if life.free_event is None else ""
-    return Answer(
-        (f"{words}.", f"It lives for {plural(life.life_events, 'event')}{end}{lasted}; {meanwhile}, and {peak}.")
-    )
+    lives = f"It lives for {plural(life.life_events, 'event')}{end}{lasted}"
+    return Answer((f"{words}.", f"{lives}; {meanwhile}, and {peak}."))
 
 
 def block_with(log: Input, line: int | str, options: Block) -> BlockLife:

@@ -183,9 +183,7 @@ def _growing(log: LogAnalysis) -> str:
         pile, gained = growth.piling[0], growth.gained_bytes
         of, where = f"{plural(pile.count, 'block')} of {format_bytes(pile.size_bytes)}", _by(pile.owner)
         if pile.phase is not None:
-            where += (
-                " allocated before the first phase" if pile.phase == START else f" allocated in {clipped(pile.phase)}"
-            )
+            where += " allocated " + ("before the first phase" if pile.phase == START else f"in {clipped(pile.phase)}")
         if pile.total_bytes > gained:  # those of a sawtooth, say, the last tooth of which is cut off
             words += f"; {of}{where} pile up"
         elif 2 * pile.total_bytes > gained:

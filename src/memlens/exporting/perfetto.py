@@ -133,10 +133,8 @@ def _counters(log: EventLog, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
         for track, changes, levels in known:
             at = np.flatnonzero(changes)
             if len(at):
-                values = numbers(_COUNTER_VALUE, levels[at])
-                yield _packets(
-                    times.ns[batch.lo - lo + at], number(_TYPE, _COUNTER), number(_TRACK_UUID, track), values
-                )
+                change = number(_TYPE, _COUNTER), number(_TRACK_UUID, track), numbers(_COUNTER_VALUE, levels[at])
+                yield _packets(times.ns[batch.lo - lo + at], *change)
 
 
 def _packets(ns: Ints, *event: Rows | bytes, flags: bytes = b"") -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from memlens.columns import distinct
 from memlens.facts import Kind
 from memlens.folding.tally import Figures, Tally, tally
+from memlens.windows.windows import Windows, edges_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,31 +23,16 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
-@runtime_checkable
-class _Columns(Protocol):
-    """Windows as columns: :class:`~memlens.windows.windows.Windows`."""
-
-    log: EventLog
-    lo: Ints
-    hi: Ints
-
-    def __len__(self) -> int: ...
-
-
 def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
     """The log that the windows share, and their first events and the events after their last, both int64.
 
     Raises:
         ValueError: The windows are of several logs, or there are none.
     """
-    if isinstance(windows, _Columns) and len(windows):
-        return windows.log, windows.lo, windows.hi
-    logs = {id(window.log) for window in windows}
-    if len(logs) != 1:
-        raise ValueError(f"windows of one log are needed, not of {len(logs)}")
-    lo = np.fromiter((window.lo for window in windows), np.int64, len(windows))
-    hi = np.fromiter((window.hi for window in windows), np.int64, len(windows))
-    return windows[0].log, lo, hi
+    several = windows[:1] if isinstance(windows, Windows) else windows
+    if (logs := len({id(window.log) for window in several})) != 1:
+        raise ValueError(f"windows of one log are needed, not of {logs}")
+    return windows[0].log, edges_of(windows, "lo"), edges_of(windows, "hi")
 
 
 #: Of each log the last tally, and what was asked of it.

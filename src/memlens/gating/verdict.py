@@ -241,11 +241,8 @@ def _within(row: Judged) -> str:
 
 def _floor(row: Judged) -> str:
     """By how much a small figure may grow, where that is more than a share of it."""
-    more, change = (
-        (row.limit_bytes or 0) - (row.base_bytes or 0),
-        format_change(row.base_bytes or 0, row.limit_bytes or 0),
-    )
-    return f"the floor of {format_bytes(more)}{f', {change}' if row.base_bytes else ''}"
+    base, limit = row.base_bytes or 0, row.limit_bytes or 0
+    return f"the floor of {format_bytes(limit - base)}{f', {format_change(base, limit)}' if base else ''}"
 
 
 def _growing(verdict: Verdict) -> Iterator[str]:

@@ -179,9 +179,8 @@ class ReplayedLog(Answered, frozen=True, eq=False):
     def remedies(self) -> tuple[SettingTrial, ...]:
         """The settings with which the run surely completes within the limit, and did not as it was set; best first."""
         sure = self.own is not None and self.own.within_limit == "depends"
-        return tuple(
-            one for one in self.trials if one.within_limit == "completes" and (one.better or sure) and not one.own
-        )
+        completing = (one for one in self.trials if one.within_limit == "completes" and not one.own)
+        return tuple(one for one in completing if one.better or sure)
 
     def without_more_chunks(self, best: SettingTrial) -> SettingTrial | None:
         """Where the best setting takes more chunks than the run as it was set: the best one that is better, too, and does not; ``None`` where there is none."""

@@ -167,9 +167,8 @@ class Trials(Struct, eq=False):
 
     def _limits_of_each(self, relieved: int, settings: int) -> int:
         """Limits that there is time to try of each setting and placement."""
-        replays = _OPERATIONS // max(len(self.history), 1) - settings * len(self.placements) * (
-            1 + (self.limit is not None)
-        )
+        done = settings * len(self.placements) * (1 if self.limit is None else 2)
+        replays = _OPERATIONS // max(len(self.history), 1) - done
         return min(max(replays // max(relieved * len(self.placements), 1), 0), _MOST)
 
     def _promising(self, each: Sequence[_Replayed]) -> Sequence[_Replayed]:

@@ -375,11 +375,9 @@ class _LiveSeries:
         lo = places[-len(shown) :]
         figures = running.figures(*of, lo, np.append(lo[1:], running.end))
         names = ("peak_bytes", "rise_bytes", "live_bytes", "reserved_peak_bytes", "allocs", "frees")
-        rows = []
-        for k, match in enumerate(shown):
-            row: dict[str, Any] = {name: int(figures[name][k]) for name in names}
+        rows: list[LiveWindow] = []
+        for k, match in enumerate(shown, count - len(shown)):
+            row: dict[str, Any] = {name: int(figures[name][len(rows)]) for name in names}
             row["reserved_peak_bytes"] = row["reserved_peak_bytes"] if chunks else None
-            rows.append(
-                LiveWindow(match.name, count - len(shown) + k, start_line=match.line, open=k == len(shown) - 1, **row)
-            )
+            rows.append(LiveWindow(match.name, k, start_line=match.line, open=k == count - 1, **row))
         return tuple(rows), count, ends

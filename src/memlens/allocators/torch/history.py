@@ -120,14 +120,7 @@ class _Rows(NamedTuple):
     @classmethod
     def of(cls, place: Ints, operation: Operation, **columns: NDArray[Any]) -> _Rows:
         """Operations; columns that are not given are 0."""
-        types = {
-            "addr": np.uint64,
-            "size": np.int64,
-            "stream": np.int32,
-            "pool": np.int32,
-            "event": np.int64,
-            "line": np.int64,
-        }
+        types = {"addr": "u8", "size": "i8", "stream": "i4", "pool": "i4", "event": "i8", "line": "i8"}
         found: Any = (columns.get(name, np.zeros(len(place), kind)) for name, kind in types.items())
         return cls(place, np.full(len(place), operation, np.int8), *found)
 
@@ -145,9 +138,8 @@ class _Rows(NamedTuple):
 
 def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) -> RequestHistory | NotReplayable:
     """The history; ``trims`` and ``of_request`` are what :func:`released` gives."""
-    values, numbers = np.unique(
-        np.full(len(log), -1, np.int64) if log.stream is None else log.stream, return_inverse=True
-    )
+    streams = np.full(len(log), -1, np.int64) if log.stream is None else log.stream
+    values, numbers = np.unique(streams, return_inverse=True)
     stream, pool = numbers.reshape(-1).astype(np.int32), _pools(log)
     lives = lives_of(log)
     before = lives.alloc < log.facts.opening
@@ -158,9 +150,7 @@ def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) 
             _requests(log, lives, before, stream, pool),
             _frees(log, lives.at(gone), stream, pool),
             _failed(log, values),
-            _Rows.of(
-                trims * _STEPS + _HERE, Operation.TRIM, event=np.full(len(trims), -1, np.int64), line=log.offset[trims]
-            ),
+            _Rows.of(trims * _STEPS + _HERE, Operation.TRIM, event=np.full_like(trims, -1), line=log.offset[trims]),
         )
     )
     requests = len(before)
@@ -317,9 +307,8 @@ def _first_other(history: RequestHistory, rules: Callable[[RequestHistory, Value
     got = replay(history, own, addresses=Addresses(Placement.RECORDED), limit=history.limit_bytes, trace=True)
     assert got.address is not None
     assert got.changes is not None
-    other = np.flatnonzero(
-        (history.operation == Operation.REQUEST) & (history.address != 0) & (got.address != history.address)
-    )
+    known = (history.operation == Operation.REQUEST) & (history.address != 0)
+    other = np.flatnonzero(known & (got.address != history.address))
     found = [_Other(int(at), int(history.address[at]), int(got.address[at])) for at in other[:1]]
     both = min(len(history.changes.at), len(got.changes.at))
     here, there = history.changes, got.changes
@@ -334,7 +323,6 @@ def _first_other(history: RequestHistory, rules: Callable[[RequestHistory, Value
 
 def _chunk_of(chunks: OpeningChunks, addr: int) -> int:
     """Which chunk an address lies in, -1 for none."""
-    found = np.flatnonzero(
-        (chunks.addr <= np.uint64(addr)) & (chunks.addr + chunks.size.astype(np.uint64) > np.uint64(addr))
-    )
+    # An address below a chunk's own wraps round to a large distance.
+    found = np.flatnonzero(np.uint64(addr) - chunks.addr < chunks.size.astype(np.uint64))
     return int(found[0]) if len(found) else -1

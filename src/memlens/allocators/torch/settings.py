@@ -140,9 +140,8 @@ class Configuration(Struct, frozen=True, eq=False):
         whole = {name: setting.default for name, setting in _BY_NAME.items()} | whole_values(values)
         large = _mebibytes(whole, "large_segment_size_mb")
         max_split = _mebibytes(whole, "max_split_size_mb")
-        collect, share = (
-            _number(whole, name) for name in ("garbage_collection_threshold", "per_process_memory_fraction")
-        )
+        collect = _number(whole, "garbage_collection_threshold")
+        share = _number(whole, "per_process_memory_fraction")
         if large <= 10 * MEBIBYTE:
             raise UsageError("large_segment_size_mb has to be more than 10")
         if max_split and max_split < large:
@@ -173,10 +172,8 @@ def whole_values(values: Values) -> dict[str, Value]:
     unknown = sorted(values.keys() - _BY_NAME.keys())
     if unknown:
         raise UsageError(f"no setting is called {unknown[0]!r}", f"There are: {', '.join(_BY_NAME)}.")
-    text = f"{values.get(CONF, '')}"
-    return dict(_pairs(text.removeprefix(f"{CONF}=").strip("'"))) | {
-        name: values[name] for name in values if name != CONF
-    }
+    held = dict(_pairs(f"{values.get(CONF, '')}".removeprefix(f"{CONF}=").strip("'")))
+    return held | {name: value for name, value in values.items() if name != CONF}
 
 
 def _pairs(text: str) -> Iterator[tuple[str, Value]]:
