@@ -7,7 +7,7 @@ events.  Their figures are those of the whole log, for tallies merge exactly.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
 #: Stretches of a timeline at most.
 STRETCHES = 512
-
-
-class Whole(NamedTuple):
-    """Figures of all that was read, by the names of :attr:`~memlens.folding.tally.Figures.columns`, and the line that first reaches the peak.
-
-    Attributes:
-        figures: The figures.
-        peak_line: 1-based; ``None`` where the level never rose.
-    """
-
-    figures: Mapping[str, int]
-    peak_line: int | None
 
 
 class Running:
@@ -138,11 +126,11 @@ class Running:
         sums[chunk_rows], rise[1], levels[1] = theirs.sums[chunk_rows], theirs.rise[1], theirs.levels[1]
         return Figures(sums, largest, rise, summit, levels)
 
-    def whole(self, blocks: frozenset[int], chunks: frozenset[int]) -> Whole:
-        """The figures of all that was read."""
+    def whole(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[dict[str, int], int | None]:
+        """The figures of all that was read, by the names of :attr:`~memlens.folding.tally.Figures.columns`, and the line that first reaches the peak."""
         found = self.figures(blocks, chunks, np.zeros(1, np.int64), np.array([self.end]))
         figures = {name: int(column[0]) for name, column in found.columns.items()}
-        return Whole(figures, int(found.summit[0]) if figures["rise_bytes"] else None)
+        return figures, int(found.summit[0]) if figures["rise_bytes"] else None
 
     def timeline(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[Ints, Ints]:
         """The highest allocated and reserved level in each stretch of :attr:`stretch` events, int64; the last one may have less."""

@@ -175,7 +175,9 @@ def _tables(verdict: Verdict, room: Room) -> Iterator[Block]:
     unjudged = [row for row in verdict.windows if row.unjudged is not None]
     if unjudged and room.unjudged:
         columns = (_NAME, _METRIC, _BASE, _HEAD, _WHY)
-        yield from apart(Asked(room.unjudged).table("Not judged", columns, unjudged, "figure", name=_clipped_name))
+        yield from apart(
+            Asked(room.unjudged).table("Not judged", columns, unjudged, "figure", name=lambda row: clipped(row.name))
+        )
     within = [row for row in verdict.windows if row.ok and not (row.missing or row.improved or row.unjudged)]
     if within and room.others:
         table = _table("Within limits, the largest growth first", within, room.others, "figure")
@@ -197,11 +199,7 @@ def _table(title: str, rows: Sequence[Judged], top: int, what: str) -> Table:
         change = row.base_bytes or 0, row.head_bytes or 0
         return Toned.change(format_change(*change), change[1] - change[0]) if known else ""
 
-    return Asked(top).table(title, columns, rows, what, name=_clipped_name, change=percent)
-
-
-def _clipped_name(row: Judged) -> str:
-    return clipped(row.name)
+    return Asked(top).table(title, columns, rows, what, name=lambda row: clipped(row.name), change=percent)
 
 
 def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:

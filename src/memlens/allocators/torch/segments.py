@@ -76,14 +76,10 @@ def lives_of(log: EventLog) -> Lives:
     last[block[waits]] = last_known.last[rows][waits]
     waiting = early[~same]
     unknown = np.full(len(waiting), -1, np.int64)
-    lives = Lives(
-        np.concatenate((unknown, alloc)),
-        np.concatenate((unknown, free)),
-        np.concatenate((last_known.addr[waiting], addr)),
-        np.concatenate((last_known.size[waiting], size)),
-        np.concatenate((last_known.size[waiting], kept)),
-        np.concatenate((last_known.last[waiting], last)),
-    )
+    held = last_known.size[waiting]
+    gone = Lives(unknown, unknown, last_known.addr[waiting], held, held, last_known.last[waiting])
+    columns: Any = zip(gone, (alloc, free, addr, size, kept, last), strict=True)
+    lives = Lives(*map(np.concatenate, columns))
     return lives._replace(last=np.where(lives.last >= len(log), -1, lives.last))
 
 

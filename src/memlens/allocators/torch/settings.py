@@ -85,6 +85,7 @@ SETTINGS = (
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 #: Settings that no line of PyTorch's sets.
 _OUTSIDE = ("device_total_mb", "oldest_segment_first", CONF)
+_NAMES = [name for name in _BY_NAME if name not in _OUTSIDE]
 #: Keys of the variable that change nothing of where blocks and segments lie.
 _WITHOUT_EFFECT = (
     "backend",
@@ -184,10 +185,10 @@ def _pairs(text: str) -> Iterator[tuple[str, Value]]:
             raise UsageError(f"{text[:200]!r} cannot be read", _HINT)
         at = match.end()
         name, value = match.groups()
-        if name in _BY_NAME and name not in _OUTSIDE:
+        if name in _NAMES:
             yield name, _typed(_BY_NAME[name], value)
         elif name not in _WITHOUT_EFFECT:
-            raise UsageError(f"{CONF} has no setting {name!r}", f"Known are: {', '.join(_names())}.")
+            raise UsageError(f"{CONF} has no setting {name!r}", f"Known are: {', '.join(_NAMES)}.")
         elif name == "backend" and value != "native":
             raise UsageError(f"the backend {value!r} is another allocator", "Only the native one is modelled.")
 
@@ -202,10 +203,6 @@ def _typed(setting: AllocatorSetting, text: str) -> Value:
         if setting.kind == "number":
             return float(text)
     return text
-
-
-def _names() -> list[str]:
-    return [name for name in _BY_NAME if name not in _OUTSIDE]
 
 
 def _switch(values: Mapping[str, Value], name: str) -> bool:
@@ -269,7 +266,7 @@ def conf_line(values: Values) -> str:
     whole = whole_values(values)
     parts = [
         f"{name}:{whole[name]}"
-        for name in _names()
+        for name in _NAMES
         if name in whole and f"{whole[name]}" not in (f"{_BY_NAME[name].default}", "")
     ]
     value = ",".join(parts)
