@@ -8,7 +8,7 @@ from typing import Any
 import made_runs
 from answers import HOSTILE, replace, with_answer
 
-from memlens.analyzers.failures import MemoryFailure
+from memlens.analyzers.failures.failures import MemoryFailure
 from memlens.comparing.figures import (
     DEFAULT,
     DEFAULT_OF_MATRIX,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.curve import Curve
-    from memlens.analyzers.failures import MemoryFailure
+    from memlens.analyzers.failures.failures import MemoryFailure
     from memlens.analyzers.series.growth import Growth
     from memlens.analyzers.series.phases import Phases
     from memlens.replaying.remedy import FailureRemedy

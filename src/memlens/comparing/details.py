@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.analyzers.failures import failures, most_telling
+from memlens.analyzers.failures import failures
+from memlens.analyzers.failures.words import most_telling
 from memlens.analyzers.peak import peak
 from memlens.comparing.ranks import HeldMore, Outlier, Ranks
 from memlens.comparing.runs import Order, middle_window, read_logs
@@ -19,7 +20,7 @@ from memlens.text import LINES, Terms, innermost, terms_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memlens.analyzers.failures import MemoryFailure
+    from memlens.analyzers.failures.failures import MemoryFailure
     from memlens.log import Log
     from memlens.options import Compare
 

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memlens.analyzers.failures import run_ended_in
+from memlens.analyzers.failures.failures import run_ended_in
 from memlens.comparing.figures import METRICS, Oom, Run, RunWindow, Status
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.facts import Kind

@@ -45,18 +45,9 @@ BATCH = 1 << 16
 #: Figures that add up over events.  ``requested_bytes``, ``aligned_bytes`` and ``requested_allocs`` are of the ALLOCs whose
 #: requested size is known.
 SUMS = (
-    "alloc_bytes",
-    "free_bytes",
-    "allocs",
-    "frees",
-    "reserve_bytes",
-    "release_bytes",
-    "reserves",
-    "releases",
-    "requested_bytes",
-    "aligned_bytes",
-    "requested_allocs",
-)
+    "alloc_bytes", "free_bytes", "allocs", "frees", "reserve_bytes", "release_bytes", "reserves", "releases",
+    "requested_bytes", "aligned_bytes", "requested_allocs",
+)  # fmt: skip
 #: Those of them that make the allocated and the reserved level.
 _SIGNS = {"alloc_bytes": (0, 1), "free_bytes": (0, -1), "reserve_bytes": (1, 1), "release_bytes": (1, -1)}
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Struct
 
-from memlens.analyzers.failures import failure_sentence, failures, run_ended_in
+from memlens.analyzers.failures.failures import failures, run_ended_in
+from memlens.analyzers.failures.words import failure_sentence
 from memlens.analyzing.steps import find_steps
 from memlens.errors import InputError
 from memlens.folding.levels import profile

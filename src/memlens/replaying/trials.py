@@ -33,10 +33,7 @@ Item = TypeVar("Item")
 
 #: Where new chunks are put: as recorded, then above all others; and where drivers may put them otherwise.
 PLACEMENTS = (
-    Addresses(Placement.RECORDED),
-    Addresses(Placement.ASCENDING),
-    Addresses(Placement.DESCENDING),
-    Addresses(Placement.REUSE),
+    *(Addresses(one) for one in Placement if one != Placement.SHUFFLED),
     *(Addresses(Placement.SHUFFLED, seed) for seed in range(1, 5)),
 )
 #: Those of a history of more operations than this.

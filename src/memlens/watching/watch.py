@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -125,11 +126,8 @@ class Watching:
 
     def _take(self, *, final: bool) -> None:
         """Take what the logs are now, and note which budgets they exceed."""
-        self._states = tuple(
-            state
-            for log in self._logs
-            for state in ((self._failed[log.path],) if log.path in self._failed else log.states())
-        )
+        states = ((self._failed[log.path],) if log.path in self._failed else log.states() for log in self._logs)
+        self._states = tuple(chain.from_iterable(states))
         self._judge.judge(self._states, final=final)
         for state in self._states:
             read = state.bytes - self._bytes.get(state.key, 0)
@@ -202,9 +200,7 @@ class Watching:
 
 def _whole(state: LogState) -> bool:
     """Whether the file of its name holds all that was read of a log."""
-    return bool(state.events and os.path.isfile(state.path)) and not (
-        state.rotations or state.restarts or state.waiting
-    )
+    return os.path.isfile(state.path) and not (state.rotations or state.restarts or state.waiting)
 
 
 def watch_with(logs: str | Path | Sequence[str | Path], options: Watch) -> Iterator[Watched]:

@@ -20,17 +20,7 @@ from msgspec.structs import replace
 from memlens.allocators.engine import replay
 from memlens.allocators.history import ChunkChange, NotReplayable, Operation, RequestHistory
 from memlens.allocators.placing import Addresses, Placement
-from memlens.allocators.torch.segments import (
-    Lives,
-    changes_of,
-    failures,
-    limit_of,
-    lives_of,
-    opening_block_bytes,
-    opening_chunks,
-    released,
-    with_ranges,
-)
+from memlens.allocators.torch import segments
 from memlens.allocators.torch.settings import Configuration, recorded_values
 from memlens.facts import DEFAULT_POOL, Kind
 from memlens.inputs.torch_snapshot.reader import RECORD
@@ -72,7 +62,7 @@ def request_histories(log: EventLog) -> list[RequestHistory] | NotReplayable | N
         return missing
     conf, found = Configuration.of(recorded_values(log.facts.settings)), []
     for refused in (True, False):
-        trims, of_request, unclear = released(log, refused=refused)
+        trims, of_request, unclear = segments.released(log, refused=refused)
         history = _history(log, conf, trims, of_request)
         if isinstance(history, NotReplayable):
             return history
@@ -137,11 +127,11 @@ class _Rows(NamedTuple):
 
 
 def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) -> RequestHistory | NotReplayable:
-    """The history; ``trims`` and ``of_request`` are what :func:`released` gives."""
+    """The history; ``trims`` and ``of_request`` are what :func:`segments.released` gives."""
     streams = np.full(len(log), -1, np.int64) if log.stream is None else log.stream
     values, numbers = np.unique(streams, return_inverse=True)
     stream, pool = numbers.reshape(-1).astype(np.int32), _pools(log)
-    lives = lives_of(log)
+    lives = segments.lives_of(log)
     before = lives.alloc < log.facts.opening
     lives, before = lives.at(order := np.lexsort((lives.addr, ~before))), before[order]
     opened, gone = int(before.sum()), np.flatnonzero(lives.last >= 0)
@@ -156,14 +146,14 @@ def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) 
     requests = len(before)
     of, block_bytes = np.full(len(index), -1, np.int64), np.full(len(index), -1, np.int64)
     of[index[requests : requests + len(gone)]] = index[gone]
-    chunks = opening_chunks(log, conf, lives, stream, pool)
-    block_bytes[:opened] = opening_block_bytes(log, conf, lives, opened, chunks)
+    chunks = segments.opening_chunks(log, conf, lives, stream, pool)
+    block_bytes[:opened] = segments.opening_block_bytes(log, conf, lives, opened, chunks)
     outside = _outside(operations.addr[:opened], block_bytes[:opened], chunks)
     if outside:
         return NotReplayable(f"{outside:,} of its blocks lie in none of its segments")
     events = np.flatnonzero(log.kind >= Kind.RESERVE)
     events = events[events >= log.facts.opening]
-    changes = changes_of(log, events, _moments(log, events, of_request, operations))
+    changes = segments.changes_of(log, events, _moments(log, events, of_request, operations))
     failed = len(log.facts.ooms)
     return RequestHistory(
         operations.operation,
@@ -176,11 +166,11 @@ def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) 
         operations.addr,
         block_bytes,
         opened,
-        with_ranges(conf, chunks, changes, operations.size, operations.stream, operations.pool),
+        segments.with_ranges(conf, chunks, changes, operations.size, operations.stream, operations.pool),
         np.sort(index[requests + len(gone) : requests + len(gone) + failed]),
         changes,
         log.facts.settings,
-        limit_of(log, conf, changes),
+        segments.limit_of(log, conf, changes),
     )
 
 
@@ -193,7 +183,7 @@ def _pools(log: EventLog) -> NDArray[np.int32]:
 
 
 def _requests(
-    log: EventLog, lives: Lives, before: NDArray[np.bool_], stream: NDArray[np.int32], pool: NDArray[np.int32]
+    log: EventLog, lives: segments.Lives, before: NDArray[np.bool_], stream: NDArray[np.int32], pool: NDArray[np.int32]
 ) -> _Rows:
     event = np.maximum(lives.alloc, 0)
     return _Rows.of(
@@ -208,7 +198,7 @@ def _requests(
     )
 
 
-def _frees(log: EventLog, lives: Lives, stream: NDArray[np.int32], pool: NDArray[np.int32]) -> _Rows:
+def _frees(log: EventLog, lives: segments.Lives, stream: NDArray[np.int32], pool: NDArray[np.int32]) -> _Rows:
     event = np.maximum(lives.free, 0)
     return _Rows.of(
         lives.last * _STEPS + np.where(lives.last == lives.free, _HERE, _LATER),
@@ -225,7 +215,7 @@ def _failed(log: EventLog, streams: NDArray[np.int64]) -> _Rows:
     ooms = log.facts.ooms
     numbers = {value: number for number, value in enumerate(streams.tolist())}
     return _Rows.of(
-        failures(log) * _STEPS,
+        segments.failures(log) * _STEPS,
         Operation.REQUEST,
         size=np.array([oom.requested_bytes or 1 for oom in ooms], np.int64),
         stream=np.array([numbers.get(oom.stream, 0) for oom in ooms], np.int32),

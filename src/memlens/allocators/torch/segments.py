@@ -6,6 +6,7 @@ stack (``empty_cache`` stands in it, or it is that of the request), else by what
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
+#: What the stack of one who empties the cache has.
+_EMPTIES = re.compile("empty_cache|emptyCache").search
 #: Of more segments than this what is not known is not looked for.
 _MOST_UNKNOWN = 100
 
@@ -219,14 +222,8 @@ def released(log: EventLog, *, refused: bool) -> tuple[Ints, Ints, bool]:
         of_request[request < len(log)] = of_requests
         ours = (stack >= 0) & (stack == of_request)
         numbers, first = np.unique(stack, return_index=True)
-        emptied = [
-            number
-            for number, row in zip(numbers.tolist(), first.tolist(), strict=True)
-            if any(
-                "empty_cache" in frame or "emptyCache" in frame
-                for frame in log.source.stack(int(log.offset[releases[row]]))
-            )
-        ]
+        stacks = (log.source.stack(offset) for offset in log.offset[releases[first]].tolist())
+        emptied = [one for one, frames in zip(numbers.tolist(), stacks, strict=True) if any(map(_EMPTIES, frames))]
         trim = np.isin(stack, emptied)
     # By what follows: a segment is asked for at once, or the request fails; and a limit could have refused it.
     level = reserved_before(log)

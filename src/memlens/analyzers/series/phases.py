@@ -204,9 +204,8 @@ def _marks(steps: Sequence[Window], landmarks: Landmarks, between: tuple[Ints, I
             of_step.append((mark, template))
             times[template.by] += 1
         # What a profiler notes again and again is no phase.
-        found.append(
-            [mark for mark, template in of_step if template.place is not Place.UNNAMED or times[template.by] == 1]
-        )
+        named = (mark for mark, template in of_step if template.place is not Place.UNNAMED or times[template.by] == 1)
+        found.append([*named])
     return found
 
 
