@@ -15,9 +15,9 @@ from memlens.folding.chunk_use import ends_of, serving_chunks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
 
-    Ints = NDArray[np.int64]
     Addresses = NDArray[np.uint64]
 
 

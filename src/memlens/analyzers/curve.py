@@ -17,14 +17,11 @@ from memlens.trust.report import failures_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.folding.condensed import Condensed
     from memlens.folding.tally import Figures
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 #: Buckets where nobody says how many: several for each column of a wide terminal.

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.input_format import NewEvents
-
-    Ints = NDArray[np.int64]
 
 
 #: Stretches of a timeline at most.
@@ -118,13 +117,10 @@ class Running:
 
     def figures(self, blocks: frozenset[int], chunks: frozenset[int], lo: Ints, hi: Ints) -> Figures:
         """The figures of stretches of the text, which must begin and end at cuts: of blocks of one set of groups and of chunks of another one."""
-        mine, theirs = (self._of(of).text.tally.over(lo, hi) for of in (blocks, chunks))
-        sums, largest, rise, summit, levels = (
-            getattr(mine, name).copy() for name in ("sums", "largest", "rise", "summit", "levels")
-        )
-        chunk_rows = slice(SUMS.index("reserve_bytes"), SUMS.index("releases") + 1)
-        sums[chunk_rows], rise[1], levels[1] = theirs.sums[chunk_rows], theirs.rise[1], theirs.levels[1]
-        return Figures(sums, largest, rise, summit, levels)
+        found, theirs = (self._of(of).text.tally.over(lo, hi) for of in (blocks, chunks))
+        rows = slice(SUMS.index("reserve_bytes"), SUMS.index("releases") + 1)
+        found.sums[rows], found.rise[1], found.levels[1] = theirs.sums[rows], theirs.rise[1], theirs.levels[1]
+        return found
 
     def whole(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[dict[str, int], int | None]:
         """The figures of all that was read, by the names of :attr:`~memlens.folding.tally.Figures.columns`, and the line that first reaches the peak."""

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
     _OfChunks = tuple[int | None, int | None, int | None, int | None, int | None]
 
 
@@ -251,14 +251,12 @@ def layout_before(log: EventLog, stop: int) -> Layout | None:
     block_addr, block_size = log.addr[blocks], log.size[blocks]
     gap_addr, gap_size = gaps_between((addr, size), occupied_before(log, stop, blocks), join=log.facts.chunks_join)
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
-    place = [
-        _known(of_chunk[live], of_event, blocks, block_chunk)
-        for of_chunk, of_event in ((chunks.pool, log.pool), (chunks.stream, log.stream))
-    ]
+    pool = _known(chunks.pool[live], log.pool, blocks, block_chunk)
+    stream = _known(chunks.stream[live], log.stream, blocks, block_chunk)
     return Layout(
         chunk_addr=addr,
         chunk_size=size,
-        chunk_place=np.column_stack(place),
+        chunk_place=np.column_stack((pool, stream)),
         block_event=blocks,
         block_addr=block_addr,
         block_size=block_size,

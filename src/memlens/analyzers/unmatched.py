@@ -14,12 +14,9 @@ from memlens.results import OnDemand, Result, Tables, lazy, per_window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 class HeldGroup(Result, frozen=True):

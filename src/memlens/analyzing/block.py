@@ -303,12 +303,10 @@ def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Ne
     above = int(live[at + 1]) if at + 1 < len(live) else None
     own = chunks.addr[there[number : number + 1]], chunks.size[there[number : number + 1]]
     gap_addr, gap_size = gaps_between(own, occupied_before(log, alloc + 1, live))
-    places = [
-        start if below is None else int(log.addr[below]),
-        int(log.addr[alloc]),
-        int(ends_of(*own)[0]) if above is None else int(log.addr[above]),
-    ]
-    free = [int(gap_size[(gap_addr >= begin) & (gap_addr < end)].sum()) for begin, end in pairwise(places)]
+    low = start if below is None else int(log.addr[below])
+    high = int(ends_of(*own)[0]) if above is None else int(log.addr[above])
+    sides = pairwise((low, int(log.addr[alloc]), high))
+    free = [int(gap_size[(gap_addr >= begin) & (gap_addr < end)].sum()) for begin, end in sides]
     return (start, size), (_neighbour(log, "below", below, free[0]), _neighbour(log, "above", above, free[1]))
 
 

@@ -31,12 +31,10 @@ from memlens.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
 
 # Fields of TracePacket.
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60

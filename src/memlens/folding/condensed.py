@@ -23,9 +23,8 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.folding.tally import Tally
-
-    Ints = NDArray[np.int64]
 
 
 class Timeline(Struct, frozen=True, eq=False):

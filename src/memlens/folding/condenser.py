@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
+
     Floats = NDArray[np.float64]
 
 
@@ -271,6 +272,7 @@ class Condenser:
         summit = np.minimum(np.searchsorted(counted.number, summit), len(offset) - 1)
         folded = Tally(np.append(at[:-1][some], len(offset)), sums, largest, rise, summit)
         sizes = self._sizes.finish(np.searchsorted(offset, np.append(0, cuts)))
+        until = np.append(cuts, self._end)[np.searchsorted(cuts, self._shallow, "right")]
         above = None if self._above is None else int(np.searchsorted(counted.number, self._above[0]))
         return Condensed(
             self._events,
@@ -280,7 +282,7 @@ class Condenser:
             above,
             0 if self._above is None else self._above[1],
             sizes,
-            np.searchsorted(offset, np.stack((self._shallow, _next(self._shallow, cuts, self._end)))),
+            np.searchsorted(offset, np.stack((self._shallow, until))),
             self.with_lives,
         )
 
@@ -295,11 +297,6 @@ def _last_in_chunk(events: Events, alloc: Ints, free: Ints) -> NDArray[np.bool_]
     order = np.lexsort((free, chunk))
     last[order[np.append(np.diff(chunk[order]) > 0, True)[: len(order)]]] = True
     return last
-
-
-def _next(places: Ints, cuts: Ints, end: int) -> Ints:
-    """The first cut after each place, or the end."""
-    return np.append(cuts, end)[np.searchsorted(cuts, places, "right")]
 
 
 def parts(offset: Ints, places: Ints) -> Ints:

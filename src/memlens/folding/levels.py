@@ -15,12 +15,9 @@ from memlens.windows.windows import Windows, edges_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:

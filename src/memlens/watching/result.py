@@ -11,12 +11,9 @@ from msgspec.structs import replace
 from memlens.results import Answered, Result
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memlens.analyzers.series.growth import Growth
     from memlens.analyzing.result import Analysis
-
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
 
 
 SCHEMA = "memlens.watch/2"

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.blocks import Block
     from memlens.inputs.input_format import InputFormat, LineReader, NewEvents, Selection
     from memlens.options import ReadAs
     from memlens.windows.patterns import Pattern
-
-    Ints = NDArray[np.int64]
 
 
 #: Events of a piece of the log that tell whether it is of the same run.

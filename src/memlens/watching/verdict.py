@@ -25,13 +25,9 @@ from memlens.windows.windows import BEFORE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.gating.limits import Metric
     from memlens.watching.result import LogState, Watched
-
-    Ints = NDArray[np.int64]
 
 
 #: The fewest closed windows of which growth is said to exceed a budget while the log still grows.

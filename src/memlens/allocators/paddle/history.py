@@ -18,9 +18,8 @@ from memlens.trust.report import trust_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
-
-    Ints = NDArray[np.int64]
 
 
 #: What must be asked for when a log is read.

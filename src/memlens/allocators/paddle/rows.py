@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.facts import RequestLines
-
-    Ints = NDArray[np.int64]
 
 
 class LogRows:

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from memlens.allocators.models import Value
     from memlens.events import EventLog
 
-    Ints = NDArray[np.int64]
-
 
 #: Rule 11: where it is not known what the device has, as much as nothing fills.
 _RANGE = 1 << 42

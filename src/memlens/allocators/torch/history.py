@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from memlens.allocators.history import OpeningChunks
     from memlens.allocators.models import Values
     from memlens.allocators.rules import AllocatorRules
+    from memlens.columns import Ints
     from memlens.events import EventLog
-
-    Ints = NDArray[np.int64]
 
 
 _LAYER = "torch_snapshot"

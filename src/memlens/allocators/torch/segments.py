@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.allocators.torch.settings import Configuration
+    from memlens.columns import Ints
     from memlens.events import EventLog
-
-    Ints = NDArray[np.int64]
 
 
 #: What the stack of one who empties the cache has.

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
+
 
 #: The variable that holds the others, as ``expandable_segments:True,max_split_size_mb:128``.
 CONF = "PYTORCH_CUDA_ALLOC_CONF"

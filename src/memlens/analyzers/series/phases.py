@@ -24,13 +24,10 @@ from memlens.windows.windows import BEFORE, edges_of, judged, names_of, some_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.windows.anchor_templates import Template
     from memlens.windows.landmarks import Landmarks
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 #: The name of what precedes the first phase of a step.

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
+
     Floats = NDArray[np.float64]
 
 
