@@ -33,8 +33,7 @@ from memlens.schemas import schema
 from memlens.trust import Trust
 from memlens.units import format_bytes, parse_bytes
 from memlens.version import __version__
-from memlens.watching.result import Crossing, Watched
-from memlens.watching.state import LiveWindow, LogState
+from memlens.watching.result import Crossing, LiveWindow, LogState, Watched
 from memlens.watching.watch import watch
 from memlens.windows.patterns import Anchor, Pattern
 from memlens.windows.windows import Window

@@ -8,19 +8,24 @@ from typing import Any
 
 import pytest
 
-from memlens import analyzers
 from memlens.analyzers import registry
+from memlens.analyzers.lifetimes import LifetimeSummary
+from memlens.analyzers.peak import Peak, Remaining
+from memlens.analyzers.segments import Segments
+from memlens.analyzers.series.growth import Growth
+from memlens.analyzers.stats import Stats
+from memlens.analyzers.unmatched import Unmatched
 from memlens.results import Result
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "analyzers.md").read_text()
 RESULTS: dict[str, type[Result]] = {
-    "remaining": analyzers.Remaining,
-    "peak": analyzers.Peak,
-    "segments": analyzers.Segments,
-    "stats": analyzers.Stats,
-    "unmatched": analyzers.Unmatched,
-    "lifetimes": analyzers.LifetimeSummary,
-    "growth": analyzers.Growth,
+    "remaining": Remaining,
+    "peak": Peak,
+    "segments": Segments,
+    "stats": Stats,
+    "unmatched": Unmatched,
+    "lifetimes": LifetimeSummary,
+    "growth": Growth,
 }
 
 

@@ -6,7 +6,8 @@ import io
 from typing import Any
 
 import memlens
-from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures
+from memlens.analyzers.failures.failures import MemoryFailure, failures
+from memlens.analyzers.failures.words import failure_sentence
 from memlens.log import Log
 from memlens.reports import terminal
 from memlens.reports.blocks import Asked

@@ -19,8 +19,9 @@ from snapshots import entry, frame, segment
 from snapshots import read as read_snapshot
 
 import memlens
-from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures
 from memlens.analyzers.failures.causes import Room, cause_of
+from memlens.analyzers.failures.failures import MemoryFailure, failures
+from memlens.analyzers.failures.words import failure_sentence
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading

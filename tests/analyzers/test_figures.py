@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memlens.analyzers import LiveGroup, Peak, get
+from memlens.analyzers import get
+from memlens.analyzers.peak import LiveGroup, Peak
 from memlens.analyzers.places import YEAR_US
 from memlens.errors import UsageError
 from memlens.events import Kind

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memlens.analyzers import get, names
+from memlens.analyzers import get, names, registry
 from memlens.errors import MemlensError, UsageError
 from memlens.events import Kind
 from memlens.log import Log
@@ -70,8 +70,6 @@ def test_the_analyzer_on_the_documentation_page_works_once_installed(install: In
     install("memlens_small", code_on_the_page("python", "class Small"), entry)
     assert names()[-1] == "small"
     analyzer = get("small")
-    assert analyzer.package == "memlens_small"
-    assert analyzer.summary == "How much goes into small blocks."
     assert analyzer(window).to_dict() == {"small_allocs": 2, "small_bytes": 4095 + 256}
     assert [result.small_allocs for result in analyzer.many([window, window])] == [2, 2]
 
@@ -79,7 +77,7 @@ def test_the_analyzer_on_the_documentation_page_works_once_installed(install: In
 def test_an_installed_analyzer_cannot_take_a_built_in_name(install: Install, window: Window) -> None:
     install("thief", "def peak(window): raise AssertionError", "peak = thief:peak")
     install("thief_of_series", "def growth(window): raise AssertionError", "growth = thief_of_series:growth")
-    assert get("peak").package == "memlens"
+    assert get("peak") in registry.BUILT_IN
     assert get("peak")(window).peak_bytes == 4095 + 4096
     assert names().count("peak") == 1
     assert "growth" not in names()

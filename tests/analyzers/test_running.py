@@ -85,11 +85,11 @@ def assert_levels(
         for k, (kind, size, group, *_) in enumerate(events)
     ]
     peak, at, levels, reserved = plain(mine, set(blocks))
-    whole = found.whole(blocks, chunks)
-    assert (whole.figures["peak_bytes"], whole.peak_line) == (peak, at)
-    assert whole.figures["live_bytes"] == levels[-1]
-    assert whole.figures["allocs"] == sum(kind == Kind.ALLOC and group in blocks for kind, _, group, *_ in events)
-    assert whole.figures["releases"] == sum(kind == Kind.RELEASE and group in chunks for kind, _, group, *_ in events)
+    whole, peak_line = found.whole(blocks, chunks)
+    assert (whole["peak_bytes"], peak_line) == (peak, at)
+    assert whole["live_bytes"] == levels[-1]
+    assert whole["allocs"] == sum(kind == Kind.ALLOC and group in blocks for kind, _, group, *_ in events)
+    assert whole["releases"] == sum(kind == Kind.RELEASE and group in chunks for kind, _, group, *_ in events)
     edges = np.array([*cuts, len(events) * LINE], np.int64)
     figures = found.figures(blocks, chunks, edges[:-1], edges[1:])
     spans = list(zip((edges[:-1] // LINE).tolist(), (edges[1:] // LINE).tolist(), strict=True))

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memlens
-from memlens.analyzers import Segments, get
+from memlens.analyzers import get
 from memlens.analyzers.chunks import gaps_between
-from memlens.analyzers.segments import segments
+from memlens.analyzers.segments import Segments, segments
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.log import Log

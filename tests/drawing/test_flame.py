@@ -11,7 +11,8 @@ import pytest
 from real_logs import FOLDERS, real_logs
 from unpacked import unpacked
 
-from memlens.analyzers import Peak, get
+from memlens.analyzers import get
+from memlens.analyzers.peak import Peak
 from memlens.drawing.packing import Owners
 from memlens.drawing.tables import flame_view
 from memlens.events import Kind

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from night import many
 from real_logs import real_logs
 
-from memlens.analyzers import Segments, get
-from memlens.analyzers.segments import layout_before
+from memlens.analyzers import get
+from memlens.analyzers.segments import Segments, layout_before
 from memlens.drawing.memory_map import MemoryMaps, Piece, Pieces, bars_in_rows, memory_maps, pieces_of
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory

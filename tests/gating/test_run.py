@@ -268,7 +268,7 @@ def test_a_budget_is_about_the_whole_run_however_it_is_cut_and_needs_no_base(
     assert memlens.gate(head, budgets="peak=108MiB", **cut).exit_code == 0
     verdict = memlens.gate(head, budgets=["peak=107MiB", "reserved=2TiB"], **cut)
     assert (verdict.exit_code, found(verdict)) == (3, [(WHOLE, "peak")])
-    assert (verdict.base, verdict.new, verdict.rules.limits) == ("", (), {})
+    assert (verdict.base, verdict.new, verdict.limits) == ("", (), {})
     assert "went from" not in verdict.explanation
 
 

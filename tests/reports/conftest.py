@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from answers import HOSTILE, LONG, fake_trust, with_answer
 
-from memlens.analyzers import Growth, HeldGroup, LiveGroup, Peak, Pile, Remaining, Stats, Unmatched
+from memlens.analyzers.peak import LiveGroup, Peak, Remaining
+from memlens.analyzers.series.growth import Growth, Pile
+from memlens.analyzers.stats import Stats
+from memlens.analyzers.unmatched import HeldGroup, Unmatched
 from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 from memlens.results import Failure
 from memlens.trust import Trust

@@ -9,7 +9,8 @@ from pathlib import Path
 from failing_runs import run_until_full
 
 import memlens
-from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures
+from memlens.analyzers.failures.failures import MemoryFailure, failures
+from memlens.analyzers.failures.words import failure_sentence
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading

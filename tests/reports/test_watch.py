@@ -8,13 +8,12 @@ import pytest
 from answers import replace, with_answer
 from made_states import MIB, live_window, log_state
 
-from memlens.analyzers import Growth
+from memlens.analyzers.series.growth import Growth
 from memlens.reports.html import of
 from memlens.reports.terminal import render
 from memlens.reports.watch import live_blocks, state_line, watch_blocks
 from memlens.text import width_of
-from memlens.watching.result import Crossing, Watched
-from memlens.watching.state import LogState
+from memlens.watching.result import Crossing, LogState, Watched
 from memlens.watching.verdict import growth_of
 
 #: Text of logs made to break things: markup, escape codes, a title change, bidi and zero-width marks, a line's end.

@@ -10,7 +10,7 @@ from typing import Any
 import memlens
 from memlens.facts import Kind
 from memlens.watching.followed import Followed
-from memlens.watching.state import KEPT_WINDOWS, LogState
+from memlens.watching.result import KEPT_WINDOWS, LogState
 
 _WINDOW = ("peak_bytes", "rise_bytes", "live_bytes", "allocs", "frees")
 

@@ -8,7 +8,7 @@ from typing import Any
 import made_runs
 from answers import HOSTILE, replace, with_answer
 
-from memlens.analyzers.failures import MemoryFailure
+from memlens.analyzers.failures.failures import MemoryFailure
 from memlens.comparing.figures import DEFAULT, DEFAULT_OF_RANKS, Oom, Run, RunWindow, choose_metrics, field_values
 from memlens.comparing.layout import Layout, lay_out, lay_out_list
 from memlens.comparing.ranks import HeldMore, Job, names_of, outliers_of

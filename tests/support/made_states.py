@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from memlens.watching.state import LiveWindow, LogState, Timeline
+from memlens.watching.result import LiveWindow, LogState, Timeline
 
 MIB = 1 << 20
 

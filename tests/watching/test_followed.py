@@ -18,7 +18,7 @@ from texts import mutate, read_packed
 import memlens
 from memlens.options import ReadAs
 from memlens.watching.followed import Followed
-from memlens.watching.state import LogState
+from memlens.watching.result import LogState
 
 HEADER = "I1120 10:22:32.856307 {} auto_growth_best_fit_allocator.cc:270] "
 

@@ -21,7 +21,7 @@ from texts import read_packed
 
 from memlens.errors import InputError
 from memlens.watching.followed import Followed
-from memlens.watching.state import LogState
+from memlens.watching.result import LogState
 
 HEADER = "I1120 10:22:32.856307 {} auto_growth_best_fit_allocator.cc:270] "
 

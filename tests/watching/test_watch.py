@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 import memlens
 from memlens.options import Watch
 from memlens.watching import followed
-from memlens.watching.state import LogState
+from memlens.watching.result import LogState
 from memlens.watching.watch import Watching
 
 Script = Sequence[LogState | Exception | None]

@@ -135,15 +135,9 @@ def replay(
     by = fixed(history, addresses, tiling.base, tiling.size)
     traced = len(history) if trace else 0
     address, block_bytes = np.zeros(traced, np.uint64), np.zeros(traced, np.int64)
+    opening = history.opening if rules.keep_opening else 0
     numbers = [
-        *(
-            history.opening if rules.keep_opening else 0,
-            rules.take_high,
-            rules.oldest_first,
-            rules.max_split,
-            rules.max_rounding,
-            rules.idle,
-        ),
+        *(opening, rules.take_high, rules.oldest_first, rules.max_split, rules.max_rounding, rules.idle),
         *(rules.sorting, rules.collect_above, NO_LIMIT if rules.allowed is None else rules.allowed, rules.range_bytes),
         *(NO_LIMIT if limit is None else limit, by.placement, trace),
     ]
@@ -156,10 +150,8 @@ def replay(
         *tiling,
         *(np.array([row[at] for row in rules.preallocated], dtype) for at, dtype in ((0, np.int32), (1, np.int64))),
         *(np.array(rules.relief, np.int8), by.recorded),
-        *(
-            np.array([min(int(number), NO_LIMIT) for number in numbers], np.int64),
-            np.array([by.seed, by.low, by.high], np.uint64),
-        ),
+        np.array([min(int(number), NO_LIMIT) for number in numbers], np.int64),
+        np.array([by.seed, by.low, by.high], np.uint64),
         *(address, block_bytes),
     )
     parts, fault, more = [ChunkChanges.none()], 0, 1

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.rules import AllocatorRules
-
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
 
 
 #: Chunks that lie anywhere lie below this; where others begin if nothing lies anywhere.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlens.allocators.models import AllocatorModel
-from memlens.errors import MemlensError, UsageError
+from memlens.errors import MemlensError
 from memlens.plugins import entry_points, load, package_of
 
 if TYPE_CHECKING:
@@ -34,22 +34,6 @@ def models() -> tuple[AllocatorModel, ...]:
     taken = {model.name for model in own}
     points = sorted((point for point in entry_points(GROUP) if point.name not in taken), key=lambda point: point.name)
     return (*own, *(_installed(point) for point in points))
-
-
-def get(name: str) -> AllocatorModel:
-    """The model of that name.
-
-    Raises:
-        UsageError: There is no such model; the message lists those there are.
-        MemlensError: An installed one cannot be loaded.
-    """
-    listed = models()
-    for model in listed:
-        if model.name == name:
-            return model
-    raise UsageError(
-        f"no model of an allocator is called {name!r}", f"There are: {', '.join(model.name for model in listed)}."
-    )
 
 
 def _installed(point: metadata.EntryPoint) -> AllocatorModel:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
 
 
 #: Where a rule has a limit that nothing reaches.

@@ -15,39 +15,33 @@ from memlens.folding.chunk_use import ends_of, serving_chunks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
 
-    Ints = NDArray[np.int64]
     Addresses = NDArray[np.uint64]
 
 
+_NOTHING = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+
+
 def gaps_between(
-    chunks: tuple[Addresses, Ints], blocks: tuple[Addresses, Ints], *, join: bool = False
+    chunks: tuple[Addresses, Ints],
+    blocks: tuple[Addresses, Ints] = _NOTHING,
+    *,
+    unmapped: tuple[Addresses, Ints] = _NOTHING,
+    join: bool = False,
 ) -> tuple[Addresses, Ints]:
     """The longest stretches of chunks that no block covers.
 
     Args:
         chunks: Where each begins, uint64, and its bytes, int64.
         blocks: Likewise; they may overlap, and lie outside.
+        unmapped: Stretches of chunks that were given back, likewise.
         join: A gap may go from one chunk into the next one beside it.
 
     Returns:
         Where each gap begins, uint64, rising, and its bytes, int64; none is empty.
     """
-    return _free_stretches(chunks, _NOTHING, blocks, join=join)
-
-
-def what_is_left(chunks: tuple[Addresses, Ints], unmapped: tuple[Addresses, Ints]) -> tuple[Addresses, Ints]:
-    """The stretches that stay reserved where some are given back, in the form of :func:`gaps_between`; each is of one chunk."""
-    return _free_stretches(chunks, unmapped, _NOTHING, join=False)
-
-
-_NOTHING = np.zeros(0, np.uint64), np.zeros(0, np.int64)
-
-
-def _free_stretches(
-    chunks: tuple[Addresses, Ints], unmapped: tuple[Addresses, Ints], blocks: tuple[Addresses, Ints], *, join: bool
-) -> tuple[Addresses, Ints]:
     stretches = [chunks, unmapped, blocks]
     begins = np.concatenate([begin for begin, _ in stretches])
     ends = ends_of(begins, np.concatenate([size for _, size in stretches]))

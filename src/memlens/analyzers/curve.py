@@ -17,14 +17,11 @@ from memlens.trust.report import failures_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.folding.condensed import Condensed
     from memlens.folding.tally import Figures
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 #: Buckets where nobody says how many: several for each column of a wide terminal.
@@ -115,15 +112,9 @@ def _of_timeline(window: Window, condensed: Condensed, figures: Figures, buckets
     first, last = lo // stretch, -(-hi // stretch)
     starts = np.arange(first, last, -(-(last - first) // buckets))
     edges = np.append(np.maximum(starts * stretch, lo), hi)
-    highest = int(figures["peak_bytes"][0]), int(figures["reserved_peak_bytes"][0])
-    low, high, reserved = (
-        join.reduceat(levels[:last], starts)
-        for join, levels in (
-            (np.minimum, lines.low_bytes),
-            (np.maximum, np.minimum(lines.high_bytes, highest[0])),
-            (np.maximum, np.minimum(lines.reserved_bytes, highest[1])),
-        )
-    )
+    low = np.minimum.reduceat(lines.low_bytes[:last], starts)
+    high = np.maximum.reduceat(np.minimum(lines.high_bytes[:last], figures["peak_bytes"][0]), starts)
+    reserved = np.maximum.reduceat(np.minimum(lines.reserved_bytes[:last], figures["reserved_peak_bytes"][0]), starts)
     return edges, low, high, reserved
 
 
@@ -134,10 +125,7 @@ def _envelope(log: EventLog, edges: Ints) -> tuple[Ints, Ints, Ints]:
     for batch in log.batches(int(edges[0]), int(edges[-1])):
         first, last = int(np.searchsorted(edges, batch.lo, "right")) - 1, int(np.searchsorted(edges, batch.hi))
         rows, begins = slice(first, last), np.maximum(edges[first:last], batch.lo) - batch.lo
-        for levels, join, part in (
-            (batch.allocated, np.minimum, low),
-            (batch.allocated, np.maximum, high),
-            (batch.reserved, np.maximum, reserved),
-        ):
-            join(part[rows], join.reduceat(levels, begins), out=part[rows])
+        np.minimum(low[rows], np.minimum.reduceat(batch.allocated, begins), out=low[rows])
+        np.maximum(high[rows], np.maximum.reduceat(batch.allocated, begins), out=high[rows])
+        np.maximum(reserved[rows], np.maximum.reduceat(batch.reserved, begins), out=reserved[rows])
     return low, high, reserved

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
     Columns = dict[str, Ints]
 
@@ -67,10 +66,8 @@ def pairing(windows: Sequence[Window]) -> Columns:
     opening_blocks, opening_bytes = _opening_left(log, hi)
     # The level before the window, less what odd FREEs took off it, is the bytes of the blocks that were live there.
     start = np.zeros(len(lo), np.int64)
-    unknown_before, mismatch_before = (
-        _inside(frees, amounts, start, lo)[1]
-        for frees, amounts in ((odd.unknown, log.size[odd.unknown]), (odd.mismatched, odd.excess))
-    )
+    unknown_before = _inside(odd.unknown, log.size[odd.unknown], start, lo)[1]
+    mismatch_before = _inside(odd.mismatched, odd.excess, start, lo)[1]
     carried_bytes = figures["carried_in_bytes"] + unknown_before - mismatch_before
     found = {
         "held_allocs": held_allocs,
@@ -141,11 +138,6 @@ def _count_held(log: EventLog, lo: Ints, hi: Ints, into: Ints, allocs: Ints, siz
 def opening_allocs(log: EventLog) -> Ints:
     """The ALLOCs of the opening blocks, rising, int64."""
     return np.flatnonzero(log.kind[: log.facts.opening] == Kind.ALLOC)
-
-
-def opening_events(log: EventLog, end: int) -> Ints:
-    """The opening blocks that no FREE before event ``end`` ends, as their ALLOCs, rising, int64."""
-    return held_events(log, 0, log.facts.opening, end)
 
 
 def _opening_left(log: EventLog, hi: Ints) -> tuple[Ints, Ints]:

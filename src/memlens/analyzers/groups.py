@@ -52,13 +52,8 @@ def by_size_and_owner(
     total = sizes * count
     order = np.lexsort((first, -sizes, -total))
     names = owner_labels(log)
-    columns = (sizes, count, total, first, owners)
-    return [
-        SizeGroup(size, blocks_alike, together, event, names[owner])
-        for size, blocks_alike, together, event, owner in zip(
-            *(column[order].tolist() for column in columns), strict=True
-        )
-    ]
+    rows = zip(*(column[order].tolist() for column in (sizes, count, total, first, owners)), strict=True)
+    return [SizeGroup(size, alike, together, event, names[owner]) for size, alike, together, event, owner in rows]
 
 
 def kinds_of_blocks(

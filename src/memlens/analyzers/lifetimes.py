@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
 

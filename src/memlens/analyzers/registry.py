@@ -42,16 +42,12 @@ class Analyzer(Struct, frozen=True):
     Attributes:
         name: The name that ``-A`` and the machine output use.
         function: Analyzes one or more windows of one log at once, results in their order.
-        summary: What it answers, in half a line.
-        package: The package it comes from; ``memlens`` for the built-in ones.
         condensed: It says the same of a log that is condensed (:mod:`memlens.folding.condensed`); where not, all events are kept for it.  A function of
             another package says so by an attribute of this name.
     """
 
     name: str
     function: Callable[[Sequence[Window]], Sequence[Any]]
-    summary: str
-    package: str = "memlens"
     condensed: bool = True
 
     def many(self, windows: Sequence[Window]) -> Sequence[Any]:
@@ -65,18 +61,12 @@ class Analyzer(Struct, frozen=True):
 
 #: Every built-in analyzer of a window, in the order in which reports show them.  To add one, add its line here.
 BUILT_IN: tuple[Analyzer, ...] = (
-    Analyzer("remaining", remaining, "bytes carried in, left behind, and live at the end"),
-    Analyzer("peak", peak, "the highest level, where it is reached, and what is live there"),
-    Analyzer(
-        "segments",
-        segments,
-        "reserved, allocated and free inside chunks, and the gaps: at the peak, at failures, at the end",
-    ),
-    Analyzer("stats", stats, "bytes and counts allocated and freed, the largest, sizes by power of two"),
-    Analyzer(
-        "unmatched", unmatched, "what is born in the window and not freed in it, and frees of what it did not allocate"
-    ),
-    Analyzer("lifetimes", lifetimes, "how long blocks live, the longest-lived and the most wasteful"),
+    Analyzer("remaining", remaining),
+    Analyzer("peak", peak),
+    Analyzer("segments", segments),
+    Analyzer("stats", stats),
+    Analyzer("unmatched", unmatched),
+    Analyzer("lifetimes", lifetimes),
 )
 
 #: The analyzer of a series of windows as one thing, :func:`memlens.analyzers.series.growth.growth`; it is not one of a window.
@@ -131,6 +121,5 @@ def _installed(points: Sequence[metadata.EntryPoint]) -> Analyzer:
             raise MemlensError(f"{origin} gave {type(result).__name__}, which has no to_dict()")
         return result
 
-    doc = (getattr(function, "__doc__", None) or "").strip().split("\n")[0]
     condensed = getattr(function, "condensed", False) is True
-    return Analyzer(point.name, lambda windows: [one(window) for window in windows], doc, package, condensed)
+    return Analyzer(point.name, lambda windows: [one(window) for window in windows], condensed)

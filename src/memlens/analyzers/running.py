@@ -7,7 +7,7 @@ events.  Their figures are those of the whole log, for tallies merge exactly.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,25 +22,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.input_format import NewEvents
-
-    Ints = NDArray[np.int64]
 
 
 #: Stretches of a timeline at most.
 STRETCHES = 512
-
-
-class Whole(NamedTuple):
-    """Figures of all that was read, by the names of :attr:`~memlens.folding.tally.Figures.columns`, and the line that first reaches the peak.
-
-    Attributes:
-        figures: The figures.
-        peak_line: 1-based; ``None`` where the level never rose.
-    """
-
-    figures: Mapping[str, int]
-    peak_line: int | None
 
 
 class Running:
@@ -84,9 +71,7 @@ class Running:
         moments = np.concatenate(([self.events], np.arange(first, count, self.stretch), [count]))
         group = np.zeros(min(len(columns["kind"]), 1), np.int8) if new.group is None else new.group
         # A new set begins as others were before this part.
-        self._sets = {
-            of: self._sets[of] if of in self._sets else self._started(frozenset(of & self._seen)) for of in new.sets
-        }
+        self._sets = {of: self._sets.get(of) or self._started(frozenset(of & self._seen)) for of in new.sets}
         for of, levels in self._sets.items():
             rows = None
             if new.group is not None:
@@ -132,19 +117,16 @@ class Running:
 
     def figures(self, blocks: frozenset[int], chunks: frozenset[int], lo: Ints, hi: Ints) -> Figures:
         """The figures of stretches of the text, which must begin and end at cuts: of blocks of one set of groups and of chunks of another one."""
-        mine, theirs = (self._of(of).text.tally.over(lo, hi) for of in (blocks, chunks))
-        sums, largest, rise, summit, levels = (
-            getattr(mine, name).copy() for name in ("sums", "largest", "rise", "summit", "levels")
-        )
-        chunk_rows = slice(SUMS.index("reserve_bytes"), SUMS.index("releases") + 1)
-        sums[chunk_rows], rise[1], levels[1] = theirs.sums[chunk_rows], theirs.rise[1], theirs.levels[1]
-        return Figures(sums, largest, rise, summit, levels)
+        found, theirs = (self._of(of).text.tally.over(lo, hi) for of in (blocks, chunks))
+        rows = slice(SUMS.index("reserve_bytes"), SUMS.index("releases") + 1)
+        found.sums[rows], found.rise[1], found.levels[1] = theirs.sums[rows], theirs.rise[1], theirs.levels[1]
+        return found
 
-    def whole(self, blocks: frozenset[int], chunks: frozenset[int]) -> Whole:
-        """The figures of all that was read."""
+    def whole(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[dict[str, int], int | None]:
+        """The figures of all that was read, by the names of :attr:`~memlens.folding.tally.Figures.columns`, and the line that first reaches the peak."""
         found = self.figures(blocks, chunks, np.zeros(1, np.int64), np.array([self.end]))
         figures = {name: int(column[0]) for name, column in found.columns.items()}
-        return Whole(figures, int(found.summit[0]) if figures["rise_bytes"] else None)
+        return figures, int(found.summit[0]) if figures["rise_bytes"] else None
 
     def timeline(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[Ints, Ints]:
         """The highest allocated and reserved level in each stretch of :attr:`stretch` events, int64; the last one may have less."""
@@ -156,7 +138,7 @@ class Running:
         return found[0], found[1]
 
     def _of(self, groups: frozenset[int]) -> _Levels:
-        return self._sets[groups] if groups in self._sets else self._started(frozenset())
+        return self._sets.get(groups) or self._started(frozenset())
 
 
 class _Levels:

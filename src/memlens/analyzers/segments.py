@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from msgspec import Struct
 
-from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before, what_is_left
+from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import Lines
-from memlens.folding.levels import profile
-from memlens.folding.moments import levels_before
+from memlens.folding.levels import levels_before, profile
 from memlens.folding.tally import power_of_two
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.trust.report import failures_in
@@ -27,10 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
     _OfChunks = tuple[int | None, int | None, int | None, int | None, int | None]
 
 
@@ -244,7 +243,7 @@ def layout_before(log: EventLog, stop: int) -> Layout | None:
     addr, size = chunks.addr[live], chunks.size[live]
     away = chunks.unmapped_event < stop
     if away.any():  # of a chunk that is given back in parts the rest is what counts
-        left, size = what_is_left((addr, size), (chunks.unmapped_addr[away], chunks.unmapped_size[away]))
+        left, size = gaps_between((addr, size), unmapped=(chunks.unmapped_addr[away], chunks.unmapped_size[away]))
         live, addr = live[addr.searchsorted(left, "right") - 1], left
     if (np.diff(addr) < size[:-1].astype(np.uint64)).any():
         return None  # chunks of several processes, or a line that stands twice
@@ -252,14 +251,12 @@ def layout_before(log: EventLog, stop: int) -> Layout | None:
     block_addr, block_size = log.addr[blocks], log.size[blocks]
     gap_addr, gap_size = gaps_between((addr, size), occupied_before(log, stop, blocks), join=log.facts.chunks_join)
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
-    place = [
-        _known(of_chunk[live], of_event, blocks, block_chunk)
-        for of_chunk, of_event in ((chunks.pool, log.pool), (chunks.stream, log.stream))
-    ]
+    pool = _known(chunks.pool[live], log.pool, blocks, block_chunk)
+    stream = _known(chunks.stream[live], log.stream, blocks, block_chunk)
     return Layout(
         chunk_addr=addr,
         chunk_size=size,
-        chunk_place=np.column_stack(place),
+        chunk_place=np.column_stack((pool, stream)),
         block_event=blocks,
         block_addr=block_addr,
         block_size=block_size,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -67,24 +67,17 @@ def stats(windows: Sequence[Window]) -> OnDemand[Stats]:
     """Analyze windows of one log in one pass; durations and histograms are worked out when they are asked for."""
     figures = profile(windows)
     known = figures["requested_allocs"] > 0
-    requested: dict[str, NDArray[Any]] = {}
-    for name in ("requested_bytes", "aligned_bytes"):
-        if known.all():
-            requested[name] = figures[name]
-        else:
-            nothing = np.broadcast_to(np.array(None), known.shape)  # of no room
-            requested[name] = np.where(known, figures[name], nothing) if known.any() else nothing
+    every, names = bool(known.all()), ("requested_bytes", "aligned_bytes")
+    requested = {name: figures[name] if every else np.where(known, figures[name], np.array(None)) for name in names}
     return per_window(Stats, windows, {**figures.columns, **requested}, duration_us=duration_us, histogram=histogram)
 
 
 def duration_us(window: Window) -> int | None:
     """Microseconds from the first to the last known time in a window; ``None`` where none is known."""
-    times = window.log.time_us
-    if times is None:
+    if window.log.time_us is None:
         return None
-    return elapsed_us(
-        *(_first_known(part) for part in (times[window.lo : window.hi], times[window.lo : window.hi][::-1]))
-    )
+    times = window.log.time_us[window.lo : window.hi]
+    return elapsed_us(_first_known(times), _first_known(times[::-1]))
 
 
 def _first_known(times: NDArray[np.int64]) -> int | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.fates import held_events, opening_events, pairing, released_events
+from memlens.analyzers.fates import held_events, pairing, released_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.places import both_ends
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
@@ -14,12 +14,9 @@ from memlens.results import OnDemand, Result, Tables, lazy, per_window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 class HeldGroup(Result, frozen=True):
@@ -122,7 +119,7 @@ def held_groups(window: Window) -> tuple[HeldGroup, ...]:
 
 def opening_groups(window: Window) -> tuple[HeldGroup, ...]:
     """The opening blocks that are not freed up to a window's end, in groups."""
-    return _kept_groups(window.log, opening_events(window.log, window.hi))
+    return _kept_groups(window.log, held_events(window.log, 0, window.log.facts.opening, window.hi))
 
 
 def _kept_groups(log: EventLog, blocks: Ints) -> tuple[HeldGroup, ...]:

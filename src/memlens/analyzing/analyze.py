@@ -128,7 +128,7 @@ def _analyze_one(
     log: EventLog, name: str, device: str, cut: Analyze, chosen: tuple[Sequence[str], bool], *, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
-    from memlens.analyzers.failures import failures, failures_outside
+    from memlens.analyzers.failures.failures import failures, failures_outside
     from memlens.analyzers.series.phases import cut_phases, phases
     from memlens.analyzing.steps import find_steps, share_pass
     from memlens.windows.anchors import landmarks_of

@@ -144,9 +144,8 @@ def _answer(block: BlockLife) -> Answer:
     if not life.meanwhile_bytes:
         meanwhile = "nothing else is allocated meanwhile"
     end = " to the end of the log" if life.free_event is None else ""
-    return Answer(
-        (f"{words}.", f"It lives for {plural(life.life_events, 'event')}{end}{lasted}; {meanwhile}, and {peak}.")
-    )
+    lives = f"It lives for {plural(life.life_events, 'event')}{end}{lasted}"
+    return Answer((f"{words}.", f"{lives}; {meanwhile}, and {peak}."))
 
 
 def block_with(log: Input, line: int | str, options: Block) -> BlockLife:
@@ -304,12 +303,10 @@ def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Ne
     above = int(live[at + 1]) if at + 1 < len(live) else None
     own = chunks.addr[there[number : number + 1]], chunks.size[there[number : number + 1]]
     gap_addr, gap_size = gaps_between(own, occupied_before(log, alloc + 1, live))
-    places = [
-        start if below is None else int(log.addr[below]),
-        int(log.addr[alloc]),
-        int(ends_of(*own)[0]) if above is None else int(log.addr[above]),
-    ]
-    free = [int(gap_size[(gap_addr >= begin) & (gap_addr < end)].sum()) for begin, end in pairwise(places)]
+    low = start if below is None else int(log.addr[below])
+    high = int(ends_of(*own)[0]) if above is None else int(log.addr[above])
+    sides = pairwise((low, int(log.addr[alloc]), high))
+    free = [int(gap_size[(gap_addr >= begin) & (gap_addr < end)].sum()) for begin, end in sides]
     return (start, size), (_neighbour(log, "below", below, free[0]), _neighbour(log, "above", above, free[1]))
 
 

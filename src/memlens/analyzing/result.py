@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memlens.analyzers import Growth
     from memlens.analyzers.curve import Curve
-    from memlens.analyzers.failures import MemoryFailure
+    from memlens.analyzers.failures.failures import MemoryFailure
+    from memlens.analyzers.series.growth import Growth
     from memlens.analyzers.series.phases import Phases
     from memlens.replaying.remedy import FailureRemedy
     from memlens.trust import Trust
@@ -169,15 +169,13 @@ class Analysis(Tabular, frozen=True, eq=False):
         A figure keeps its name; where two analyzers have a figure of one name, the later one gets its analyzer's name in
         front (``lifetimes_held_bytes``), and so do places and times (``peak_line``, ``peak_event``, ``peak_time_us``).
         """
-        return list(self._rows())
+        return list(self.lazy_rows()[1])
 
     def lazy_rows(self) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
         """The names of their columns, and the rows one by one."""
         rows = chain.from_iterable(map(_telling_rows, self.logs))
-        return list(dict.fromkeys(name for row in rows for name in row)), self._rows()
-
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        return (_row(log, window) for log in self.logs for window in log.windows)
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return names, (_row(log, window) for log in self.logs for window in log.windows)
 
 
 #: Figures whose bare name says too little in a flat row.

@@ -13,17 +13,7 @@ from memlens.analyzers.groups import BEFORE_INPUT
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.results import Answer
-from memlens.text import (
-    MOST_NAMES,
-    Terms,
-    clipped,
-    file_names,
-    format_share,
-    innermost,
-    name_list,
-    short_name,
-    terms_of,
-)
+from memlens.text import MOST_NAMES, clipped, file_names, format_share, innermost, name_list, short_name, terms_of
 from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
 from memlens.units import format_bytes, plural
 from memlens.windows.windows import BEFORE
@@ -31,8 +21,9 @@ from memlens.windows.windows import BEFORE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from memlens.analyzers import Growth
+    from memlens.analyzers.series.growth import Growth
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
+    from memlens.text import Terms
 
 
 #: What each doubt means for a verdict, in short; of any other its name says it.
@@ -183,9 +174,7 @@ def _growing(log: LogAnalysis) -> str:
         pile, gained = growth.piling[0], growth.gained_bytes
         of, where = f"{plural(pile.count, 'block')} of {format_bytes(pile.size_bytes)}", _by(pile.owner)
         if pile.phase is not None:
-            where += (
-                " allocated before the first phase" if pile.phase == START else f" allocated in {clipped(pile.phase)}"
-            )
+            where += " allocated " + ("before the first phase" if pile.phase == START else f"in {clipped(pile.phase)}")
         if pile.total_bytes > gained:  # those of a sawtooth, say, the last tooth of which is cut off
             words += f"; {of}{where} pile up"
         elif 2 * pile.total_bytes > gained:
@@ -312,10 +301,9 @@ def _most_of(groups: Sequence[Any], whole: int) -> str:
         first = groups[0]
         owner, size = None, first.total_bytes
         blocks = f"{plural(first.count, 'block')} of {format_bytes(first.size_bytes)}"
-    # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
-    return (
-        f"; {format_bytes(size)} ({format_share(size, whole)}) of it in {blocks}{_by(owner)}" if size <= whole else ""
-    )
+    if size > whole:  # where FREEs have no ALLOC in the log, blocks may add up to more than the level
+        return ""
+    return f"; {format_bytes(size)} ({format_share(size, whole)}) of it in {blocks}{_by(owner)}"
 
 
 def _by(owner: str | None) -> str:
@@ -340,9 +328,8 @@ def _left(log: LogAnalysis, window: WindowAnalysis, unjudged: str) -> str:
         if not window.whole:
             words = "every block allocated in it is freed in it"
             if held:
-                words = (
-                    f"{format_bytes(unmatched.held_bytes)} allocated in it is not freed in it: {plural(held, 'block')}"
-                )
+                kept = format_bytes(unmatched.held_bytes)
+                words = f"{kept} allocated in it is not freed in it: {plural(held, 'block')}"
         elif blocks := held + sum(group.count for group in opening):
             size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
             words = f"{format_bytes(size)} in {plural(blocks, 'block')} is live at the end"

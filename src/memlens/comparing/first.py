@@ -21,7 +21,7 @@ from memlens.text import LINES, Terms
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memlens.analyzers.failures import MemoryFailure
+    from memlens.analyzers.failures.failures import MemoryFailure
 
 
 #: What the clocks of machines that are set by a network differ by at most.

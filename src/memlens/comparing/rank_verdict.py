@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from memlens.analyzers.failures import failure_sentence
+from memlens.analyzers.failures.words import failure_sentence
 from memlens.comparing.figures import BY_KEY, Run
 from memlens.results import Answer, Tone
 from memlens.text import format_count, format_duration, name_list, short_name

@@ -13,7 +13,9 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from memlens.analyzers.failures import MemoryFailure, failures, most_telling, run_ended_in
+from memlens.analyzers.failures import failures
+from memlens.analyzers.failures.failures import MemoryFailure, run_ended_in
+from memlens.analyzers.failures.words import most_telling
 from memlens.analyzers.peak import peak
 from memlens.comparing.figures import METRICS, Oom, Run, RunWindow, Status
 from memlens.comparing.ranks import HeldMore, Outlier, Ranks

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from memlens.analyzers.failures import MemoryFailure, failure_sentence, failures, most_telling
+from memlens.analyzers.failures.failures import MemoryFailure, failures
+from memlens.analyzers.failures.words import failure_sentence, most_telling
 from memlens.analyzers.places import Lines
 from memlens.analyzers.segments import layout_before
 from memlens.diffing.alignment.blocks import gather_windows, tell_threads_apart

@@ -18,7 +18,7 @@ from memlens.analyzers.series.phases import cut_phases
 from memlens.analyzing.steps import find_steps
 from memlens.drawing.packing import pack, pack_json, packed
 from memlens.events import running_sums
-from memlens.folding.moments import levels_before
+from memlens.folding.levels import levels_before
 from memlens.text import visible
 from memlens.trust.report import failures_in
 from memlens.units import format_bytes

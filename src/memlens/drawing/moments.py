@@ -11,7 +11,7 @@ from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import lines_at
 from memlens.columns import distinct
 from memlens.drawing.packing import pack
-from memlens.folding.moments import levels_before
+from memlens.folding.levels import levels_before
 from memlens.folding.tally import tally
 from memlens.trust.report import failures_in
 

@@ -19,8 +19,9 @@ from memlens.units import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memlens.analyzers import Growth, Unmatched
     from memlens.analyzers.peak import Peak
+    from memlens.analyzers.series.growth import Growth
+    from memlens.analyzers.unmatched import Unmatched
     from memlens.analyzing.result import LogAnalysis
     from memlens.drawing.packing import Owners
     from memlens.trust import Trust

@@ -31,12 +31,10 @@ from memlens.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
 
 # Fields of TracePacket.
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60
@@ -133,10 +131,8 @@ def _counters(log: EventLog, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
         for track, changes, levels in known:
             at = np.flatnonzero(changes)
             if len(at):
-                values = numbers(_COUNTER_VALUE, levels[at])
-                yield _packets(
-                    times.ns[batch.lo - lo + at], number(_TYPE, _COUNTER), number(_TRACK_UUID, track), values
-                )
+                change = number(_TYPE, _COUNTER), number(_TRACK_UUID, track), numbers(_COUNTER_VALUE, levels[at])
+                yield _packets(times.ns[batch.lo - lo + at], *change)
 
 
 def _packets(ns: Ints, *event: Rows | bytes, flags: bytes = b"") -> bytes:

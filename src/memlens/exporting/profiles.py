@@ -22,11 +22,9 @@ from memlens.units import format_bytes
 from memlens.version import __version__
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
 
-    Ints = NDArray[np.int64]
 
 #: Functions of the interpreter, of the allocator and around the program.
 _PASSED_OVER = re.compile(f"{PLUMBING.pattern}|^__libc_").search

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.exporting.forms import Wanted
 
-    Ints = NDArray[np.int64]
 
 #: Rows that are written at once.
 BATCH = 1 << 17

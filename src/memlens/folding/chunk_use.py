@@ -11,7 +11,8 @@ from memlens.columns import spans
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
+
     Addresses = NDArray[np.uint64]
 
 

@@ -23,9 +23,8 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.folding.tally import Tally
-
-    Ints = NDArray[np.int64]
 
 
 class Timeline(Struct, frozen=True, eq=False):
@@ -108,5 +107,4 @@ class Condensed(Struct, frozen=True, eq=False):
 
     def indices_of(self, numbers: NDArray[np.integer]) -> Ints:
         """The indices of events by their numbers, int64: the reverse of :meth:`numbers_at`."""
-        found: Ints = np.searchsorted(self.number, numbers)
-        return found
+        return np.searchsorted(self.number, numbers)

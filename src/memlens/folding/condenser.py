@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
+
     Floats = NDArray[np.float64]
 
 
@@ -72,9 +73,8 @@ class Condenser:
         self._stretch = 1
         self._lines = np.zeros((3, 0), np.int64)  # the rows of the timeline
         self._events = self._allocated = self._level = self._reserved = self._end = 0
-        self._above: tuple[int, int] | None = (
-            None  # the first event at which blocks hold more than chunks, and by how much they do at most
-        )
+        # The first event at which blocks hold more than chunks, and by how much they do at most.
+        self._above: tuple[int, int] | None = None
         self._shallow = np.zeros(0, np.int64)  # the places where the stretches begin whose peaks are given up
         self.with_lives = True
         self._sizes = GrowingSizes()
@@ -161,9 +161,8 @@ class Condenser:
                 low = np.minimum.reduceat(self._lines[:1], pairs, axis=1)
                 self._lines = np.concatenate((low, np.maximum.reduceat(self._lines[1:], pairs, axis=1)))
         starts = np.arange(-(-first // self._stretch) * self._stretch, last, self._stretch) - first
-        begun = int(
-            len(starts) == 0 or starts[0] > 0
-        )  # 1 where the first events belong to a stretch that is there already
+        # 1 where the first events belong to a stretch that is there already.
+        begun = int(len(starts) == 0 or starts[0] > 0)
         starts = np.append(0, starts) if begun else starts
         new = np.stack(
             (
@@ -273,6 +272,7 @@ class Condenser:
         summit = np.minimum(np.searchsorted(counted.number, summit), len(offset) - 1)
         folded = Tally(np.append(at[:-1][some], len(offset)), sums, largest, rise, summit)
         sizes = self._sizes.finish(np.searchsorted(offset, np.append(0, cuts)))
+        until = np.append(cuts, self._end)[np.searchsorted(cuts, self._shallow, "right")]
         above = None if self._above is None else int(np.searchsorted(counted.number, self._above[0]))
         return Condensed(
             self._events,
@@ -282,7 +282,7 @@ class Condenser:
             above,
             0 if self._above is None else self._above[1],
             sizes,
-            np.searchsorted(offset, np.stack((self._shallow, _next(self._shallow, cuts, self._end)))),
+            np.searchsorted(offset, np.stack((self._shallow, until))),
             self.with_lives,
         )
 
@@ -299,16 +299,9 @@ def _last_in_chunk(events: Events, alloc: Ints, free: Ints) -> NDArray[np.bool_]
     return last
 
 
-def _next(places: Ints, cuts: Ints, end: int) -> Ints:
-    """The first cut after each place, or the end."""
-    found: Ints = np.append(cuts, end)[np.searchsorted(cuts, places, "right")]
-    return found
-
-
 def parts(offset: Ints, places: Ints) -> Ints:
     """Of each of some rising offsets how many of some rising places are not behind it, int64."""
-    found: Ints = np.cumsum(np.bincount(np.searchsorted(offset, places), minlength=len(offset) + 1)[: len(offset)])
-    return found
+    return np.cumsum(np.bincount(np.searchsorted(offset, places), minlength=len(offset) + 1)[: len(offset)])
 
 
 def _runs(numbers: Ints) -> Sequence[tuple[int, int]]:

@@ -10,11 +10,8 @@ import numpy as np
 from memlens.folding.condensed import Sizes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.folding.tally import Tally
-
-    Ints = NDArray[np.int64]
 
 
 #: Parts of a tally that are joined when there are more.

@@ -1,35 +1,23 @@
-"""The figures of windows: sums, levels and peaks from one pass over their log, which analyzers share."""
+"""The figures of windows: sums, levels and peaks from one pass over their log, which analyzers share; and the levels at single moments."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from memlens.columns import distinct
+from memlens.facts import Kind
 from memlens.folding.tally import Figures, Tally, tally
+from memlens.windows.windows import Windows, edges_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
-
-
-@runtime_checkable
-class _Columns(Protocol):
-    """Windows as columns: :class:`~memlens.windows.windows.Windows`."""
-
-    log: EventLog
-    lo: Ints
-    hi: Ints
-
-    def __len__(self) -> int: ...
 
 
 def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
@@ -38,14 +26,10 @@ def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
     Raises:
         ValueError: The windows are of several logs, or there are none.
     """
-    if isinstance(windows, _Columns) and len(windows):
-        return windows.log, windows.lo, windows.hi
-    logs = {id(window.log) for window in windows}
-    if len(logs) != 1:
-        raise ValueError(f"windows of one log are needed, not of {len(logs)}")
-    lo = np.fromiter((window.lo for window in windows), np.int64, len(windows))
-    hi = np.fromiter((window.hi for window in windows), np.int64, len(windows))
-    return windows[0].log, lo, hi
+    several = windows[:1] if isinstance(windows, Windows) else windows
+    if (logs := len({id(window.log) for window in several})) != 1:
+        raise ValueError(f"windows of one log are needed, not of {logs}")
+    return windows[0].log, edges_of(windows, "lo"), edges_of(windows, "hi")
 
 
 #: Of each log the last tally, and what was asked of it.
@@ -82,3 +66,30 @@ def last_tally(log: EventLog) -> Tally:
     if log not in _LAST:
         figures(log, np.zeros(1, np.int64), np.array([len(log)]))
     return _LAST[log][0]
+
+
+#: Of each condensed log the levels right before its first event that is kept and right after each, two rows, int64.
+_LEVELS: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
+
+
+def levels_before(log: EventLog, events: Ints) -> list[tuple[int, int]]:
+    """The allocated and the reserved level right before each of some events, in bytes; of a condensed log right after the one before it that is kept."""
+    if log.condensed is not None:
+        if log not in _LEVELS:  # once for the log: of each of many windows some moments are asked for
+            signed = np.where(log.kind & 1, -log.size, log.size)
+            _LEVELS[log] = np.zeros((2, len(log) + 1), np.int64)
+            _LEVELS[log][:, 1:] = log.condensed.level, np.cumsum(np.where(log.kind > Kind.FREE, signed, 0))
+        known: list[tuple[int, int]] = _LEVELS[log][:, events].T.tolist()
+        return known
+    last = last_tally(log)
+    if (events > last.edges[-1]).any():
+        whole = tally(log, distinct(np.append(0, events)))
+        return list(map(tuple, whole.over(events, events).levels.T.tolist()))
+    found = []
+    for event, k in zip(events.tolist(), (np.searchsorted(last.edges, events, "right") - 1).tolist(), strict=True):
+        between = slice(int(last.edges[k]), event)
+        signed = log.size[between] * (1 - 2 * (log.kind[between] & 1))
+        block = log.kind[between] <= Kind.FREE
+        allocated, reserved = last.levels[:, k].tolist()
+        found.append((allocated + int(signed[block].sum()), reserved + int(signed[~block].sum())))
+    return found

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
 
 
 class Sized(Protocol):
@@ -45,23 +45,14 @@ BATCH = 1 << 16
 #: Figures that add up over events.  ``requested_bytes``, ``aligned_bytes`` and ``requested_allocs`` are of the ALLOCs whose
 #: requested size is known.
 SUMS = (
-    "alloc_bytes",
-    "free_bytes",
-    "allocs",
-    "frees",
-    "reserve_bytes",
-    "release_bytes",
-    "reserves",
-    "releases",
-    "requested_bytes",
-    "aligned_bytes",
-    "requested_allocs",
-)
+    "alloc_bytes", "free_bytes", "allocs", "frees", "reserve_bytes", "release_bytes", "reserves", "releases",
+    "requested_bytes", "aligned_bytes", "requested_allocs",
+)  # fmt: skip
 #: Those of them that make the allocated and the reserved level.
 _SIGNS = {"alloc_bytes": (0, 1), "free_bytes": (0, -1), "reserve_bytes": (1, 1), "release_bytes": (1, -1)}
 
 
-class Tally(Struct, frozen=True, eq=False):
+class Tally(Struct, frozen=True, eq=False, dict=True):
     """Figures of consecutive segments, one entry a segment; segment ``k`` holds events ``edges[k] … edges[k+1]-1``.
 
     Attributes:
@@ -93,6 +84,11 @@ class Tally(Struct, frozen=True, eq=False):
     def measures(self) -> tuple[Ints, Ints, Ints, Ints]:
         """All but the edges; the last axis of each is that of the segments."""
         return self.sums, self.largest, self.rise, self.summit
+
+    @cached_property
+    def levels(self) -> Ints:
+        """Allocated and reserved bytes right before each edge, counted from the tally's start; two rows, int64."""
+        return self.over(self.edges, self.edges).levels
 
     def join(self, *later: Tally) -> Tally:
         """These segments and then those of the tallies that follow, each of which starts where the one before ends."""
@@ -249,8 +245,7 @@ def _first_at(level: Ints, top: Ints, begins: Ints, ends: Ints) -> Ints:
     if len(begins) == 1:
         return np.array([level.argmax()], np.int64)
     places = np.flatnonzero(level == np.repeat(top, ends - begins))
-    first: Ints = places[np.searchsorted(places, begins)]
-    return first
+    return places[np.searchsorted(places, begins)]
 
 
 def _first_highest(values: Ints, first: Ints, last: Ints) -> Ints:

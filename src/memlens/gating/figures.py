@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Struct
 
-from memlens.analyzers.failures import failure_sentence, failures, run_ended_in
+from memlens.analyzers.failures.failures import failures, run_ended_in
+from memlens.analyzers.failures.words import failure_sentence
 from memlens.analyzing.steps import find_steps
 from memlens.errors import InputError
 from memlens.folding.levels import profile
@@ -53,8 +54,7 @@ class WindowFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def of(self, metric: Metric) -> int:
         """The figure of a metric of windows, in bytes."""
-        figure: int = getattr(self, f"{metric}_bytes")
-        return figure
+        return int(getattr(self, f"{metric}_bytes"))
 
 
 class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -190,12 +190,11 @@ def judge(
             reason = "open: no end anchor" if new.open_end else "open in the base"
         elif not paired.take_open:
             figures = tuple(one for one in figures if not one.open_end)
+        name, line = figures[0].name, lines.get(new.name)
         for metric in (metric for metric in _OF_WINDOWS if metric in rules.limits):
             if new.name == WHOLE and metric == "peak":  # which is that of the run
                 continue
-            row = Judged(
-                figures[0].name, metric, head_bytes=new.of(metric), open_end=is_open, start_line=lines.get(new.name)
-            )
+            row = Judged(name, metric, head_bytes=new.of(metric), open_end=is_open, start_line=line)
             rows.append(_judged(row, [one.of(metric) for one in figures], rules, reason))
     rows = [_may_be_higher(row, base, head, rules) for row in rows]
     if not (rules.allow_missing or paired.unlike):

@@ -43,10 +43,8 @@ class Limit(Result, frozen=True):
         absolute_bytes: The absolute part.
     """
 
-    in_json: ClassVar[tuple[str, ...]] = (
-        "percent",
-        "absolute_bytes",
-    )  # a share as text: a JSON number may be read as a float
+    # A share as text: a JSON number may be read as a float.
+    in_json: ClassVar[tuple[str, ...]] = ("percent", "absolute_bytes")
 
     relative: Fraction = Fraction(0)
     absolute_bytes: int = 0

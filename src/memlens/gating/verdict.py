@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from msgspec import convert, field
+from msgspec import convert
 
 from memlens.analyzers.series.growth import Pile
 from memlens.gating.judging import Judged
-from memlens.gating.limits import Limit, Rules
 from memlens.results import Answer, OnDemand, Result, Tables, Tabular
 from memlens.text import format_change, format_count, format_exact, name_list, short_name
 from memlens.units import format_bytes, format_signed, plural
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.series.growth import Growth
     from memlens.diffing.result import WindowDiff
-    from memlens.gating.limits import Metric
+    from memlens.gating.limits import Limit, Metric
     from memlens.options import Cut
     from memlens.trust import Trust
 
@@ -73,7 +72,9 @@ class Verdict(Tabular, frozen=True, eq=False):
             windows that are missing, then the others, the largest growth first, then what is not judged; none where figures are in doubt.
         trust: What to believe of the log.
         anchors: Where the logs were cut.
-        rules: The limits and budgets that it was judged by.
+        limits: How much each metric may grow.
+        budgets: How high each metric may be, in bytes.
+        allow_missing: Windows that the log lacks do not fail.
         reasons: Why nothing can be said; empty unless ``unjudged``.
         doubtful: It is not judged because figures are in doubt, and would be with ``trust=False``.
         notes: What to doubt or to know all the same, in words.
@@ -94,21 +95,10 @@ class Verdict(Tabular, frozen=True, eq=False):
 
     schema: ClassVar[str] = SCHEMA
     in_json: ClassVar[tuple[str, ...]] = (
-        *(
-            "schema",
-            "verdict",
-            "explanation",
-            "path",
-            "base=base_named",
-            "runs",
-            "by",
-            "steps_by=counted_by",
-            "reasons",
-            "notes",
-        ),
-        *("limits", "budgets", "missing", "not_reached", "new", "allow_missing", "base_windows", "judged_windows"),
-        *("windows=listed", "growth=series_growth", "piling", "blame", "unblamed", "trust"),
-    )
+        "schema", "verdict", "explanation", "path", "base=base_named", "runs", "by", "steps_by=counted_by", "reasons",
+        "notes", "limits", "budgets", "missing", "not_reached", "new", "allow_missing", "base_windows",
+        "judged_windows", "windows=listed", "growth=series_growth", "piling", "blame", "unblamed", "trust",
+    )  # fmt: skip
     tables: ClassVar[Tables] = {"piling": Pile}
 
     verdict: Literal["pass", "regression", "unjudged"]  # in words it is the explanation
@@ -117,7 +107,9 @@ class Verdict(Tabular, frozen=True, eq=False):
     windows: tuple[Judged, ...]
     trust: Trust
     anchors: Cut
-    rules: Rules = field(default_factory=Rules)
+    limits: Mapping[Metric, Limit] = {}
+    budgets: Mapping[Metric, int] = {}
+    allow_missing: bool = False
     reasons: tuple[str, ...] = ()
     doubtful: bool = False
     notes: tuple[str, ...] = ()
@@ -186,21 +178,6 @@ class Verdict(Tabular, frozen=True, eq=False):
         return self.steps_by or None
 
     @property
-    def limits(self) -> Mapping[Metric, Limit]:
-        """How much each metric may grow."""
-        return self.rules.limits
-
-    @property
-    def budgets(self) -> Mapping[Metric, int]:
-        """How high each metric may be, in bytes."""
-        return self.rules.budgets
-
-    @property
-    def allow_missing(self) -> bool:
-        """Whether windows that the log lacks do not fail."""
-        return self.rules.allow_missing
-
-    @property
     def listed(self) -> Sequence[Judged]:
         """The rows, to be written one by one: there may be very many."""
         return OnDemand(len(self.windows), self.windows.__getitem__)
@@ -264,11 +241,8 @@ def _within(row: Judged) -> str:
 
 def _floor(row: Judged) -> str:
     """By how much a small figure may grow, where that is more than a share of it."""
-    more, change = (
-        (row.limit_bytes or 0) - (row.base_bytes or 0),
-        format_change(row.base_bytes or 0, row.limit_bytes or 0),
-    )
-    return f"the floor of {format_bytes(more)}{f', {change}' if row.base_bytes else ''}"
+    base, limit = row.base_bytes or 0, row.limit_bytes or 0
+    return f"the floor of {format_bytes(limit - base)}{f', {format_change(base, limit)}' if base else ''}"
 
 
 def _growing(verdict: Verdict) -> Iterator[str]:
@@ -326,7 +300,7 @@ def verdict_words(verdict: Verdict, *, growth: bool = True) -> str:
         parts.append(f"{all_of} judged {'is' if len(figures) == 1 else 'are'} within limits")
     if verdict.missing:
         gone = plural(len(verdict.missing), "window is", "windows are")
-        parts.append(f"{gone} missing{', which is let go' if verdict.rules.allow_missing else ''}")
+        parts.append(f"{gone} missing{', which is let go' if verdict.allow_missing else ''}")
     if verdict.not_reached:
         parts.append(
             f"{format_count(verdict.judged_windows)} of the base's {plural(verdict.base_windows, 'window')} judged, for the run ends earlier"

@@ -4,9 +4,22 @@ A class has the options of one verb, and inherits those that verbs share.  They 
 and the options of its command (:mod:`memlens.options.keywords`), and an object of the class is what the verb is handed.
 """
 
-from memlens.options.drawings import Plot, Report
 from memlens.options.parts import Cut, OneWindow, Read, ReadAs, Spread, as_list
-from memlens.options.verbs import Accept, Analyze, Block, Compare, Diff, Export, Gate, Record, Slice, TryOut, Watch
+from memlens.options.verbs import (
+    Accept,
+    Analyze,
+    Block,
+    Compare,
+    Diff,
+    Export,
+    Gate,
+    Plot,
+    Record,
+    Report,
+    Slice,
+    TryOut,
+    Watch,
+)
 
 __all__ = [
     "Accept",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
+from collections import ChainMap
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, dataclass_transform, overload
 
 from msgspec import Struct, structs
@@ -165,9 +166,7 @@ def with_keywords(name: str, run: Callable[..., Any], options: Any) -> Callable[
     """
     specs = options_of(options).values()
     inputs = list(inspect.signature(run).parameters.values())[:-1]
-    hints = {
-        name: text for base in reversed(options.__mro__) for name, text in vars(base).get("__annotations__", {}).items()
-    }
+    hints = ChainMap(*(vars(base).get("__annotations__", {}) for base in options.__mro__))
     own = [
         inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
         for one in specs

@@ -56,9 +56,7 @@ def rank_path(path: Path, rank: str, again: int = 1) -> Path:
     rank = re.sub(r"[^\w.-]", "_", rank)[:40] + (f"-{again}" if again > 1 else "")
     if "{rank}" in path.name:
         return path.with_name(path.name.replace("{rank}", rank))
-    name = re.sub(
-        r"(?:\.(?:log|txt|out))?(?:\.zst|\.gz)?\Z", lambda found: f".rank{rank}{found[0]}", path.name, count=1
-    )
+    name = re.sub(r"(?:\.(?:log|txt|out))?(?:\.zst|\.gz)?\Z", rf".rank{rank}\g<0>", path.name, count=1)
     return path.with_name(name)
 
 

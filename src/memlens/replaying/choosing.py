@@ -73,12 +73,8 @@ def _value(setting: AllocatorSetting, text: str) -> Value:
         number = float(text) if setting.kind == "number" else int(text)
         if 0 <= number < (_MOST_MEBIBYTES if setting.kind == "mebibytes" else 1 << 40):
             return number
-    kinds = {
-        "switch": "true or false",
-        "number": "a number",
-        "count": "a whole number",
-        "mebibytes": "MiB, a whole number",
-    }
+    whole = "a whole number"
+    kinds = {"switch": "true or false", "number": "a number", "count": whole, "mebibytes": f"MiB, {whole}"}
     raise UsageError(f"{setting.name} cannot be {short_name(text)!r}", f"It takes {kinds[setting.kind]}.")
 
 
@@ -113,11 +109,8 @@ def chosen_settings(
         wanted: Sequence[Values] = [model.apart(one) for one in islice(_combined(named), MOST_COMBINED)]
         left = prod(map(len, named.values())) - len(wanted)
     elif every:
-        offered = {
-            one.name: [value for value in one.tried if value != own.get(one.name)]
-            for one in model.settings
-            if one.settable
-        }
+        settable = [one for one in model.settings if one.settable]
+        offered = {one.name: [value for value in one.tried if value != own.get(one.name)] for one in settable}
         wanted = [*islice(_changes(offered), MOST_COMBINED)]
         left = prod(len(values) + 1 for values in offered.values()) - 1 - len(wanted)
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from memlens.allocators.history import ChunkChange, ChunkChanges, Operation
+from memlens.allocators.history import ChunkChange, Operation
 from memlens.analyzers.failures.failures import STILL_GOING
 
 if TYPE_CHECKING:
@@ -59,22 +59,11 @@ def with_refused_served(history: RequestHistory) -> RequestHistory:
     changes = history.changes
     kept = changes.at < stop
     moved = np.where(changes.at >= 0, at[np.clip(changes.at, 0, stop - 1)], -1)[kept]
-    size, stream, pool = spread("size", 0), spread("stream", 0), spread("pool", 0)
-    stream[freed], pool[freed] = history.stream[caught], history.pool[caught]
-    return replace(
-        history,
-        operation=operation,
-        of=of,
-        size=size,
-        stream=stream,
-        pool=pool,
-        event=spread("event", -1),
-        line=spread("line", -1),
-        address=spread("address", 0),
-        block_bytes=spread("block_bytes", -1),
-        failed=np.zeros(0, np.int64),
-        changes=ChunkChanges(moved, changes.kind[kept], changes.addr[kept], changes.size[kept]),
-    )
+    fills = {"size": 0, "stream": 0, "pool": 0, "event": -1, "line": -1, "address": 0, "block_bytes": -1}
+    columns = {name: spread(name, fill) for name, fill in fills.items()}
+    columns["stream"][freed], columns["pool"][freed] = history.stream[caught], history.pool[caught]
+    columns["changes"] = changes.take(kept)._replace(at=moved)
+    return replace(history, operation=operation, of=of, failed=np.zeros(0, np.int64), **columns)
 
 
 def limit_of(history: RequestHistory, failed: int) -> int:
@@ -96,5 +85,4 @@ def _levels(history: RequestHistory, operation: int) -> NDArray[np.int64]:
     """Bytes reserved at the beginning, and after each change of chunks until an operation, int64."""
     changes, opening = history.changes, int(history.opening_chunks.size.sum())
     sign = np.where((changes.kind == ChunkChange.TAKEN) | (changes.kind == ChunkChange.MAPPED), 1, -1)
-    levels: NDArray[np.int64] = np.append(0, np.cumsum((sign * changes.size)[changes.at <= operation])) + opening
-    return levels
+    return np.append(0, np.cumsum((sign * changes.size)[changes.at <= operation])) + opening

@@ -87,9 +87,9 @@ class SettingTrial(Result, frozen=True):
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
-        *("line", "values", "as_run=own", "reserved_peak", "completes", "within_limit", "completing", "replays"),
-        *("refused", "taken", "given_back", "better", "since"),
-    )
+        "line", "values", "as_run=own", "reserved_peak", "completes", "within_limit", "completing", "replays",
+        "refused", "taken", "given_back", "better", "since",
+    )  # fmt: skip
 
     line: str
     values: Values
@@ -139,19 +139,9 @@ class ReplayedLog(Answered, frozen=True, eq=False):
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
-        *(
-            "path",
-            "verdict",
-            "model",
-            "settings",
-            "proof",
-            "cut_short",
-            "limit_bytes",
-            "limit_from",
-            "limit_most_bytes",
-        ),
-        *("refused", "refused_line", "opening_reserved_bytes", "live_peak_bytes", "trials", "left_out"),
-    )
+        "path", "verdict", "model", "settings", "proof", "cut_short", "limit_bytes", "limit_from", "limit_most_bytes",
+        "refused", "refused_line", "opening_reserved_bytes", "live_peak_bytes", "trials", "left_out",
+    )  # fmt: skip
 
     path: str
     layer: str
@@ -189,9 +179,8 @@ class ReplayedLog(Answered, frozen=True, eq=False):
     def remedies(self) -> tuple[SettingTrial, ...]:
         """The settings with which the run surely completes within the limit, and did not as it was set; best first."""
         sure = self.own is not None and self.own.within_limit == "depends"
-        return tuple(
-            one for one in self.trials if one.within_limit == "completes" and (one.better or sure) and not one.own
-        )
+        completing = (one for one in self.trials if one.within_limit == "completes" and not one.own)
+        return tuple(one for one in completing if one.better or sure)
 
     def without_more_chunks(self, best: SettingTrial) -> SettingTrial | None:
         """Where the best setting takes more chunks than the run as it was set: the best one that is better, too, and does not; ``None`` where there is none."""

@@ -33,10 +33,7 @@ Item = TypeVar("Item")
 
 #: Where new chunks are put: as recorded, then above all others; and where drivers may put them otherwise.
 PLACEMENTS = (
-    Addresses(Placement.RECORDED),
-    Addresses(Placement.ASCENDING),
-    Addresses(Placement.DESCENDING),
-    Addresses(Placement.REUSE),
+    *(Addresses(one) for one in Placement if one != Placement.SHUFFLED),
     *(Addresses(Placement.SHUFFLED, seed) for seed in range(1, 5)),
 )
 #: Those of a history of more operations than this.
@@ -167,9 +164,8 @@ class Trials(Struct, eq=False):
 
     def _limits_of_each(self, relieved: int, settings: int) -> int:
         """Limits that there is time to try of each setting and placement."""
-        replays = _OPERATIONS // max(len(self.history), 1) - settings * len(self.placements) * (
-            1 + (self.limit is not None)
-        )
+        done = settings * len(self.placements) * (1 if self.limit is None else 2)
+        replays = _OPERATIONS // max(len(self.history), 1) - done
         return min(max(replays // max(relieved * len(self.placements), 1), 0), _MOST)
 
     def _promising(self, each: Sequence[_Replayed]) -> Sequence[_Replayed]:

@@ -13,7 +13,7 @@ from memlens.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.analyzers.failures import LiveBlock, MemoryFailure
+    from memlens.analyzers.failures.failures import LiveBlock, MemoryFailure
     from memlens.replaying.remedy import FailureRemedy
 
 #: Columns that an owner takes beside a figure.

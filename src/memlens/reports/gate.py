@@ -139,18 +139,18 @@ def _head(verdict: Verdict) -> Iterator[Line]:
     against = f" against {visible(clipped(verdict.base))}" if verdict.base else ""
     yield Line(f"{verdict.verdict}{against}", "heading", clipped(verdict.path))
     yield from _remarks("Reason", verdict.reasons)
-    if limits := _limit_words(verdict.rules.limits):
+    if limits := _limit_words(verdict.limits):
         yield Line(f"{limits} over the base (fails beyond both parts)", "quiet", label="Limits")
     if verdict.runs > 1:
         text = f"the highest of {format_count(verdict.runs)} accepted runs; no limit is narrower than their spread"
         yield Line(text, "quiet", label="Base")
-    if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.rules.budgets.items()):
+    if budgets := "; ".join(f"{name} {format_bytes(most)}" for name, most in verdict.budgets.items()):
         yield Line(budgets, "quiet", label="Budgets")
     if verdict.steps_by:
         yield Line(f"by {clipped(verdict.steps_by)}", "quiet", label="Windows" if verdict.anchors.series else "Steps")
     yield from _remarks("Note", verdict.notes)
     if verdict.missing:
-        advice = "let go" if verdict.rules.allow_missing else "--allow-missing lets that go"
+        advice = "let go" if verdict.allow_missing else "--allow-missing lets that go"
         text = f"the log lacks {name_list(verdict.missing)}, which the base has ({advice})"
         yield Line(text, "doubt", label="Missing")
     if verdict.new:
@@ -175,7 +175,9 @@ def _tables(verdict: Verdict, room: Room) -> Iterator[Block]:
     unjudged = [row for row in verdict.windows if row.unjudged is not None]
     if unjudged and room.unjudged:
         columns = (_NAME, _METRIC, _BASE, _HEAD, _WHY)
-        yield from apart(Asked(room.unjudged).table("Not judged", columns, unjudged, "figure", name=_clipped_name))
+        yield from apart(
+            Asked(room.unjudged).table("Not judged", columns, unjudged, "figure", name=lambda row: clipped(row.name))
+        )
     within = [row for row in verdict.windows if row.ok and not (row.missing or row.improved or row.unjudged)]
     if within and room.others:
         table = _table("Within limits, the largest growth first", within, room.others, "figure")
@@ -197,11 +199,7 @@ def _table(title: str, rows: Sequence[Judged], top: int, what: str) -> Table:
         change = row.base_bytes or 0, row.head_bytes or 0
         return Toned.change(format_change(*change), change[1] - change[0]) if known else ""
 
-    return Asked(top).table(title, columns, rows, what, name=_clipped_name, change=percent)
-
-
-def _clipped_name(row: Judged) -> str:
-    return clipped(row.name)
+    return Asked(top).table(title, columns, rows, what, name=lambda row: clipped(row.name), change=percent)
 
 
 def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
@@ -263,7 +261,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     for reason in verdict.reasons[:_MOST]:
         yield _command("error", "memlens gate: not judged", reason)
     over = [row for row in verdict.failing if not row.missing]
-    missing = verdict.missing if not verdict.rules.allow_missing and verdict.verdict == "regression" else ()
+    missing = verdict.missing if not verdict.allow_missing and verdict.verdict == "regression" else ()
     most = _MOST - bool(missing)
     shown = over if len(over) <= most else over[: most - 1]
     for row in shown:

@@ -18,12 +18,10 @@ from memlens.units import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from memlens.analyzers.curve import Curve
+    from memlens.columns import Ints
     from memlens.reports.blocks import Picture
 
-    Ints = NDArray[np.int64]
 
 #: Columns of a picture where the output has no width of its own.
 USUAL_WIDTH = 80

@@ -22,9 +22,8 @@ from memlens.watching.verdict import crossing_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.analyzers import Growth
-    from memlens.watching.result import Watched
-    from memlens.watching.state import LiveWindow, LogState
+    from memlens.analyzers.series.growth import Growth
+    from memlens.watching.result import LiveWindow, LogState, Watched
 
 _WINDOW = (
     Column("name", "Window", "name"),
@@ -50,12 +49,8 @@ _LOG = (
 #: Characters that the levels of one of several logs are drawn with.
 _DRAWN = 16
 #: What tries to fit, from the most to the least: rows of the picture, windows, notes, logs.
-_PICTURE, _WINDOWS, _NOTES, _LOGS = (
-    (10, 8, 6, 4, 3),
-    (30, 20, 15, 10, 7, 5, 3, 2, 1),
-    (9, 3, 2, 1),
-    (99, 60, 40, 30, 20, 15, 10, 7, 5, 3, 2, 1),
-)
+_PICTURE, _WINDOWS = (10, 8, 6, 4, 3), (30, 20, 15, 10, 7, 5, 3, 2, 1)
+_NOTES, _LOGS = (9, 3, 2, 1), (99, 60, 40, 30, 20, 15, 10, 7, 5, 3, 2, 1)
 #: The same of the picture and the windows when it has ended.
 _PICTURE_AT_END, _WINDOWS_AT_END = (6, 4, 3), (10, 7, 5, 3, 2, 1)
 #: What gives way first where all does not fit: the least.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from memlens.watching.state import LogState
+    from memlens.watching.result import LogState
 
 
 #: Bytes of text that are read at once, before the figures are shown.

@@ -70,11 +70,6 @@ class Piece:
         self.over = False
 
     @property
-    def compression(self) -> str:
-        """``gzip``, ``zstd``, ``xz``, ``bzip2`` or ``""``."""
-        return self._compression or ""
-
-    @property
     def pending(self) -> bool:
         """Whether text waits that was decompressed but not given."""
         return bool(self._rest) or (self.left <= 0 < self.given and self._members is not None)
@@ -193,12 +188,13 @@ class GrowingFile:
         Raises:
             InputError: It is a directory, or may not be read and never was.
         """
-        if self.piece is None:
-            if self._there():
-                return Look.NEXT
-            self.waiting = self._missing
-            return Look.NOTHING
-        piece = self.piece
+        if (piece := self.piece) is None:
+            if (found := self._stat()) is None:
+                self.waiting = self._missing
+                return Look.NOTHING
+            if stat.S_ISDIR(found.st_mode):
+                raise InputError(f"{self.name}: is a directory", "Name a log file.")
+            return Look.NEXT
         if not self._regular:
             return Look.MORE if piece.pending or piece.readable else Look.NOTHING
         named = self._stat()
@@ -255,12 +251,6 @@ class GrowingFile:
         except OSError as error:
             self._note_missing(error)
             return None
-
-    def _there(self) -> bool:
-        found = self._stat()
-        if found is not None and stat.S_ISDIR(found.st_mode):
-            raise InputError(f"{self.name}: is a directory", "Name a log file.")
-        return found is not None
 
     def _same(self) -> bool:
         named = self._stat()

@@ -17,7 +17,7 @@ from memlens.inputs.blocks import Blocks
 from memlens.inputs.input_format import HEAD, Request
 from memlens.inputs.registry import BUILT_IN, PADDLE, Recognised, known_formats, recognise
 from memlens.source import TextSource
-from memlens.watching.state import KEPT_WINDOWS, LiveWindow, LogState, Timeline
+from memlens.watching.result import KEPT_WINDOWS, LiveWindow, LogState, Timeline
 from memlens.windows.anchors import Numbering
 from memlens.windows.landmarks import Landmarks
 from memlens.windows.patterns import Match
@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.blocks import Block
     from memlens.inputs.input_format import InputFormat, LineReader, NewEvents, Selection
     from memlens.options import ReadAs
     from memlens.windows.patterns import Pattern
-
-    Ints = NDArray[np.int64]
 
 
 #: Events of a piece of the log that tell whether it is of the same run.
@@ -277,7 +276,7 @@ class _LiveSeries:
         by: What to cut by; ``None`` for the steps.
 
     Attributes:
-        repeated: See :attr:`memlens.watching.state.LogState.repeated`.
+        repeated: See :attr:`memlens.watching.result.LogState.repeated`.
     """
 
     def __init__(self, by: Pattern | None) -> None:
@@ -375,11 +374,9 @@ class _LiveSeries:
         lo = places[-len(shown) :]
         figures = running.figures(*of, lo, np.append(lo[1:], running.end))
         names = ("peak_bytes", "rise_bytes", "live_bytes", "reserved_peak_bytes", "allocs", "frees")
-        rows = []
-        for k, match in enumerate(shown):
-            row: dict[str, Any] = {name: int(figures[name][k]) for name in names}
+        rows: list[LiveWindow] = []
+        for k, match in enumerate(shown, count - len(shown)):
+            row: dict[str, Any] = {name: int(figures[name][len(rows)]) for name in names}
             row["reserved_peak_bytes"] = row["reserved_peak_bytes"] if chunks else None
-            rows.append(
-                LiveWindow(match.name, count - len(shown) + k, start_line=match.line, open=k == len(shown) - 1, **row)
-            )
+            rows.append(LiveWindow(match.name, k, start_line=match.line, open=k == count - 1, **row))
         return tuple(rows), count, ends

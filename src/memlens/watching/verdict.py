@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers import Growth
+from memlens.analyzers.series.growth import Growth
 from memlens.analyzers.series.trend import MINIMUM, judge
 from memlens.analyzing.verdict import window_label
 from memlens.results import Answer
@@ -25,14 +25,9 @@ from memlens.windows.windows import BEFORE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.gating.limits import Metric
-    from memlens.watching.result import Watched
-    from memlens.watching.state import LogState
-
-    Ints = NDArray[np.int64]
+    from memlens.watching.result import LogState, Watched
 
 
 #: The fewest closed windows of which growth is said to exceed a budget while the log still grows.

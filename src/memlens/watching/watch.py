@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzing.result import Analysis
     from memlens.watching.followed import Followed
-    from memlens.watching.state import LogState
+    from memlens.watching.result import LogState
 
 
 #: Bytes read of a log in one look from which on there may well be more: the next look follows at once.
@@ -91,9 +92,8 @@ class Watching:
         Raises:
             InputError: The only log cannot be followed.  One of several is shown with what is wrong, and left alone from then on.
         """
-        gone = (
-            self._process is not None and self._process.ended()
-        )  # looked at before, so that all it wrote is read after
+        # Looked at before, so that all it wrote is read after.
+        gone = self._process is not None and self._process.ended()
         changed = [self._poll(log) for log in self._logs]  # all of them, not up to the first that changed
         first = not self._states
         self.busy = False
@@ -126,11 +126,8 @@ class Watching:
 
     def _take(self, *, final: bool) -> None:
         """Take what the logs are now, and note which budgets they exceed."""
-        self._states = tuple(
-            state
-            for log in self._logs
-            for state in ((self._failed[log.path],) if log.path in self._failed else log.states())
-        )
+        states = ((self._failed[log.path],) if log.path in self._failed else log.states() for log in self._logs)
+        self._states = tuple(chain.from_iterable(states))
         self._judge.judge(self._states, final=final)
         for state in self._states:
             read = state.bytes - self._bytes.get(state.key, 0)
@@ -203,9 +200,7 @@ class Watching:
 
 def _whole(state: LogState) -> bool:
     """Whether the file of its name holds all that was read of a log."""
-    return bool(state.events and os.path.isfile(state.path)) and not (
-        state.rotations or state.restarts or state.waiting
-    )
+    return os.path.isfile(state.path) and not (state.rotations or state.restarts or state.waiting)
 
 
 def watch_with(logs: str | Path | Sequence[str | Path], options: Watch) -> Iterator[Watched]:

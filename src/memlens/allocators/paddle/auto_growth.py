@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
-
-    Ints = NDArray[np.int64]
 
 
 _CHUNK, _IDLE, _MISS = "FLAGS_auto_growth_chunk_size_in_mb", "FLAGS_free_idle_chunk", "FLAGS_free_when_no_cache_hit"

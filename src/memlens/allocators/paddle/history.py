@@ -18,9 +18,8 @@ from memlens.trust.report import trust_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
-
-    Ints = NDArray[np.int64]
 
 
 #: What must be asked for when a log is read.
@@ -198,9 +197,8 @@ def _in_order(log: EventLog, rows: LogRows, event_rows: Ints, given_back: _Given
         effect = effects(*known, _in_advance(rows).tolist())[blocks]
         key = 2 * event_rows[effect] + (effect > blocks)
     key = np.concatenate((key, 2 * rows.failed, 2 * given_back.trims))
-    others = np.repeat(
-        np.array([Operation.REQUEST, Operation.TRIM], np.int8), (len(rows.failed), len(given_back.trims))
-    )
+    kinds = np.array([Operation.REQUEST, Operation.TRIM], np.int8)
+    others = np.repeat(kinds, (len(rows.failed), len(given_back.trims)))
     order = key.argsort(kind="stable")
     return np.concatenate((row, rows.failed, given_back.trims))[order], np.concatenate((operation, others))[order]
 
@@ -253,9 +251,8 @@ def _changes(log: EventLog, rows: LogRows, event_rows: Ints, number: Ints, given
     event = np.concatenate((taken, given_back.event))
     during = np.concatenate((rows.next_operation(event_rows[taken]), given_back.during))
     at = np.where(during >= 0, number[during], len(number))
-    kind = np.repeat(
-        np.array([ChunkChange.TAKEN, ChunkChange.GIVEN_BACK], np.int8), (len(taken), len(given_back.event))
-    )
+    kinds = np.array([ChunkChange.TAKEN, ChunkChange.GIVEN_BACK], np.int8)
+    kind = np.repeat(kinds, (len(taken), len(given_back.event)))
     order = np.lexsort((event, at))
     order = order[at[order] < len(number)]
     event, at, kind = event[order], at[order], kind[order]

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.facts import RequestLines
-
-    Ints = NDArray[np.int64]
 
 
 class LogRows:
@@ -90,8 +89,7 @@ class LogRows:
             # Of several that wait when the run ends one was refused: most likely the one for most.
             sizes = np.where(at_end & (self.lines.offset[line] < message), self.lines.first[line], -1)
             at_end[sizes.argmax()] = False
-        refused: NDArray[np.bool_] = ~at_end
-        return refused
+        return ~at_end
 
     def next_operation(self, rows: Ints) -> Ints:
         """For some rows the next one of their thread that is an ALLOC or a request that failed, int64, -1 for none."""
@@ -101,10 +99,9 @@ class LogRows:
         place[order] = np.arange(len(order))
         ends[place[self.failed]] = True
         at = np.append(np.flatnonzero(ends), len(order))
-        following = np.append(order, -1)[at[at[:-1].searchsorted(place[rows])]]
+        following: Ints = np.append(order, -1)[at[at[:-1].searchsorted(place[rows])]]
         following[self.thread[following] != self.thread[rows]] = -1
-        found: Ints = following
-        return found
+        return following
 
     def _next_of_thread(self) -> Ints:
         """For each event the next row of its thread; the number of rows where there is none."""

@@ -31,20 +31,7 @@ import numpy as np
 from memlens.allocators.history import ChunkChange, NotReplayable, Operation
 from memlens.allocators.models import AllocatorModel, Values
 from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
-from memlens.allocators.torch.settings import (
-    LARGE_REST,
-    MEBIBYTE,
-    SETTINGS,
-    SMALL,
-    SMALL_REST,
-    SMALL_SEGMENT,
-    Configuration,
-    conf_line,
-    recorded_values,
-    rounded,
-    segment_bytes,
-    whole_values,
-)
+from memlens.allocators.torch import settings
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,8 +42,6 @@ if TYPE_CHECKING:
     from memlens.allocators.history import RequestHistory
     from memlens.allocators.models import Value
     from memlens.events import EventLog
-
-    Ints = NDArray[np.int64]
 
 
 #: Rule 11: where it is not known what the device has, as much as nothing fills.
@@ -76,18 +61,18 @@ def _history(log: EventLog) -> RequestHistory | NotReplayable | None:
 
 
 def _recorded(history: RequestHistory) -> Values:
-    return recorded_values(history.settings)
+    return settings.recorded_values(history.settings)
 
 
 def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
-    conf = Configuration.of(values)
-    block = rounded(history.size, conf.divisions)
-    small = block <= SMALL
+    conf = settings.Configuration.of(values)
+    block = settings.rounded(history.size, conf.divisions)
+    small = block <= settings.SMALL
     streams, pools = _numbers(history)
     if 2 * streams * pools > _MOST_GROUPS:
         raise UsageError(f"{streams:,} streams and {pools:,} pools have more sets of free blocks than can be")
-    page = history.opening_chunks.page
-    opening_small = np.where(page > 0, page == SMALL_SEGMENT, history.opening_chunks.size == SMALL_SEGMENT)
+    chunks, segment = history.opening_chunks, settings.SMALL_SEGMENT
+    opening_small = np.where(chunks.page > 0, chunks.page == segment, chunks.size == segment)
     total = conf.total or history.limit_bytes or 0
     if (conf.share < 1 or conf.collect_share) and not total:
         raise UsageError(
@@ -96,11 +81,11 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
         )
     allowed = int(conf.share * total) if conf.share < 1 or conf.collect_share else None
     group = _group(history.pool, small, history.stream, streams)
-    opening_group = _group(history.opening_chunks.pool, opening_small, history.opening_chunks.stream, streams)
+    opening_group = _group(chunks.pool, opening_small, chunks.stream, streams)
     return AllocatorRules(
         block=block,
         group=group,
-        growth=segment_bytes(block, conf.large_segment),
+        growth=settings.segment_bytes(block, conf.large_segment),
         groups=_groups(conf, streams, pools),
         oldest_first=conf.oldest_first,
         max_split=conf.max_split,
@@ -114,7 +99,7 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
             conf.total + conf.total // 8 if conf.total else _RANGE,
             _apart(history, group, opening_group, conf.large_segment),
         ),
-        keep_opening=history.opening > 0 or len(page) > 0,
+        keep_opening=history.opening > 0 or len(chunks.page) > 0,
         opening_group=opening_group,
     )
 
@@ -149,14 +134,14 @@ def _group(
     return ((pool * 2 + small) * streams + stream).astype(np.int32)
 
 
-def _groups(conf: Configuration, streams: int, pools: int) -> Groups:
+def _groups(conf: settings.Configuration, streams: int, pools: int) -> Groups:
     family = np.repeat(np.arange(2 * pools, dtype=np.int32), streams)
     small, private = family % 2 == 1, family >= 2
     return Groups(
         family,
-        np.where(small | conf.expandable, SMALL_REST, LARGE_REST).astype(np.int64),
+        np.where(small | conf.expandable, settings.SMALL_REST, settings.LARGE_REST).astype(np.int64),
         np.where(small | conf.expandable, NO_LIMIT, conf.max_split).astype(np.int64),
-        np.where(small, SMALL_SEGMENT, conf.large_segment).astype(np.int64) * conf.expandable,
+        np.where(small, settings.SMALL_SEGMENT, conf.large_segment).astype(np.int64) * conf.expandable,
         private,
         ~small & ~private,
     )
@@ -174,15 +159,15 @@ def _candidates(history: RequestHistory, values: Values) -> Sequence[Values]:
         if tried == own or tried in found:
             return
         with suppress(UsageError):  # it does not go with what the run had
-            Configuration.of(tried)
+            settings.Configuration.of(tried)
             found.append(tried)
 
     if own:
         found.append({name: own[name] for name in own if name == "device_total_mb"})
     add(expandable_segments=True)
-    for setting in SETTINGS:
+    for setting in settings.SETTINGS:
         for value in setting.tried:
-            if setting.name == "max_split_size_mb" and int(value) * MEBIBYTE > largest:
+            if setting.name == "max_split_size_mb" and int(value) * settings.MEBIBYTE > largest:
                 continue
             add(**{setting.name: value})
     return found
@@ -191,11 +176,11 @@ def _candidates(history: RequestHistory, values: Values) -> Sequence[Values]:
 CACHING = AllocatorModel(
     name="pytorch-caching",
     summary="PyTorch's native CUDA caching allocator, 2.0 to 2.15 without 2.12",
-    settings=SETTINGS,
+    settings=settings.SETTINGS,
     history=_history,
     recorded=_recorded,
     rules=_rules,
     candidates=_candidates,
-    line=conf_line,
-    apart=whole_values,
+    line=settings.conf_line,
+    apart=settings.whole_values,
 )

@@ -20,19 +20,10 @@ from msgspec.structs import replace
 from memlens.allocators.engine import replay
 from memlens.allocators.history import ChunkChange, NotReplayable, Operation, RequestHistory
 from memlens.allocators.placing import Addresses, Placement
-from memlens.allocators.torch.segments import (
-    Lives,
-    changes_of,
-    failures,
-    limit_of,
-    lives_of,
-    opening_block_bytes,
-    opening_chunks,
-    released,
-    with_ranges,
-)
+from memlens.allocators.torch import segments
 from memlens.allocators.torch.settings import Configuration, recorded_values
 from memlens.facts import DEFAULT_POOL, Kind
+from memlens.inputs.torch_snapshot.reader import RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,16 +33,11 @@ if TYPE_CHECKING:
     from memlens.allocators.history import OpeningChunks
     from memlens.allocators.models import Values
     from memlens.allocators.rules import AllocatorRules
+    from memlens.columns import Ints
     from memlens.events import EventLog
-
-    Ints = NDArray[np.int64]
 
 
 _LAYER = "torch_snapshot"
-_RECORD = (
-    "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
-    " torch.cuda.memory._dump_snapshot(path) while it is on."
-)
 #: So many replays at most, and so many operations in all of them, but one replay of any history.
 _MOST_REPLAYS, _MOST_OPERATIONS = 200, 20_000_000
 _SHARES = {"garbage_collection_threshold", "per_process_memory_fraction"}
@@ -75,7 +61,7 @@ def request_histories(log: EventLog) -> list[RequestHistory] | NotReplayable | N
         return missing
     conf, found = Configuration.of(recorded_values(log.facts.settings)), []
     for refused in (True, False):
-        trims, of_request, unclear = released(log, refused=refused)
+        trims, of_request, unclear = segments.released(log, refused=refused)
         history = _history(log, conf, trims, of_request)
         if isinstance(history, NotReplayable):
             return history
@@ -90,7 +76,7 @@ def _missing(log: EventLog) -> NotReplayable | None:
     if log.condensed is not None:
         return NotReplayable("its events were not all kept")
     if not (log.kind[facts.opening :] == Kind.ALLOC).any():
-        return NotReplayable("it has no trace of requests, only what the device held at its end", _RECORD)
+        return NotReplayable("it has no trace of requests, only what the device held at its end", RECORD)
     if facts.malformed:
         return NotReplayable(f"{facts.malformed:,} of its entries cannot be read, and a request may be among them")
     if "mixed_segments" in facts.hints:
@@ -123,14 +109,7 @@ class _Rows(NamedTuple):
     @classmethod
     def of(cls, place: Ints, operation: Operation, **columns: NDArray[Any]) -> _Rows:
         """Operations; columns that are not given are 0."""
-        types = {
-            "addr": np.uint64,
-            "size": np.int64,
-            "stream": np.int32,
-            "pool": np.int32,
-            "event": np.int64,
-            "line": np.int64,
-        }
+        types = {"addr": "u8", "size": "i8", "stream": "i4", "pool": "i4", "event": "i8", "line": "i8"}
         found: Any = (columns.get(name, np.zeros(len(place), kind)) for name, kind in types.items())
         return cls(place, np.full(len(place), operation, np.int8), *found)
 
@@ -147,12 +126,11 @@ class _Rows(NamedTuple):
 
 
 def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) -> RequestHistory | NotReplayable:
-    """The history; ``trims`` and ``of_request`` are what :func:`released` gives."""
-    values, numbers = np.unique(
-        np.full(len(log), -1, np.int64) if log.stream is None else log.stream, return_inverse=True
-    )
+    """The history; ``trims`` and ``of_request`` are what :func:`segments.released` gives."""
+    streams = np.full(len(log), -1, np.int64) if log.stream is None else log.stream
+    values, numbers = np.unique(streams, return_inverse=True)
     stream, pool = numbers.reshape(-1).astype(np.int32), _pools(log)
-    lives = lives_of(log)
+    lives = segments.lives_of(log)
     before = lives.alloc < log.facts.opening
     lives, before = lives.at(order := np.lexsort((lives.addr, ~before))), before[order]
     opened, gone = int(before.sum()), np.flatnonzero(lives.last >= 0)
@@ -161,22 +139,20 @@ def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) 
             _requests(log, lives, before, stream, pool),
             _frees(log, lives.at(gone), stream, pool),
             _failed(log, values),
-            _Rows.of(
-                trims * _STEPS + _HERE, Operation.TRIM, event=np.full(len(trims), -1, np.int64), line=log.offset[trims]
-            ),
+            _Rows.of(trims * _STEPS + _HERE, Operation.TRIM, event=np.full_like(trims, -1), line=log.offset[trims]),
         )
     )
     requests = len(before)
     of, block_bytes = np.full(len(index), -1, np.int64), np.full(len(index), -1, np.int64)
     of[index[requests : requests + len(gone)]] = index[gone]
-    chunks = opening_chunks(log, conf, lives, stream, pool)
-    block_bytes[:opened] = opening_block_bytes(log, conf, lives, opened, chunks)
+    chunks = segments.opening_chunks(log, conf, lives, stream, pool)
+    block_bytes[:opened] = segments.opening_block_bytes(log, conf, lives, opened, chunks)
     outside = _outside(operations.addr[:opened], block_bytes[:opened], chunks)
     if outside:
         return NotReplayable(f"{outside:,} of its blocks lie in none of its segments")
     events = np.flatnonzero(log.kind >= Kind.RESERVE)
     events = events[events >= log.facts.opening]
-    changes = changes_of(log, events, _moments(log, events, of_request, operations))
+    changes = segments.changes_of(log, events, _moments(log, events, of_request, operations))
     failed = len(log.facts.ooms)
     return RequestHistory(
         operations.operation,
@@ -189,11 +165,11 @@ def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) 
         operations.addr,
         block_bytes,
         opened,
-        with_ranges(conf, chunks, changes, operations.size, operations.stream, operations.pool),
+        segments.with_ranges(conf, chunks, changes, operations.size, operations.stream, operations.pool),
         np.sort(index[requests + len(gone) : requests + len(gone) + failed]),
         changes,
         log.facts.settings,
-        limit_of(log, conf, changes),
+        segments.limit_of(log, conf, changes),
     )
 
 
@@ -206,7 +182,7 @@ def _pools(log: EventLog) -> NDArray[np.int32]:
 
 
 def _requests(
-    log: EventLog, lives: Lives, before: NDArray[np.bool_], stream: NDArray[np.int32], pool: NDArray[np.int32]
+    log: EventLog, lives: segments.Lives, before: NDArray[np.bool_], stream: NDArray[np.int32], pool: NDArray[np.int32]
 ) -> _Rows:
     event = np.maximum(lives.alloc, 0)
     return _Rows.of(
@@ -221,7 +197,7 @@ def _requests(
     )
 
 
-def _frees(log: EventLog, lives: Lives, stream: NDArray[np.int32], pool: NDArray[np.int32]) -> _Rows:
+def _frees(log: EventLog, lives: segments.Lives, stream: NDArray[np.int32], pool: NDArray[np.int32]) -> _Rows:
     event = np.maximum(lives.free, 0)
     return _Rows.of(
         lives.last * _STEPS + np.where(lives.last == lives.free, _HERE, _LATER),
@@ -238,7 +214,7 @@ def _failed(log: EventLog, streams: NDArray[np.int64]) -> _Rows:
     ooms = log.facts.ooms
     numbers = {value: number for number, value in enumerate(streams.tolist())}
     return _Rows.of(
-        failures(log) * _STEPS,
+        segments.failures(log) * _STEPS,
         Operation.REQUEST,
         size=np.array([oom.requested_bytes or 1 for oom in ooms], np.int64),
         stream=np.array([numbers.get(oom.stream, 0) for oom in ooms], np.int32),
@@ -320,9 +296,8 @@ def _first_other(history: RequestHistory, rules: Callable[[RequestHistory, Value
     got = replay(history, own, addresses=Addresses(Placement.RECORDED), limit=history.limit_bytes, trace=True)
     assert got.address is not None
     assert got.changes is not None
-    other = np.flatnonzero(
-        (history.operation == Operation.REQUEST) & (history.address != 0) & (got.address != history.address)
-    )
+    known = (history.operation == Operation.REQUEST) & (history.address != 0)
+    other = np.flatnonzero(known & (got.address != history.address))
     found = [_Other(int(at), int(history.address[at]), int(got.address[at])) for at in other[:1]]
     both = min(len(history.changes.at), len(got.changes.at))
     here, there = history.changes, got.changes
@@ -337,7 +312,6 @@ def _first_other(history: RequestHistory, rules: Callable[[RequestHistory, Value
 
 def _chunk_of(chunks: OpeningChunks, addr: int) -> int:
     """Which chunk an address lies in, -1 for none."""
-    found = np.flatnonzero(
-        (chunks.addr <= np.uint64(addr)) & (chunks.addr + chunks.size.astype(np.uint64) > np.uint64(addr))
-    )
+    # An address below a chunk's own wraps round to a large distance.
+    found = np.flatnonzero(np.uint64(addr) - chunks.addr < chunks.size.astype(np.uint64))
     return int(found[0]) if len(found) else -1

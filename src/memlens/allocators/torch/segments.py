@@ -6,6 +6,7 @@ stack (``empty_cache`` stands in it, or it is that of the request), else by what
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.allocators.torch.settings import Configuration
+    from memlens.columns import Ints
     from memlens.events import EventLog
 
-    Ints = NDArray[np.int64]
 
-
+#: What the stack of one who empties the cache has.
+_EMPTIES = re.compile("empty_cache|emptyCache").search
 #: Of more segments than this what is not known is not looked for.
 _MOST_UNKNOWN = 100
 
@@ -76,14 +78,10 @@ def lives_of(log: EventLog) -> Lives:
     last[block[waits]] = last_known.last[rows][waits]
     waiting = early[~same]
     unknown = np.full(len(waiting), -1, np.int64)
-    lives = Lives(
-        np.concatenate((unknown, alloc)),
-        np.concatenate((unknown, free)),
-        np.concatenate((last_known.addr[waiting], addr)),
-        np.concatenate((last_known.size[waiting], size)),
-        np.concatenate((last_known.size[waiting], kept)),
-        np.concatenate((last_known.last[waiting], last)),
-    )
+    held = last_known.size[waiting]
+    gone = Lives(unknown, unknown, last_known.addr[waiting], held, held, last_known.last[waiting])
+    columns: Any = zip(gone, (alloc, free, addr, size, kept, last), strict=True)
+    lives = Lives(*map(np.concatenate, columns))
     return lives._replace(last=np.where(lives.last >= len(log), -1, lives.last))
 
 
@@ -223,14 +221,8 @@ def released(log: EventLog, *, refused: bool) -> tuple[Ints, Ints, bool]:
         of_request[request < len(log)] = of_requests
         ours = (stack >= 0) & (stack == of_request)
         numbers, first = np.unique(stack, return_index=True)
-        emptied = [
-            number
-            for number, row in zip(numbers.tolist(), first.tolist(), strict=True)
-            if any(
-                "empty_cache" in frame or "emptyCache" in frame
-                for frame in log.source.stack(int(log.offset[releases[row]]))
-            )
-        ]
+        stacks = (log.source.stack(offset) for offset in log.offset[releases[first]].tolist())
+        emptied = [one for one, frames in zip(numbers.tolist(), stacks, strict=True) if any(map(_EMPTIES, frames))]
         trim = np.isin(stack, emptied)
     # By what follows: a segment is asked for at once, or the request fails; and a limit could have refused it.
     level = reserved_before(log)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
+
 
 #: The variable that holds the others, as ``expandable_segments:True,max_split_size_mb:128``.
 CONF = "PYTORCH_CUDA_ALLOC_CONF"
@@ -85,6 +86,7 @@ SETTINGS = (
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 #: Settings that no line of PyTorch's sets.
 _OUTSIDE = ("device_total_mb", "oldest_segment_first", CONF)
+_NAMES = [name for name in _BY_NAME if name not in _OUTSIDE]
 #: Keys of the variable that change nothing of where blocks and segments lie.
 _WITHOUT_EFFECT = (
     "backend",
@@ -140,9 +142,8 @@ class Configuration(Struct, frozen=True, eq=False):
         whole = {name: setting.default for name, setting in _BY_NAME.items()} | whole_values(values)
         large = _mebibytes(whole, "large_segment_size_mb")
         max_split = _mebibytes(whole, "max_split_size_mb")
-        collect, share = (
-            _number(whole, name) for name in ("garbage_collection_threshold", "per_process_memory_fraction")
-        )
+        collect = _number(whole, "garbage_collection_threshold")
+        share = _number(whole, "per_process_memory_fraction")
         if large <= 10 * MEBIBYTE:
             raise UsageError("large_segment_size_mb has to be more than 10")
         if max_split and max_split < large:
@@ -173,10 +174,8 @@ def whole_values(values: Values) -> dict[str, Value]:
     unknown = sorted(values.keys() - _BY_NAME.keys())
     if unknown:
         raise UsageError(f"no setting is called {unknown[0]!r}", f"There are: {', '.join(_BY_NAME)}.")
-    text = f"{values.get(CONF, '')}"
-    return dict(_pairs(text.removeprefix(f"{CONF}=").strip("'"))) | {
-        name: values[name] for name in values if name != CONF
-    }
+    held = dict(_pairs(f"{values.get(CONF, '')}".removeprefix(f"{CONF}=").strip("'")))
+    return held | {name: value for name, value in values.items() if name != CONF}
 
 
 def _pairs(text: str) -> Iterator[tuple[str, Value]]:
@@ -187,10 +186,10 @@ def _pairs(text: str) -> Iterator[tuple[str, Value]]:
             raise UsageError(f"{text[:200]!r} cannot be read", _HINT)
         at = match.end()
         name, value = match.groups()
-        if name in _BY_NAME and name not in _OUTSIDE:
+        if name in _NAMES:
             yield name, _typed(_BY_NAME[name], value)
         elif name not in _WITHOUT_EFFECT:
-            raise UsageError(f"{CONF} has no setting {name!r}", f"Known are: {', '.join(_names())}.")
+            raise UsageError(f"{CONF} has no setting {name!r}", f"Known are: {', '.join(_NAMES)}.")
         elif name == "backend" and value != "native":
             raise UsageError(f"the backend {value!r} is another allocator", "Only the native one is modelled.")
 
@@ -205,10 +204,6 @@ def _typed(setting: AllocatorSetting, text: str) -> Value:
         if setting.kind == "number":
             return float(text)
     return text
-
-
-def _names() -> list[str]:
-    return [name for name in _BY_NAME if name not in _OUTSIDE]
 
 
 def _switch(values: Mapping[str, Value], name: str) -> bool:
@@ -272,7 +267,7 @@ def conf_line(values: Values) -> str:
     whole = whole_values(values)
     parts = [
         f"{name}:{whole[name]}"
-        for name in _names()
+        for name in _NAMES
         if name in whole and f"{whole[name]}" not in (f"{_BY_NAME[name].default}", "")
     ]
     value = ",".join(parts)

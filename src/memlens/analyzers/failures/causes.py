@@ -95,9 +95,8 @@ def cause_of(room: Room, chunk: str = "chunk") -> Judged:
     elsewhere, total, free = room.elsewhere, room.total, room.free
     others_hold_much = elsewhere is not None and total is not None and holds_much(elsewhere, total)
     if others_hold_much and elsewhere and total and left is not None and left < asked <= left + elsewhere:
-        words = (
-            f"{format_bytes(elsewhere)} of the device's {format_bytes(total)} was neither free nor reserved by this run"
-        )
+        part = f"{format_bytes(elsewhere)} of the device's {format_bytes(total)}"
+        words = f"{part} was neither free nor reserved by this run"
         return Judged("another process", words, asked - max(left, room.largest or 0))
     if left is not None and asked <= left:
         words = f"the device had {format_bytes(left)} left, enough for it: a limit of the process, or how the allocator rounds"

@@ -15,7 +15,7 @@ from memlens.analyzers.peak import LiveGroup, live_before
 from memlens.analyzers.places import Lines
 from memlens.analyzers.segments import layout_before
 from memlens.facts import Kind
-from memlens.folding.moments import levels_before
+from memlens.folding.levels import levels_before
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.text import terms_of
 from memlens.trust.report import allocs_before, failures_of, trust_of

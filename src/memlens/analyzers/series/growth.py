@@ -197,16 +197,14 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
     seen = np.add.reduceat(fresh, starts, dtype=np.int64)
     names, phase_of = owner_labels(log), _phases_of(pieces, left)
     found = []
-    for k in np.flatnonzero(
-        seen >= PILE_WINDOWS
-    ).tolist():  # every kind has blocks, so the k-th one starts at starts[k]
+    # Every kind has blocks, so the k-th one starts at starts[k].
+    for k in np.flatnonzero(seen >= PILE_WINDOWS).tolist():
         stop = int(starts[k + 1]) if k + 1 < len(starts) else len(kind)
         size, count = int(sizes[k]), len(np.unique(rows[starts[k] : stop]))
         here = phase_of[rows[starts[k] : stop]]
         phase = pieces.names[int(here[0])] if pieces and here[0] >= 0 and (here == here[0]).all() else None
-        found.append(
-            Pile(size, count, size * count, names[owners[k]], int(seen[k]), size * count / len(windows), phase)
-        )
+        total = size * count
+        found.append(Pile(size, count, total, names[owners[k]], int(seen[k]), total / len(windows), phase))
     return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes, pile.owner or "")))
 
 

@@ -24,13 +24,10 @@ from memlens.windows.windows import BEFORE, edges_of, judged, names_of, some_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.windows.anchor_templates import Template
     from memlens.windows.landmarks import Landmarks
     from memlens.windows.windows import Window
-
-    Ints = NDArray[np.int64]
 
 
 #: The name of what precedes the first phase of a step.
@@ -204,9 +201,8 @@ def _marks(steps: Sequence[Window], landmarks: Landmarks, between: tuple[Ints, I
             of_step.append((mark, template))
             times[template.by] += 1
         # What a profiler notes again and again is no phase.
-        found.append(
-            [mark for mark, template in of_step if template.place is not Place.UNNAMED or times[template.by] == 1]
-        )
+        named = (mark for mark, template in of_step if template.place is not Place.UNNAMED or times[template.by] == 1)
+        found.append([*named])
     return found
 
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
+
     Floats = NDArray[np.float64]
 
 
@@ -196,8 +197,7 @@ def _came_back(live: Ints) -> int:
 
 def _floor(levels: Ints) -> Ints:
     """The lowest level from each place on, int64, rising."""
-    floor: Ints = np.minimum.accumulate(levels[::-1])[::-1]
-    return floor
+    return np.minimum.accumulate(levels[::-1])[::-1]
 
 
 def _growing_tail(live: Ints) -> _Tail | None:

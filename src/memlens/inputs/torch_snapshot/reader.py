@@ -41,7 +41,7 @@ _MAPPED, _WHOLE = (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP), (Action.SEGMENT_AL
 #: More settings than an allocator has, and longer ones, are not looked at.
 _MOST_SETTINGS, _LONGEST_SETTING = 100, 2000
 
-_RECORD = (
+RECORD = (
     "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
     " torch.cuda.memory._dump_snapshot(path) while it is on."
 )
@@ -125,7 +125,7 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
     if type(snapshot) is list and snapshot and all(type(part) is dict and "blocks" in part for part in snapshot):
         snapshot = {"segments": snapshot}  # torch's own tools take the list of segments alone, too
     if type(snapshot) is not dict or not {"segments", "device_traces"} & snapshot.keys():
-        raise BadPickle("it is a pickle of something else, without segments and device_traces", hint=_RECORD)
+        raise BadPickle("it is a pickle of something else, without segments and device_traces", hint=RECORD)
     tables = Tables()
     tables.add(objects)  # owners, pools and metadata are numbered in the order in which they are met
     finals = read_segments(snapshot.get("segments", []), tables)
@@ -148,8 +148,8 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
     if not logs:
         counted = sum(map(len, entries.values()))
         if not counted and not any(final.segment_rows or final.malformed for final in finals.values()):
-            raise NoEventsError(f"{name}: the snapshot is empty: no trace entries and no segments", _RECORD)
-        raise NoEventsError(f"{name}: no event among {plural(counted, 'entry', 'entries')}, and no segments", _RECORD)
+            raise NoEventsError(f"{name}: the snapshot is empty: no trace entries and no segments", RECORD)
+        raise NoEventsError(f"{name}: no event among {plural(counted, 'entry', 'entries')}, and no segments", RECORD)
     return logs
 
 
