@@ -6,7 +6,7 @@ the machine output, is made of a result by who needs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
@@ -360,6 +360,11 @@ class Tabular(Answered, frozen=True):
     def rows(self) -> list[dict[str, Any]]:
         """The rows, all with the same names."""
         raise NotImplementedError
+
+    def lazy_rows(self) -> tuple[Sequence[str], Iterable[dict[str, Any]]]:
+        """The names of all columns in their order, and the rows one by one: there may be so many that they are never all held."""
+        rows = self.rows()
+        return list(dict.fromkeys(name for row in rows for name in row)), rows
 
     def to_pandas(self, table: str | None = None) -> pd.DataFrame:
         """:meth:`rows` as a DataFrame, or a table by its name as :meth:`Result.to_pandas` gives it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import zstandard
 
-from memlens.reports.machine import ManyRows, csv_parts, json_parts
+from memlens.reports.machine import csv_parts, json_parts
 from memlens.results import Result, Tabular
 
 
@@ -17,7 +17,7 @@ def json_of(result: Result) -> str:
     return "".join(json_parts(result))
 
 
-def csv_of(result: Tabular | ManyRows) -> str:
+def csv_of(result: Tabular) -> str:
     """A heading and a row a window."""
     return "".join(csv_parts(result))
 

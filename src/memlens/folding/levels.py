@@ -61,13 +61,6 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
     return known[1][key]
 
 
-def last_tally(log: EventLog) -> Tally:
-    """The tally that the last figures of a log come of, which begins with its first event."""
-    if log not in _LAST:
-        figures(log, np.zeros(1, np.int64), np.array([len(log)]))
-    return _LAST[log][0]
-
-
 #: Of each condensed log the levels right before its first event that is kept and right after each, two rows, int64.
 _LEVELS: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 
@@ -81,7 +74,9 @@ def levels_before(log: EventLog, events: Ints) -> list[tuple[int, int]]:
             _LEVELS[log][:, 1:] = log.condensed.level, np.cumsum(np.where(log.kind > Kind.FREE, signed, 0))
         known: list[tuple[int, int]] = _LEVELS[log][:, events].T.tolist()
         return known
-    last = last_tally(log)
+    if log not in _LAST:
+        figures(log, np.zeros(1, np.int64), np.array([len(log)]))
+    last = _LAST[log][0]  # which begins with the first event of the log
     if (events > last.edges[-1]).any():
         whole = tally(log, distinct(np.append(0, events)))
         return list(map(tuple, whole.over(events, events).levels.T.tolist()))

@@ -251,13 +251,11 @@ def _may_be_higher(row: Judged, base: Sequence[RunFigures], head: RunFigures, ru
         at = other.begins_at_bytes
         return one.begins_at_bytes - at > (0 if limit is None else limit.allows(at))
 
-    if row.ok:
-        side = "log" if any(later(head, run) for run in base) else None
-    else:
-        side = "base" if row.limit_from != "budget" and any(later(run, head) for run in base) else None
-    if side is None:
-        return row
-    return _unjudged(row, _BEGINS_LATE.format(side))
+    if row.ok and any(later(head, run) for run in base):
+        return _unjudged(row, _BEGINS_LATE.format("log"))
+    if not row.ok and row.limit_from != "budget" and any(later(run, head) for run in base):
+        return _unjudged(row, _BEGINS_LATE.format("base"))
+    return row
 
 
 def _unjudged(row: Judged, why: str) -> Judged:

@@ -12,7 +12,7 @@ import csv
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,15 +30,6 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 #: What a spreadsheet takes for the beginning of a formula, in full width too.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-
-
-@runtime_checkable
-class ManyRows(Protocol):
-    """A result with so many windows, perhaps, that their rows are made one by one."""
-
-    def lazy_rows(self) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
-        """The names of all columns in their order, and the rows one by one."""
-        ...
 
 
 def json_parts(result: Result) -> Iterator[str]:
@@ -87,15 +78,9 @@ def _in_parts(texts: Iterable[str]) -> Iterator[str]:
     yield "".join(held)
 
 
-def csv_parts(result: Tabular | ManyRows) -> Iterator[str]:
+def csv_parts(result: Tabular) -> Iterator[str]:
     """A heading and a row a window, in such parts."""
-    rows: Iterable[dict[str, Any]]
-    if isinstance(result, ManyRows):
-        names, rows = result.lazy_rows()
-    else:
-        rows = result.rows()
-        names = list(dict.fromkeys(name for row in rows for name in row))
-    yield from _in_parts(_csv_lines(names, rows))
+    yield from _in_parts(_csv_lines(*result.lazy_rows()))
 
 
 def _csv_lines(names: Sequence[str], rows: Iterable[dict[str, Any]]) -> Iterator[str]:

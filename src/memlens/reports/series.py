@@ -104,12 +104,8 @@ def growth_word(growth: Any | None) -> str:
 def phases_table(phases: Any, top: int, terms: Terms = LINES, *, full: bool = False) -> Table:
     """The phases of steps, in order: the ``top`` that rise or leave behind most; ``full`` has a column more."""
     rows = phases.phases
-
-    def weight(k: int) -> int:
-        row = rows[k]
-        return int(max(row.rise_max_bytes, abs(row.remaining_min_bytes), abs(row.remaining_max_bytes)))
-
-    chosen = sorted(sorted(range(len(rows)), key=lambda k: (-weight(k), k))[:top])
+    weights = [max(row.rise_max_bytes, abs(row.remaining_min_bytes), abs(row.remaining_max_bytes)) for row in rows]
+    chosen = sorted(sorted(range(len(rows)), key=lambda k: (-weights[k], k))[:top])
     shown = {"steps": any(row.steps != phases.steps for row in rows), "remaining_min_bytes": full}
     columns = [column for column in _PHASE if shown.get(column.key, True)]
     title = f"Phases of {plural(phases.steps, 'step')} (rise and remaining: the median)"

@@ -68,10 +68,13 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     conf = settings.Configuration.of(values)
     block = settings.rounded(history.size, conf.divisions)
     small = block <= settings.SMALL
-    streams, pools = _numbers(history)
+    chunks = history.opening_chunks
+    # The default ones are among them.
+    streams = 1 + max(int(history.stream.max(initial=0)), int(chunks.stream.max(initial=0)))
+    pools = 1 + max(int(history.pool.max(initial=0)), int(chunks.pool.max(initial=0)))
     if 2 * streams * pools > _MOST_GROUPS:
         raise UsageError(f"{streams:,} streams and {pools:,} pools have more sets of free blocks than can be")
-    chunks, segment = history.opening_chunks, settings.SMALL_SEGMENT
+    segment = settings.SMALL_SEGMENT
     opening_small = np.where(chunks.page > 0, chunks.page == segment, chunks.size == segment)
     total = conf.total or history.limit_bytes or 0
     if (conf.share < 1 or conf.collect_share) and not total:
@@ -118,13 +121,6 @@ def _apart(history: RequestHistory, group: NDArray[np.int32], opening_group: NDA
     apart, steps = np.diff(first).min(), np.diff(addr)
     # A range that was given back may be followed by another one of its group.
     return int(steps[steps >= apart // 2].min(initial=apart)) // page * page
-
-
-def _numbers(history: RequestHistory) -> tuple[int, int]:
-    """How many streams and private pools there are, the default one counted."""
-    chunks = history.opening_chunks
-    streams, pools = ((history.stream, chunks.stream), (history.pool, chunks.pool))
-    return tuple(1 + max(int(column.max(initial=0)) for column in columns) for columns in (streams, pools))  # type: ignore[return-value]
 
 
 def _group(
