@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -84,3 +87,16 @@ def test_a_command_has_every_option_that_python_has_and_the_same_defaults(verb: 
         assert typed[name].help == one.help
         if one.shown:
             assert typed[name].default == one.default
+
+
+@pytest.mark.parametrize("verb", ["compare", "diff", "gate", "watch", "whatif"])
+def test_what_is_said_of_a_verb_names_options_that_it_has(verb: str) -> None:
+    room = {"compare": "comparing", "diff": "diffing", "gate": "gating", "watch": "watching", "whatif": "replaying"}[
+        verb
+    ]
+    command: click.Command = importlib.import_module(f"memlens.cli.verbs.{verb}").command
+    known = {name for one in command.params for name in one.opts}
+    for path in (Path(memlens.__file__).parent / room).glob("*.py"):
+        texts = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
+        named = {name for text in texts if isinstance(text, str) for name in re.findall(r"(?<![\w-])--[a-z-]+", text)}
+        assert named <= known, path.name

@@ -302,7 +302,7 @@ def test_that_nothing_helps_is_not_said_of_what_the_device_may_have_had() -> Non
     found = only(made_log(structs.replace(history, limit_bytes=16 * KIB)))  # what was reserved, as its log tells
     assert (found.limit_bytes, found.limit_most_bytes, found.live_peak_bytes) == (16 * KIB, 32 * KIB - 1, 18 * KIB)
     assert "No setting can help" not in found.verdict
-    assert "the device had 16.00 KiB to 32.00 KiB, and --limit SIZE says how much." in found.verdict
+    assert "the device had 16.00 KiB to 32.00 KiB, and --memory SIZE says how much." in found.verdict
     # Within what it really had the run completes.
     (best, *_) = only(made_log(history), memory=20 * KIB).trials
     assert (best.within_limit, best.values) == ("completes", {"chunk_kib": 4})

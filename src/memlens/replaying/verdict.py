@@ -156,5 +156,5 @@ def _within(log: ReplayedLog, own: SettingTrial, terms: Terms) -> Answer:
     some = f"; with {depends[0].line} {depends[0].completing} of {depends[0].replays} replays do" if depends else ""
     none = f"Of {plural(tried, 'other setting')} none surely {on}{some}" if tried else "No other setting was tried"
     if most > limit:  # what is reserved is not all that there was
-        none += f"; the device had {size(limit)} to {size(most)}, and --limit SIZE says how much"
+        none += f"; the device had {size(limit)} to {size(most)}, and --memory SIZE says how much"
     return Answer((f"{head}.", f"{none}.", *_bound(log, size)), "bad")
