@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from msgspec import convert
 
 from memlens.analyzers.series.growth import Pile
 from memlens.gating.judging import Judged
@@ -185,7 +184,9 @@ class Verdict(Tabular, frozen=True, eq=False):
     @property
     def series_growth(self) -> SeriesGrowth | None:
         """How memory develops over the steps, in figures."""
-        return None if self.growth is None else convert(self.growth, SeriesGrowth, from_attributes=True)
+        if (grown := self.growth) is None:
+            return None
+        return SeriesGrowth(grown.judged, grown.verdict, grown.gained_bytes, grown.gained_bytes_per_window, grown.since)
 
     def lazy_rows(self) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
         """The names of their columns, and the rows of :meth:`rows` one by one."""
