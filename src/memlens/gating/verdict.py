@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-
 from memlens.analyzers.series.growth import Pile
 from memlens.gating.judging import Judged
 from memlens.results import Answer, OnDemand, Result, Tables, Tabular
