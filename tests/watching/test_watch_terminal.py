@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -19,6 +18,7 @@ if os.name != "posix":
     pytest.skip("needs pseudo terminals", allow_module_level=True)
 
 from live_screen import LiveTerminal, Screen
+from texts import read_packed
 
 import memlens
 from memlens.text import width_of
@@ -40,9 +40,8 @@ with open(sys.argv[2], "ab") as out:
 @pytest.fixture
 def leak(shared: Path, tmp_path: Path) -> Path:
     """A run that leaks 512 bytes a step over 30 steps; its peak is 4482816 bytes by Paddle's own count."""
-    text = gzip.decompress((shared / "data" / "paddle" / "05_leak_activations_331.log.gz").read_bytes())
     path = tmp_path / "whole.log"
-    path.write_bytes(text)
+    path.write_bytes(read_packed(shared / "data" / "paddle" / "05_leak_activations_331.log.gz"))
     return path
 
 
@@ -121,22 +120,9 @@ def test_a_budget_rings_runs_its_command_and_is_the_exit_code(when: str, leak: P
     if when == "there":
         log.write_bytes(leak.read_bytes())
     command = 'echo "told: $MEMLENS_METRIC $MEMLENS_BYTES of $MEMLENS_LOG"; echo once >> ran.txt'
-    arguments = (
-        "watch",
-        "run.log",
-        "--by",
-        STEPS,
-        "--every",
-        "0.1",
-        "--budget",
-        "peak=4300KiB",
-        "--budget",
-        "growth=8KiB",
-        "--run",
-        command,
-    )
+    words = "watch run.log --every 0.1 --budget peak=4300KiB --budget growth=8KiB"
     with (
-        LiveTerminal(*arguments, folder=tmp_path, rows=40) as terminal,
+        LiveTerminal(*words.split(), "--by", STEPS, "--run", command, folder=tmp_path, rows=40) as terminal,
         written(leak, log if when != "there" else tmp_path / "other"),
     ):
         screen = terminal.shows("what the windows gain exceeds 8.00 KiB")
@@ -206,19 +192,8 @@ def test_a_pipe_gets_a_line_for_what_is_new_and_the_verdict_without_control_char
     leak: Path, tmp_path: Path
 ) -> None:
     with written(leak, tmp_path / "run.log", 20, 0.05):
-        ran = watch(
-            tmp_path / "run.log",
-            "--by",
-            STEPS,
-            "--every",
-            "0.05",
-            "--idle",
-            "1",
-            "--budget",
-            "peak=4300KiB",
-            "--run",
-            "echo told",
-        )
+        words = "--every 0.05 --idle 1 --budget peak=4300KiB"
+        ran = watch(tmp_path / "run.log", "--by", STEPS, *words.split(), "--run", "echo told")
     assert ran.returncode == 3
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", ran.stdout)
     told, said = ran.stdout.split("\n\n", 1)

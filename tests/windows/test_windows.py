@@ -110,8 +110,9 @@ def test_anchors_named_when_reading_cut_a_log_that_cannot_be_read_again() -> Non
         anchors=(Anchor(Pattern("START SOT_CALL_1"), (LOG.index("START SOT_CALL_1"),), (7,), ("START SOT_CALL_1",)),),
     )
     assert sizes(log.window("START SOT_CALL_1")) == [2, 4, 5]
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="cannot be searched again") as error:
         log.window("START SOT_CALL_0")
+    assert "when reading" in error.value.hint
 
 
 # -- series --------------------------------------------------------------------------------------------------------------
@@ -359,9 +360,9 @@ def test_a_series_is_columns_and_gives_its_windows_again() -> None:
     cut = windows(log, r"START (SOT_CALL_\d+)")
     assert len(cut) > 2
     rows = [(w.name, w.lo, w.hi, w.start_offset, w.end_offset, w.start_line, w.end_line, w.open_end) for w in cut]
-    again = [cut[k] for k in range(len(cut))]
     assert rows == [
-        (w.name, w.lo, w.hi, w.start_offset, w.end_offset, w.start_line, w.end_line, w.open_end) for w in again
+        (w.name, w.lo, w.hi, w.start_offset, w.end_offset, w.start_line, w.end_line, w.open_end)
+        for w in (cut[k] for k in range(len(cut)))
     ]
     assert all(type(value) in (str, int, bool) for row in rows for value in row)
     assert [w.name for w in cut[1:]] == [row[0] for row in rows[1:]]
