@@ -66,10 +66,8 @@ def test_the_loop_waits_between_looks_and_not_after_it_has_ended(
     monkeypatch.setattr(time, "sleep", slept.append)
     scripts.given = {"a": ([log_state("a", bytes=64 * MIB), log_state("a", bytes=65 * MIB), None, None], True)}
     items = list(memlens.watch("a", every=0.25, idle=1000))
-    assert slept == [
-        0.25,
-        0.25,
-    ]  # after the second look and the third; after the first more was there, after the fourth nothing can come
+    # After the second look and the third; after the first more was there, after the fourth nothing can come.
+    assert slept == [0.25, 0.25]
     assert [item.ended for item in items] == ["", "", "input"]
     assert scripts.opened["a"].closed
 
@@ -165,18 +163,8 @@ def real_log(shared: Path, name: str) -> bytes:
 
 
 def rows(result: Any) -> list[tuple[Any, ...]]:
-    return [
-        (
-            row["name"],
-            row["start_line"],
-            row["peak_bytes"],
-            row["rise_bytes"],
-            row["live_bytes"],
-            row["allocs"],
-            row["frees"],
-        )
-        for row in result
-    ]
+    names = ("name", "start_line", "peak_bytes", "rise_bytes", "live_bytes", "allocs", "frees")
+    return [tuple(row[name] for name in names) for row in result]
 
 
 @pytest.mark.parametrize("by", [None, r"STEP (\d+) START"])

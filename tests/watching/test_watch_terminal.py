@@ -10,13 +10,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import pytest
 
 if os.name != "posix":
     pytest.skip("needs pseudo terminals", allow_module_level=True)
 
+from commands import process
 from live_screen import LiveTerminal, Screen
 from texts import read_packed
 
@@ -173,19 +174,8 @@ def test_a_terminal_without_a_screen_gets_lines(term: str, leak: Path) -> None:
         assert terminal.screen.frames == 0
 
 
-def watch(
-    *arguments: object, cwd: Path | None = None, stdin: IO[bytes] | int | None = None
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "memlens", "watch", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=cwd,
-        stdin=stdin,
-        env={key: value for key, value in os.environ.items() if key != "COLUMNS"},
-    )
+def watch(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    return process("watch", *arguments, **options)
 
 
 def test_a_pipe_gets_a_line_for_what_is_new_and_the_verdict_without_control_characters(
