@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from elements import Elements
 from hostile import FILE_NAME, TEXTS, hostile_log, hostile_snapshot
+from logs import ALLOC
 from logs_of_reports import small_log
 from unpacked import view_of
 
@@ -110,15 +111,12 @@ def test_a_page_is_saved_whole_and_not_over_another(leak: ReportPage, tmp_path: 
 
 
 def test_figures_that_a_browser_rounds_are_refused_in_words(tmp_path: Path) -> None:
-    tebibyte, line = (
-        1 << 40,
-        "I1120 10:51:10.918641 24247 auto_growth_best_fit_allocator.cc:270] Alloc {} bytes, ptr = {:#x}\n",
-    )
+    tebibyte = 1 << 40
     log = tmp_path / "damaged.log"
     # A page counts up to 2**52 bytes, which are 4,096 blocks of 1 TiB.
-    log.write_text("".join(line.format(tebibyte, at << 40) for at in range(1, 4096)))
+    log.write_text("".join(ALLOC.format(tebibyte, at << 40) for at in range(1, 4096)))
     assert view_of(memlens.report(log).html)["figures"]["peak_bytes"] == 4095 * tebibyte
-    log.write_text("".join(line.format(tebibyte, at << 40) for at in range(1, 4097)))
+    log.write_text("".join(ALLOC.format(tebibyte, at << 40) for at in range(1, 4097)))
     with pytest.raises(MemlensError, match="memlens analyze shows them"):
         memlens.report(log)
 
