@@ -97,12 +97,8 @@ def test_block_by_block_with_what_is_carried_the_same_rows_are_found(
 
 @native
 def test_columns_that_do_not_fit_are_refused() -> None:
-    kind, addr, partner, doubled = (
-        np.zeros(3, np.int8),
-        np.zeros(3, np.uint64),
-        np.zeros(3, np.int32),
-        np.zeros(3, np.uint8),
-    )
+    kind, addr = np.zeros(3, np.int8), np.zeros(3, np.uint64)
+    partner, doubled = np.zeros(3, np.int32), np.zeros(3, np.uint8)
     refused: Any = columns._native
     with pytest.raises(ValueError, match="one length"):
         refused.pair(kind, addr[:2].copy(), partner, doubled, False, 0)

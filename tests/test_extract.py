@@ -203,13 +203,7 @@ def test_the_verb_writes_a_file_and_says_what_on_stderr(base: Path, tmp_path: Pa
     out = tmp_path / "out.log"
     arguments = [
         str(base),
-        "--start-regex",
-        r"^START",
-        "--nth",
-        "1",
-        "--end",
-        "nowhere",
-        "--end",
+        *["--start-regex", "^START", "--nth", "1", "--end", "nowhere", "--end"],
         "END SOT_CALL_0",
         "-o",
         str(out),

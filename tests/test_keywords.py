@@ -25,18 +25,11 @@ if TYPE_CHECKING:  # a type checker knows the keyword arguments: these are error
     memlens.gate(memlens.read("run.log"), budgets=["peak=1GiB"]).verdict.strip()
 
 OWNERS: dict[str, type] = {
-    "accept": options.Accept,
-    "analyze": options.Analyze,
-    "compare": options.Compare,
-    "diff": options.Diff,
-    "export": options.Export,
-    "gate": options.Gate,
-    "plot": options.Plot,
-    "read": options.Read,
-    "record": options.Record,
-    "report": options.Report,
-    "slice": options.Slice,
-    "watch": options.Watch,
+    owner.__name__.lower(): owner
+    for owner in (
+        *(options.Accept, options.Analyze, options.Compare, options.Diff, options.Export, options.Gate, options.Plot),
+        *(options.Read, options.Record, options.Report, options.Slice, options.Watch),
+    )
 }
 
 

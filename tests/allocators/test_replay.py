@@ -26,11 +26,8 @@ def test_a_replay_does_what_an_allocator_of_intervals_does(
 ) -> None:
     history = history_of(choices, places)
     rules = data.draw(rules_for(history))
-    got, plain = (
-        replay(history, rules, addresses=addresses, limit=limit, trace=True),
-        Plain(history, rules, addresses, limit),
-    )
-    expected = plain.run()
+    got = replay(history, rules, addresses=addresses, limit=limit, trace=True)
+    expected = Plain(history, rules, addresses, limit).run()
     for name in Replay.__struct_fields__:
         first, second = getattr(got, name), getattr(expected, name)
         if not isinstance(first, int):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import window_of
+from made_lives import any_events, plain_levels
 
 import memlens
 from memlens.analyzers.curve import BUCKETS, Curve, curve
@@ -22,9 +23,6 @@ from memlens.log import Log
 from memlens.windows.windows import Window
 
 Rows = list[tuple[Kind, int, int]]
-rows = st.lists(
-    st.tuples(st.sampled_from(list(Kind)), st.sampled_from([0, 1, 256, 3538944, 2**40]), st.integers(1, 5)), max_size=40
-)
 
 
 @contextmanager
@@ -37,16 +35,6 @@ def batches_of(size: int) -> Iterator[None]:
         yield
     finally:
         defaults["size"] = before
-
-
-def walked(events: Rows) -> list[tuple[int, int]]:
-    """Allocated and reserved bytes before the first event and after each."""
-    found, allocated, reserved = [(0, 0)], 0, 0
-    for kind, size, _ in events:
-        allocated += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
-        reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
-        found.append((allocated, reserved))
-    return found
 
 
 def check(made: Curve, window: Window, levels: list[tuple[int, int]], buckets: int) -> None:
@@ -67,7 +55,7 @@ def check(made: Curve, window: Window, levels: list[tuple[int, int]], buckets: i
     assert made.peak_event == (window.lo + peak - 1 if peak else None)
 
 
-@given(rows, st.integers(1, 50), st.sampled_from([1, 2, 3, 7, 64]), st.data())
+@given(any_events, st.integers(1, 50), st.sampled_from([1, 2, 3, 7, 64]), st.data())
 def test_each_bucket_has_the_lowest_and_the_highest_level_of_its_events(
     events: Rows, buckets: int, batch: int, data: st.DataObject
 ) -> None:
@@ -75,7 +63,7 @@ def test_each_bucket_has_the_lowest_and_the_highest_level_of_its_events(
     lo, hi = sorted(data.draw(st.tuples(places, places)))
     window = window_of(Log.from_rows(events), lo, hi)
     with batches_of(batch):
-        check(curve(window, buckets=buckets), window, walked(events), buckets)
+        check(curve(window, buckets=buckets), window, plain_levels(events), buckets)
 
 
 def test_failures_and_steps_are_marked_by_their_events() -> None:

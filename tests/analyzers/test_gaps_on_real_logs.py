@@ -5,9 +5,7 @@ A log of Paddle is replayed from its text by one regular expression, a snapshot 
 
 from __future__ import annotations
 
-import gzip
 import json
-import pickle
 import random
 import re
 from bisect import bisect_right
@@ -17,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from night import many, some
-from snapshots import Allocator, rounded, snapshot
+from snapshots import Allocator, plain_pickle, rounded, snapshot
 from snapshots import read as read_snapshot
+from texts import read_packed
 
 from memlens.analyzers import get
 from memlens.analyzers.failures import failures
@@ -203,16 +201,9 @@ def levels_of(events: Sequence[dict[str, Any]]) -> list[int]:
     return levels
 
 
-def text_of(path: Path) -> bytes:
-    raw = path.read_bytes()
-    if path.suffix == ".gz":
-        return gzip.decompress(raw)
-    return zstandard.ZstdDecompressor().stream_reader(raw).read() if path.suffix == ".zst" else raw
-
-
 def check_log(path: Path) -> int:
     """Check a log; how many moments it has."""
-    events = events_in(text_of(path))
+    events = events_in(read_packed(path))
     if not all(any(event["kind"] == kind for event in events) for kind in ("alloc", "chunk")):
         return 0
     (log,) = Reading(()).read_all(path)
@@ -250,16 +241,6 @@ def test_every_log_with_chunk_lines_is_replayed(shared: Path) -> None:
 
 
 # -- snapshots of torch ----------------------------------------------------------------------------------------------------
-
-
-def plain(path: Path) -> dict[str, Any]:
-    class Plain(pickle.Unpickler):
-        def find_class(self, module: str, name: str) -> Any:
-            raise AssertionError(f"{module}.{name} in a file of plain data")
-
-    with path.open("rb") as file:
-        loaded = Plain(file).load()
-    return loaded if isinstance(loaded, dict) else {"segments": loaded}
 
 
 class Device:
@@ -343,7 +324,8 @@ def test_every_snapshot_is_replayed_and_ends_with_the_inactive_blocks_of_the_all
     expected = json.loads((shared / "data/torch/expected.json").read_text())
     checked = kept = 0
     for path in sorted((shared / "data/torch/snapshots").glob("*.pickle")):
-        made = plain(path)
+        made = plain_pickle(path)
+        made = made if isinstance(made, dict) else {"segments": made}
         for log in Reading(()).read_all(path):
             known, device = expected[path.name][str(log.device)], Device(made, log.device or 0)
             found = get("segments")(log.whole)

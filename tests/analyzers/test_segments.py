@@ -44,11 +44,8 @@ def test_a_chunk_beyond_the_address_space_ends_with_it() -> None:
     """As a torn line may say: 4096 bytes from 256 before the end of all addresses on, with a RELEASE that names its size alone."""
     begin = (1 << 64) - 256
     peak, end = segments_of(made([(R, 4096, begin), (A, 200, begin), (F, 200, begin), (X, 4096, 0)])).moments
-    assert (peak.reserved_bytes, peak.allocated_bytes, peak.gap_bytes) == (
-        4096,
-        200,
-        55,
-    )  # the last address is no begin
+    # The last address is no begin.
+    assert (peak.reserved_bytes, peak.allocated_bytes, peak.gap_bytes) == (4096, 200, 55)
     assert (end.reserved_bytes, end.chunks, end.gaps) == (0, 0, 0)
 
 

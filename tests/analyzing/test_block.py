@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import random
 import re
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from snapshots import entry, pickled
+from texts import read_packed
 
 import memlens
 from memlens.errors import UsageError
@@ -22,8 +22,7 @@ class Plain:
     """Events of a log by a loop over its lines: ``(line, kind, size, address)`` with line numbers from 1."""
 
     def __init__(self, path: Path) -> None:
-        data = path.read_bytes()
-        self.lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
+        self.lines = read_packed(path).decode().splitlines()
         self.events: list[tuple[int, str, int, int]] = []
         for number, line in enumerate(self.lines, 1):
             if found := EVENT.search(line):

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from logs import ALLOC, FREE, HEADER
+from traces import memory_event, trace, write_trace
 
 import memlens
 
-LINE = "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:120] {}\n"
-CHUNK = LINE.format("Not found and reallocate {}(0x{:x}), and remaining 0")
-
-
-def alloc(size: int, address: int) -> str:
-    return LINE.format(f"Alloc {size} bytes, ptr = 0x{address:x}")
-
-
-def free(size: int, address: int) -> str:
-    return LINE.format(f"Free {size} bytes, ptr = 0x{address:x}")
+CHUNK = HEADER + "Not found and reallocate {}(0x{:x}), and remaining 0\n"
+alloc, free = ALLOC.format, FREE.format
 
 
 @pytest.fixture
@@ -95,25 +88,15 @@ def test_what_only_makes_reserved_doubtful_puts_nothing_else_in_doubt(said: Call
 
 
 def test_of_several_devices_the_fullest_gpu_is_told_of_and_the_peaks_of_the_others(tmp_path: Path) -> None:
-    events = [
-        {"name": "[memory]", "ph": "i", "pid": 1, "tid": 1, "ts": float(k), "args": {"Device Type": kind, "Device Id": device, "Addr": 16 + k, "Bytes": size, "Total Allocated": size}}
-        for k, (kind, device, size) in enumerate([(1, 0, 512), (1, 1, 4096), (0, -1, 1 << 20)])
-    ]  # fmt: skip
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    text = memlens.analyze(path).verdict
+    text = memlens.analyze(write_trace(tmp_path / "trace.json", gpu0=512, gpu1=4096, cpu=1 << 20)).verdict
     assert text.startswith("Device 1: Peak: 4.00 KiB allocated")
     assert text.endswith("Peaks of the others: device 0 512 B, CPU 1.00 MiB.")
 
 
 def test_a_device_that_ran_out_is_told_of_before_a_fuller_one(tmp_path: Path) -> None:
-    def entry(name: str, device: int, size: int, at: float) -> dict[str, Any]:
-        args = {"Device Type": 1, "Device Id": device, "Addr": 16, "Bytes": size, "Total Allocated": size}
-        return {"name": name, "ph": "i", "pid": 1, "tid": 1, "ts": at, "args": args}
-
-    events = [entry("[memory]", 0, 4096, 1.0), entry("[memory]", 1, 1024, 2.0), entry("[OutOfMemory]", 1, 2 << 30, 3.0)]
+    blocks = [memory_event(1.0, 4096, 16, 4096, 0), memory_event(2.0, 1024, 16, 1024, 1)]
     path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    path.write_text(trace(*blocks, memory_event(3.0, 2 << 30, 16, 2 << 30, 1) | {"name": "[OutOfMemory]"}))
     answer = memlens.analyze(path).answer
     assert str(answer).startswith("Device 1: Ran out of memory at entry 2: 2.00 GiB")
     assert str(answer).endswith("Peaks of the others: device 0 4.00 KiB.")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,21 +31,6 @@ def memlens(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Ran(code, captured.out, captured.err)
-
-    return run
-
-
-@pytest.fixture
-def process() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run ``python -m memlens`` in a process of its own."""
-
-    def run(*arguments: object, python: str = "-m memlens", **options: object) -> subprocess.CompletedProcess[str]:
-        environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "CI", "NO_COLOR")}
-        environment |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        environment |= dict(options.pop("env", {}))  # type: ignore[call-overload]
-        command = [sys.executable, *python.split(), *map(str, arguments)]
-        settings = {"capture_output": True, "timeout": 120, "encoding": "utf-8", **options}
-        return subprocess.run(command, env=environment, check=False, **settings)  # type: ignore[call-overload, no-any-return]
 
     return run
 

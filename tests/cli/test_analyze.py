@@ -5,13 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from logs import ALLOC, HEADER
-from widths import check_widths
 
 
 def lines_of(text: str) -> dict[str, str]:
@@ -36,35 +34,6 @@ def test_the_small_subgraph_of_case_1_prints_its_published_figures(
     assert "10.12 MiB" in lines["Rise"]
     assert "10.12 MiB  3 allocs" in lines["Allocated"]
     assert freed in lines["Freed"]
-
-
-# --- screens, as approved ---
-
-SCREENS = {
-    "case1_whole": ("case1_pir.log",),
-    "case1_by": ("case1_pir.log", "--by", r"START (\S+)", "--sort", "remaining"),
-    "case1_both": ("case1_pt.log", "case1_pir.log"),
-    "cnn_by_step": ("cnn_5steps.log.gz", "--by", r"STEP (\d+) START"),
-    "oom_whole": ("oom.log.gz",),
-    "several_processes": ("torn_4procs.log.gz",),
-}
-
-
-@pytest.mark.parametrize("name", list(SCREENS))
-def test_an_example_looks_as_approved_and_says_the_same_at_every_width(
-    memlens: Any, examples: Path, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.chdir(examples)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def show(columns: int | None) -> str:
-        ran = memlens("analyze", *SCREENS[name], columns=columns)
-        assert (ran.code, ran.err) == (0, "")
-        return str(ran.out)
-
-    if name in ("case1_whole", "oom_whole"):
-        golden(f"cli_{name}_80.txt", show(80))
-    check_widths(show)
 
 
 # --- machine output ---

@@ -11,13 +11,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import made_runs as made
 import pytest
+from commands import HERE, process
 from made_rank_logs import MadeJob, Program, large_job
 
 MIB = made.MIB
@@ -65,7 +65,7 @@ def test_nothing_readable_is_a_failure_that_still_shows_what_there_is(memlens: A
     assert ran.err.count("memlens: error:") == 2
 
 
-def test_stdin_may_be_one_of_the_logs(process: Callable[..., Any], logs: tuple[Path, Path]) -> None:
+def test_stdin_may_be_one_of_the_logs(logs: tuple[Path, Path]) -> None:
     with logs[1].open() as log:
         ran = process("compare", logs[0], "-", "--format", "json", stdin=log)
     first, second = json.loads(ran.stdout)["runs"]
@@ -74,7 +74,7 @@ def test_stdin_may_be_one_of_the_logs(process: Callable[..., Any], logs: tuple[P
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_so_many_jobs_say_the_same(process: Callable[..., Any], case_3: str, jobs: int) -> None:
+def test_so_many_jobs_say_the_same(case_3: str, jobs: int) -> None:
     ran = process("compare", case_3, "--jobs", jobs, "--format", "csv")
     assert ran.returncode == 0, ran.stderr
     assert [row["path"].count("gbs") for row in csv.DictReader(io.StringIO(ran.stdout))] == [1] * 96
@@ -127,9 +127,8 @@ def test_ctrl_c_ends_all_processes_and_leaves_no_file(tmp_path: Path) -> None:
     for number in range(60):
         (tmp_path / f"{number}.log").write_text(text)
     command = [sys.executable, "-m", "memlens", "compare", f"{tmp_path}/{{n}}.log", "--jobs", "2"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     process = subprocess.Popen(
-        [*command, "-o", str(tmp_path / "out")], stderr=subprocess.PIPE, start_new_session=True, env=environment
+        [*command, "-o", str(tmp_path / "out")], stderr=subprocess.PIPE, start_new_session=True, env=os.environ | HERE
     )
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while process.poll() is None and len(workers := children.read_text().split()) < 2:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from commands import HERE
 
 from memlens.analyzers.registry import names
 from memlens.cli import VERBS, main
@@ -103,10 +104,7 @@ def test_bash_completes_as_the_documentation_says(tmp_path: Path) -> None:
         try memlens analyze a.lo
     """
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("_MEMLENS", "COMP"))}
-    environment |= {
-        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }
+    environment |= {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", **HERE}
     assert BASH is not None
     ran = subprocess.run(
         [BASH, "--norc", "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=False

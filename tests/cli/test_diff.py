@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from logs import ALLOC, FREE
-from widths import check_widths
-
-SUBGRAPH = ("--start", "START SOT_CALL_0", "--end", "START SOT_CALL_1")
 
 
 @pytest.fixture
@@ -38,7 +34,8 @@ def finding_lines(text: str) -> list[str]:
 
 
 def test_case_1_names_its_missing_free_and_explains_everything(memlens: Any, examples: Path) -> None:
-    ran = memlens("diff", examples / "case1_pt.log", examples / "case1_pir.log", *SUBGRAPH, columns=80)
+    logs, window = (examples / "case1_pt.log", examples / "case1_pir.log"), ("START SOT_CALL_0", "START SOT_CALL_1")
+    ran = memlens("diff", *logs, "--start", window[0], "--end", window[1], columns=80)
     assert (ran.code, ran.err) == (0, "")
     assert finding_lines(ran.out) == ["Missing free: 3.38 MiB (3538944 B)"]
     assert "All of the 3.38 MiB left behind is a missing Free of 3.38 MiB" in " ".join(ran.out.split())
@@ -46,34 +43,6 @@ def test_case_1_names_its_missing_free_and_explains_everything(memlens: Any, exa
     lines = ran.out.splitlines()
     marked = next(i for i, line in enumerate(lines) if line.startswith("> "))
     assert any("Leave scope" in line for line in lines[marked - 2 : marked])
-
-
-SCREENS = {
-    "subgraph": ("case1_pt.log", "case1_pir.log", *SUBGRAPH),
-    "by": ("case1_pt.log", "case1_pir.log", "--by", r"START (SOT_CALL_\d+)"),
-    "found": ("case1_pt.log", "case1_pir.log"),
-    "whole": ("case1_pt.log", "case1_pir.log", "--whole"),
-    "equal": ("case1_pt.log", "case1_pt.log", "--whole"),
-    "steps": ("cnn_5steps.log.gz", "cnn_5steps.log.gz", "--start-regex", r"STEP \d+ START", "--end-regex",
-              r"STEP \d+ START", "--base-nth", "1", "--head-nth", "3"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", list(SCREENS))
-def test_an_example_looks_as_approved_and_says_the_same_at_every_width(
-    memlens: Any, examples: Path, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.chdir(examples)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def show(columns: int | None) -> str:
-        ran = memlens("diff", *SCREENS[name], columns=columns)
-        assert (ran.code, ran.err) == (0, "")
-        return str(ran.out)
-
-    if name == "found":
-        golden("cli_diff_found_80.txt", show(80))
-    check_widths(show)
 
 
 # --- what is compared ---

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from commands import process
 from pseudo_terminal import in_terminal
 
 import memlens as library
 
 Run = Callable[..., Any]
-
-
-def piped(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-m", "memlens", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, check=False, timeout=120, env=environment, **options)
 
 
 @pytest.fixture
@@ -41,17 +33,19 @@ def test_a_file_is_written_and_said(memlens: Run, log: Path, tmp_path: Path) -> 
 
 
 def test_text_goes_to_stdout_and_so_does_what_is_piped_on(log: Path) -> None:
-    rows = [json.loads(line) for line in piped("export", log, "--to", "jsonl").stdout.splitlines()]
+    rows = [json.loads(line) for line in process("export", log, "--to", "jsonl", encoding=None).stdout.splitlines()]
     assert len(rows) == len(library.read(log))
-    ran = piped("export", log, "--to", "parquet")
+    ran = process("export", log, "--to", "parquet", encoding=None)
     assert ran.returncode == 0
     assert pd.read_parquet(io.BytesIO(ran.stdout))["size_bytes"].tolist() == [row["size_bytes"] for row in rows]
 
 
 def test_an_export_is_piped_into_the_next_command(log: Path) -> None:
-    exported = piped("export", log, "--to", "parquet").stdout
-    ran = piped("analyze", "-", "--format", "json", input=exported)
-    (ours,), (theirs,) = (json.loads(one.stdout)["logs"] for one in (ran, piped("analyze", log, "--format", "json")))
+    exported = process("export", log, "--to", "parquet", encoding=None).stdout
+    ran = process("analyze", "-", "--format", "json", input=exported, encoding=None)
+    (ours,), (theirs,) = (
+        json.loads(one.stdout)["logs"] for one in (ran, process("analyze", log, "--format", "json", encoding=None))
+    )
     for one in (ours, theirs):
         del one["path"], one["trust"]["path"]
     assert ours == theirs

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import HERE, process
 
 import memlens as package
 from memlens.errors import UsageError
@@ -127,7 +128,7 @@ def test_a_log_named_by_a_url_of_this_machine_is_not_written_over(memlens: Any, 
     assert run_log.read_bytes() == TEXT
 
 
-def test_a_log_on_stdin_is_not_written_over(process: Any, run_log: Path) -> None:
+def test_a_log_on_stdin_is_not_written_over(run_log: Path) -> None:
     with run_log.open("rb") as stdin:
         ran = process("slice", "-", "-o", run_log, "-f", stdin=stdin)
     assert ran.returncode == 2
@@ -135,7 +136,7 @@ def test_a_log_on_stdin_is_not_written_over(process: Any, run_log: Path) -> None
     assert run_log.read_bytes() == TEXT
 
 
-def test_a_slice_is_not_appended_to_the_log_that_it_is_cut_from(process: Any, run_log: Path) -> None:
+def test_a_slice_is_not_appended_to_the_log_that_it_is_cut_from(run_log: Path) -> None:
     with run_log.open("ab") as stdout:
         ran = process("slice", run_log, capture_output=False, stdout=stdout, stderr=subprocess.PIPE)
     assert ran.returncode == 2
@@ -161,9 +162,8 @@ def test_of_runs_that_write_one_output_at_once_each_writes_it_whole(tmp_path: Pa
         "    with open_output(sys.argv[1], force=True) as out:\n"
         "        out.write(b'whole')\n"
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", code, str(tmp_path / "out.txt")]
-    running = [subprocess.Popen(command, stderr=subprocess.PIPE, env=environment) for _ in range(4)]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | HERE) for _ in range(4)]
     errors = [process.communicate(timeout=60)[1] for process in running]
     assert errors == [b""] * 4
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
@@ -174,9 +174,8 @@ def test_of_runs_that_write_one_output_at_once_each_writes_it_whole(tmp_path: Pa
 def test_a_verb_that_is_killed_while_it_writes_leaves_no_output_and_is_in_nobodys_way(
     memlens: Any, run_log: Path, tmp_path: Path
 ) -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-m", "memlens", "slice", "-", "-o", "cut.log", "--start", "STEP 1"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | HERE) as process:
         assert process.stdin is not None
         process.stdin.write(TEXT * 2000)  # more than is looked at to tell the format, and no end: it waits for more
         process.stdin.flush()

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from commands import process
 
 from memlens.cli import show as terminal
 from memlens.cli.show import Show
@@ -140,7 +141,7 @@ def test_a_terminal_whose_locale_is_c_on_purpose_gets_ascii(
     assert terminal.screen(Show())["ascii_only"] == (encoding != "utf-8")
 
 
-def test_colours_are_there_where_they_are_asked_for_and_not_in_programs_forms(process: Process, log: Path) -> None:
+def test_colours_are_there_where_they_are_asked_for_and_not_in_programs_forms(log: Path) -> None:
     clear = {"FORCE_COLOR": "", "CLICOLOR_FORCE": "", "NO_COLOR": "1", "TERM": "dumb"}
     text = process("analyze", log, "--color", "always", env=clear).stdout
     assert "\x1b[" in text

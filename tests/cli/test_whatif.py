@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from commands import process
+
 
 def test_the_verdict_comes_first_and_the_proof_before_the_settings(memlens: Any, examples: Path) -> None:
     ran = memlens("whatif", examples / "oom.log.gz")
@@ -76,7 +78,7 @@ def test_an_interrupt_ends_it_with_130(examples: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_without_the_compiled_modules_one_error_says_what_is_needed(process: Any, examples: Path) -> None:
+def test_without_the_compiled_modules_one_error_says_what_is_needed(examples: Path) -> None:
     ran, analyzed = (
         process(verb, examples / "oom.log.gz", env={"MEMLENS_PURE": "1"}) for verb in ("whatif", "analyze")
     )

@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import made_runs as made
 import pytest
+from traces import write_trace
 
 import memlens
 from memlens.comparing.figures import METRICS, Run
 from memlens.comparing.result import Comparison
 from memlens.errors import UsageError
-
-
-def trace(path: Path, **blocks: tuple[int, ...]) -> Path:
-    """A trace in which each device (``cpu``, ``gpu0``, …) allocates blocks of these sizes and keeps them."""
-    events: list[dict[str, Any]] = []
-    for name, sizes in blocks.items():
-        number = -1 if name == "cpu" else int(name.removeprefix("gpu"))
-        for place, size in enumerate(sizes):
-            arguments = {
-                "Device Type": 0 if number < 0 else 1,
-                "Device Id": number,
-                "Addr": 4096 * (len(events) + 1),
-                "Bytes": size,
-                "Total Allocated": sum(sizes[: place + 1]),
-            }
-            events.append(
-                {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": float(len(events)), "args": arguments}
-            )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    return path
 
 
 def held(run: Run) -> int | None:
@@ -46,8 +24,8 @@ def changes(found: Comparison) -> list[int | None]:
 
 
 def test_a_trace_of_cpu_and_gpu_is_compared_by_its_gpu(tmp_path: Path) -> None:
-    base = trace(tmp_path / "base.json", cpu=(64, 64), gpu0=(512,))
-    head = trace(tmp_path / "head.json", cpu=(8,), gpu0=(512, 1024))
+    base = write_trace(tmp_path / "base.json", cpu=(64, 64), gpu0=(512,))
+    head = write_trace(tmp_path / "head.json", cpu=(8,), gpu0=(512, 1024))
     found = memlens.compare([base, head])
     assert [run.path for run in found.runs] == [str(base), str(head)]
     assert [held(run) for run in found.runs] == [512, 1536]
@@ -60,8 +38,8 @@ def test_a_trace_of_cpu_and_gpu_is_compared_by_its_gpu(tmp_path: Path) -> None:
 
 
 def test_each_gpu_is_a_row_and_compared_with_the_gpu_of_its_number(tmp_path: Path) -> None:
-    base = trace(tmp_path / "base.json", cpu=(8,), gpu0=(512,), gpu1=(1024,))
-    head = trace(tmp_path / "head.json", gpu1=(4096,), gpu0=(2048,), gpu2=(1,))
+    base = write_trace(tmp_path / "base.json", cpu=(8,), gpu0=(512,), gpu1=(1024,))
+    head = write_trace(tmp_path / "head.json", gpu1=(4096,), gpu0=(2048,), gpu2=(1,))
     found = memlens.compare([base, head])
     assert [(run.path, held(run)) for run in found.runs] == [
         (f"{base} [device 0]", 512),
@@ -77,7 +55,7 @@ def test_each_gpu_is_a_row_and_compared_with_the_gpu_of_its_number(tmp_path: Pat
 
 def test_the_devices_of_a_template_are_one_more_field(tmp_path: Path) -> None:
     for branch, size in (("dev", 512), ("pr", 1024)):
-        trace(tmp_path / branch / "t.json", cpu=(8,), gpu0=(size,), gpu1=(2 * size,))
+        write_trace(tmp_path / branch / "t.json", cpu=(8,), gpu0=(size,), gpu1=(2 * size,))
     found = memlens.compare(f"{tmp_path}/{{branch}}/t.json", base="branch=dev")
     assert found.layout.cols == "branch"
     assert found.layout.rows == ("device",)

@@ -61,36 +61,30 @@ def test_a_rank_is_called_by_its_number_where_that_is_enough_and_else_by_all_tha
     assert called("x/before.log", "x/after.log") == ["x/before.log", "x/after.log"]
 
 
-def test_the_numbers_that_a_numbering_leaves_out_are_named() -> None:
-    assert missing_of([{"rank": str(k)} for k in (0, 1, 3, 5)]) == ["rank 2", "rank 4"]
-    assert missing_of([{"rank": str(k)} for k in (1, 2, 4)]) == ["rank 3"]  # counted from 1
-    assert missing_of([{"rank": str(k)} for k in (1, 3, 5)]) == ["rank 2", "rank 4"]
-    assert missing_of([{"rank": str(k)} for k in range(8)]) == []
-    assert missing_of([{"branch": "a"}, {"branch": "b"}]) == []
-    assert missing_of([]) == []
+PODS = [f"job-worker-{pod}/workerlog.{rank}" for pod in (0, 1) for rank in range(3) if (pod, rank) != (1, 1)]
 
 
-def test_where_numbers_come_on_each_node_all_nodes_have_all_of_them() -> None:
-    found = [{"node": str(node), "rank": str(rank)} for node in (0, 1) for rank in range(8) if (node, rank) != (1, 5)]
-    assert missing_of(found) == ["node 1 rank 5"]
-
-
-def test_a_number_too_long_for_a_rank_is_no_numbering() -> None:
-    assert missing_of([{"rank": "0"}, {"rank": "9" * 5000}]) == []
-
-
-def test_a_rank_that_one_pod_lacks_is_missing_there() -> None:
-    paths = [f"job-worker-{pod}/workerlog.{rank}" for pod in (0, 1) for rank in range(3) if (pod, rank) != (1, 1)]
-    assert missing_of(fields_of_ranks(paths) or []) == ["worker 1 rank 1"]
-
-
-def test_a_numbering_that_is_global_is_one_whatever_else_paths_name() -> None:
-    found = [{"pp": str(rank // 4), "rank": str(rank)} for rank in range(8) if rank != 6]
-    assert missing_of(found) == ["rank 6"]
-
-
-def test_numbers_far_apart_are_no_numbering() -> None:
-    assert missing_of([{"rank": "0"}, {"rank": "12345"}, {"rank": "999999999999"}]) == []
+@pytest.mark.parametrize(
+    ("fields", "missing"),
+    [
+        ([{"rank": k} for k in (0, 1, 3, 5)], ["rank 2", "rank 4"]),
+        ([{"rank": k} for k in (1, 2, 4)], ["rank 3"]),  # counted from 1
+        ([{"rank": k} for k in (1, 3, 5)], ["rank 2", "rank 4"]),
+        ([{"rank": k} for k in range(8)], []),
+        ([{"branch": "a"}, {"branch": "b"}], []),
+        ([], []),
+        # Numbers that come on each node: all nodes have all of them; and so with pods.
+        ([{"node": k // 8, "rank": k % 8} for k in range(16) if k != 13], ["node 1 rank 5"]),
+        (fields_of_ranks(PODS) or [], ["worker 1 rank 1"]),
+        # A numbering that is global is one, whatever else paths name.
+        ([{"pp": k // 4, "rank": k} for k in range(8) if k != 6], ["rank 6"]),
+        # Numbers too long for a rank, or far apart, are no numbering.
+        ([{"rank": 0}, {"rank": "9" * 5000}], []),
+        ([{"rank": 0}, {"rank": 12345}, {"rank": 999999999999}], []),
+    ],
+)
+def test_the_numbers_that_a_numbering_leaves_out_are_named(fields: list[dict[str, object]], missing: list[str]) -> None:
+    assert missing_of([{name: str(number) for name, number in one.items()} for one in fields]) == missing
 
 
 @pytest.mark.parametrize(

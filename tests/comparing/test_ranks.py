@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from made_rank_logs import GIB, MIB, MadeJob, Program, write
+from traces import write_trace
 
 import memlens
 from memlens.comparing.ranks import HeldMore, Ranks
@@ -195,20 +196,11 @@ def test_a_folder_without_a_log_stands_for_those_in_its_folders(tmp_path: Path) 
     assert [run.path for run in memlens.compare(tmp_path, jobs=1).runs] == [str(tmp_path / "other.log")]
 
 
-def trace(path: Path, **devices: int) -> None:
-    """A trace in which each device allocates one block of so many bytes and keeps it."""
-    events: list[dict[str, object]] = []
-    for name, size in devices.items():
-        number = -1 if name == "cpu" else int(name.removeprefix("gpu"))
-        kind = {"Device Type": int(number >= 0), "Device Id": number}
-        arguments = {**kind, "Addr": 4096, "Bytes": size, "Total Allocated": size}
-        events.append({"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": float(len(events)), "args": arguments})
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-
-
 def test_each_gpu_of_an_input_is_a_rank_and_memory_of_the_cpu_beside_them_is_left_out(tmp_path: Path) -> None:
     for node in range(2):
-        trace(tmp_path / f"node{node}.json", cpu=7, **{f"gpu{k}": (10 + 10 * (node == k == 1)) * MIB for k in range(2)})
+        write_trace(
+            tmp_path / f"node{node}.json", cpu=7, **{f"gpu{k}": (10 + 10 * (node == k == 1)) * MIB for k in range(2)}
+        )
     found, ranks = compared(tmp_path)
     assert ranks.names == tuple(f"node {node} device {k}" for node in range(2) for k in range(2))
     assert peaks(found) == [10 * MIB] * 3 + [20 * MIB]

@@ -42,26 +42,16 @@ def test_case_3_gives_every_cell_its_change_and_its_slopes(case_3: str) -> None:
     for gbs, branch, card, mib in made.case_3():
         row = rows[str(gbs), branch, str(card)]
         if mib is None:
-            assert (row["status"], row["oom_requested_bytes"], row["peak_bytes"]) == (
-                "oom",
-                made.OOM_BYTES,
-                31 * 1024 * MIB,
-            )
+            assert (row["status"], row["oom_requested_bytes"]) == ("oom", made.OOM_BYTES)
+            assert row["peak_bytes"] == 31 * 1024 * MIB
             continue
         assert (row["status"], row["peak_bytes"], row["oom_requested_bytes"]) == ("ok", mib * MIB, None)
         base = made.expected_mib(gbs, "develop", card)
         change = None if branch == "develop" or base is None else (mib - base) * MIB
         assert row["d_peak_bytes"] == change
     changes = {key[0] + "/" + key[2]: row["d_peak_bytes"] for key, row in rows.items() if key[1] == "PR"}
-    published = {
-        "64/1": -254,
-        "256/1": -1028,
-        "256/7": -334,
-        "1024/1": -4124,
-        "1024/7": -3936,
-        "2048/1": -8252,
-        "2048/7": -7876,
-    }
+    published = {"64/1": -254, "256/1": -1028, "1024/1": -4124, "2048/1": -8252}
+    published |= {"256/7": -334, "1024/7": -3936, "2048/7": -7876}
     assert {place: changes[place] for place in published} == {place: mib * MIB for place, mib in published.items()}
     slopes = {
         (slope.fields["branch"], slope.fields["rank"]): slope

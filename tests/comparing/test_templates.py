@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -30,18 +30,11 @@ def found(folder: Path, template: str) -> list[dict[str, str]]:
 
 
 def test_fields_are_captured_and_sorted_as_numbers(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        *(f"gbs{gbs}/{branch}/workerlog.{rank}" for gbs in (32, 256, 64) for branch in "ab" for rank in (10, 9)),
-    )
+    for gbs, branch, rank in product((32, 256, 64), "ab", (10, 9)):
+        write(tmp_path, f"gbs{gbs}/{branch}/workerlog.{rank}")
     values = found(tmp_path, "gbs{gbs}/{branch}/workerlog.{rank}")
     assert [match["gbs"] for match in values] == ["32"] * 4 + ["64"] * 4 + ["256"] * 4
-    assert [(match["branch"], match["rank"]) for match in values[:4]] == [
-        ("a", "9"),
-        ("a", "10"),
-        ("b", "9"),
-        ("b", "10"),
-    ]
+    assert [(match["branch"], match["rank"]) for match in values[:4]] == [*product("ab", ("9", "10"))]
 
 
 def test_a_path_begins_as_its_template_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

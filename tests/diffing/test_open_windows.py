@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from random import Random
 
 import pytest
 from logs import write_log
+from texts import read_packed
 
 import memlens
 from memlens.diffing.result import Diff
@@ -85,7 +85,7 @@ def test_a_real_run_differs_in_nothing_from_itself_killed_anywhere(
     shared: Path, tmp_path: Path, name: str, by: str | None
 ) -> None:
     path = shared / "data" / "paddle" / name
-    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    text = read_packed(path)
     (whole := tmp_path / "whole.log").write_bytes(text)
     chance = Random(name)
     for _ in range(3):

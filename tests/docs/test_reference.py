@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 import pytest
+from fields import fields_of
 
 import memlens
 from memlens.analyzers import registry
@@ -49,18 +50,6 @@ def options_of(command: click.Command) -> set[str]:
         if isinstance(parameter, click.Option) and not parameter.hidden
         for name in (*parameter.opts, *parameter.secondary_opts)
     }
-
-
-def fields_of(value: Any) -> Iterator[str]:
-    """Every key of nested dictionaries and lists."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield str(key)
-            if key not in FREE_KEYS:
-                yield from fields_of(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from fields_of(inner)
 
 
 # -- the reference that is made ------------------------------------------------------------------------------------------------
@@ -167,7 +156,7 @@ def test_every_field_of_the_machine_output_is_described(examples: Path) -> None:
     logs = [memlens.analyze(log).to_dict() for log in sorted(examples.iterdir())]
     logs.append(memlens.analyze(examples / "cnn_5steps.log.gz", by=r"STEP (\d+) START").to_dict())
     text = "\n".join(path.read_text() for path in PAGES)
-    named = {field.removesuffix("_left_out") for log in logs for field in fields_of(log)}
+    named = {field.removesuffix("_left_out") for log in logs for field in fields_of(log, FREE_KEYS)}
     missing = sorted(field for field in named if f"`{field}`" not in text and f'"{field}"' not in text)
     assert not missing
 
@@ -176,7 +165,9 @@ def described(verb: str, value: Any) -> list[str]:
     """The fields of a result that the page of its verb does not name."""
     text = (DOCS / f"{verb}.md").read_text()
     skipped = {"values", "settings"}  # whose keys are settings of an allocator
-    return sorted({name for name in fields_of(value) if f"`{name}`" not in text and not name.isupper()} - skipped)
+    return sorted(
+        {name for name in fields_of(value, FREE_KEYS) if f"`{name}`" not in text and not name.isupper()} - skipped
+    )
 
 
 def test_every_field_of_a_block_is_described(examples: Path) -> None:

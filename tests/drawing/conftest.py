@@ -90,6 +90,12 @@ def report(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Calla
     return make
 
 
+@pytest.fixture
+def leak(report: Callable[..., Report], inputs: Callable[[str], tuple[str, ...]]) -> Page:
+    """The report of a log of 9,097 events and 30 steps, opened."""
+    return report(*inputs("leak")).open()
+
+
 @pytest.fixture(scope="session")
 def inputs(
     tmp_path_factory: pytest.TempPathFactory, examples: Path, request: pytest.FixtureRequest

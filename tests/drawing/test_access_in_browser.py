@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any
 
 import pytest
-from browser import Browser, Page
+from browser import Browser, Make, Page
 from night import some
-
-Make = Callable[..., Any]
 
 #: One input that has all parts of a page that a log can have, and one of PyTorch.
 NAMES = ("leak", "oom", "snapshot")

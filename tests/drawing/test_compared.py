@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from browser import Browser
+from elements import Elements
 from hostile import TEXTS, hostile_log
 
 import memlens
@@ -22,24 +22,22 @@ from memlens.reports.compare import compare_blocks
 LEAKS = ("05_fixed_331.log.gz", "05_leak_graph_331.log.gz", "05_oom_331.log", "nosuch.log")
 
 
-class Tables(HTMLParser):
+class Tables(Elements):
     """The tables of a page: their cells as text, and what is drawn in them as points."""
 
     def __init__(self, html: str) -> None:
-        super().__init__()
         self.tables: list[list[list[str]]] = []
         self.curves: dict[tuple[int, int, int], dict[str, list[tuple[float, float]]]] = {}
         self.marks: list[tuple[str, float, float]] = []
-        self._inside: list[str] = []
-        self.feed(html)
+        super().__init__(html)
 
     @property
     def _place(self) -> tuple[int, int, int]:
         return len(self.tables) - 1, len(self.tables[-1]) - 1, len(self.tables[-1][-1]) - 1
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        given = dict(attributes)
-        self._inside.append(tag)
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        super().handle_starttag(tag, attrs)
+        given = dict(attrs)
         if tag == "table":
             self.tables.append([])
         elif tag == "tr":
@@ -52,12 +50,8 @@ class Tables(HTMLParser):
         elif tag == "rect":
             self.marks.append((given["class"] or "", float(given["x"] or 0), float(given["width"] or 0)))
 
-    def handle_endtag(self, tag: str) -> None:
-        while self._inside and self._inside.pop() != tag:
-            pass
-
     def handle_data(self, data: str) -> None:
-        if {"td", "th"} & set(self._inside) and "title" not in self._inside:
+        if {"td", "th"} & set(self.open) and "title" not in self.open:
             self.tables[-1][-1][-1] += data
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Page
+from browser import Make, Page
 from grids import rows_of
 from logs_of_reports import plain_levels
-
-Make = Callable[..., Any]
 
 UPPER = "#diff canvas"
 
@@ -26,12 +23,6 @@ ROW = "#findings-table tr[data-row='0']"
 
 def findings_of(page: Page) -> list[dict[str, str]]:
     return rows_of(page, "#findings-table") if page.all("#findings-table") else []
-
-
-def shown(page: Page) -> tuple[int, int]:
-    """The first place of the axis that is shown, and the one after the last."""
-    data = page.data("#diff")
-    return int(data["from"]), int(data["to"])
 
 
 def test_the_findings_are_those_of_diff(made: Any) -> None:
@@ -73,7 +64,7 @@ def test_the_pointer_tells_both_levels_and_what_lies_between_them(made: Any, exa
 def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
     page = made.open()
     finding = made.diff["repeated"][0]["finding"]
-    whole = shown(page)
+    whole = page.shown("#diff")
     before = page.run("return document.querySelector(arguments[0]).toDataURL()", UPPER)
     assert page.text("#finding")  # the first one is open already
     page.click(ROW, 0.05)
@@ -86,7 +77,7 @@ def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
     for quoted in finding["context"]:
         assert " ".join(quoted["text"].split()) in said
     assert "chosen" in str(page.one(ROW).get_attribute("class"))
-    part = shown(page)
+    part = page.shown("#diff")
     assert whole[0] <= part[0] < part[1] <= whole[1]
     assert page.run("return document.querySelector(arguments[0]).toDataURL()", UPPER) != before
     page.assert_well()

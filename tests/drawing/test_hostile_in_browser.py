@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from browser import Page
+from browser import Make, Page
 from hostile import TEXTS
 
 from memlens.text import visible
-
-Make = Callable[..., Any]
 
 NAMES = ("hostile log", "hostile snapshot")
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_lives import any_events, plain_levels
 
 import memlens
 from memlens.drawing import levels as module
@@ -21,9 +22,6 @@ from memlens.log import Log
 from memlens.windows.windows import Window
 
 Rows = list[tuple[Kind, int, int]]
-rows = st.lists(
-    st.tuples(st.sampled_from(list(Kind)), st.sampled_from([0, 1, 256, 3538944, 2**40]), st.integers(1, 5)), max_size=40
-)
 
 
 @pytest.fixture
@@ -38,16 +36,6 @@ def log_of(events: Rows, **columns: object) -> Log:
     owner = np.array([-1 if k % 3 == 0 else k % 2 for k in range(len(events))], np.int32)
     line = np.arange(len(events), dtype=np.int64) * 2 + 1
     return Log.from_rows(events, owner=owner, owner_names=("matmul", "relu"), line=line, **columns)
-
-
-def walked(events: Rows) -> list[tuple[int, int]]:
-    """Allocated and reserved bytes before the first event and after each."""
-    found, allocated, reserved = [(0, 0)], 0, 0
-    for kind, size, _ in events:
-        allocated += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
-        reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
-        found.append((allocated, reserved))
-    return found
 
 
 def check(made: Levels, log: Log, window: Window, known: list[tuple[int, int]], owners: list[str]) -> None:
@@ -71,7 +59,7 @@ def check(made: Levels, log: Log, window: Window, known: list[tuple[int, int]], 
     assert all(end < begin for (_, end), (begin, _) in pairwise(spans))
 
 
-@given(events=rows, data=st.data())
+@given(events=any_events, data=st.data())
 @pytest.mark.usefixtures("few_buckets")
 def test_each_bucket_names_the_event_that_reaches_its_highest_level(events: Rows, data: st.DataObject) -> None:
     places = st.integers(0, len(events))
@@ -82,7 +70,7 @@ def test_each_bucket_names_the_event_that_reaches_its_highest_level(events: Rows
     window = Window(log, "", lo, hi, lo, hi, lo + 1, hi)
     owners = Owners(log)
     made = levels(window, owners)
-    known = walked(events)
+    known = plain_levels(events)
     check(made, log, window, known, list(owners._numbers))
     found = marks(window, made.curve)
     assert len(found) == (hi > lo) + len(made.curve.failures)

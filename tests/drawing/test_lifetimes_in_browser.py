@@ -5,16 +5,13 @@ from __future__ import annotations
 import gzip
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from browser import Page
+from browser import Make, Page
 from logs_of_reports import EVENT, plain_levels
-
-Make = Callable[..., Any]
 
 CANVAS = "#lifetimes canvas"
 ADDRESS = re.compile(r"\] (Alloc|Free) (\d+) bytes, ptr = (0x[0-9a-f]+)")

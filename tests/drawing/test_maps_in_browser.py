@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from browser import Make
 from selenium.webdriver.common.keys import Keys
 from unpacked import view_of
-
-Make = Callable[..., Any]
 
 
 def test_what_failed_is_shown_first_and_each_moment_by_its_button(report: Make, inputs: Make) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from browser import Browser
+from browser import Browser, Make
 from night import NIGHT, some
 
 import memlens
-
-Make = Callable[..., Any]
 
 #: Every input that a report is tried on; the diff has tests of its own.
 INPUTS: tuple[str, ...] = (

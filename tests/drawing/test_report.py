@@ -7,11 +7,12 @@ import hashlib
 import json
 import re
 import shlex
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from elements import Elements
 from hostile import FILE_NAME, TEXTS, hostile_log, hostile_snapshot
+from logs import ALLOC
 from logs_of_reports import small_log
 from unpacked import view_of
 
@@ -20,34 +21,6 @@ from memlens.drawing.page import MODULES, page, script_of
 from memlens.drawing.report import ReportPage
 from memlens.errors import MemlensError, OutputError
 from memlens.text import visible
-
-
-class Parts(HTMLParser):
-    """The elements and attributes of a page, and the texts of its scripts, styles and title."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, list[str]] = {}
-        self.open: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag in ("script", "style", "title"):
-            self.open.append(tag)
-            self.texts.setdefault(tag, []).append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self.open:
-            self.open.remove(tag)
-
-    def handle_data(self, data: str) -> None:
-        if self.open:
-            self.texts[self.open[-1]][-1] += data
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.tags if name == tag]
 
 
 def sha(text: str) -> str:
@@ -60,7 +33,7 @@ def leak(examples: Path) -> ReportPage:
 
 
 def test_the_page_has_one_script_and_one_style_and_lets_nothing_else_run(leak: ReportPage) -> None:
-    parts = Parts(leak.html)
+    parts = Elements(leak.html)
     (policy,) = (meta["content"] for meta in parts.all("meta") if meta.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
@@ -91,7 +64,7 @@ def test_the_page_has_the_words_of_analyze_and_the_view_its_figures(leak: Report
     analysis = memlens.analyze(examples / "leak.log.gz")
     assert leak.verdict == analysis.verdict
     assert leak.title == str(examples / "leak.log.gz")
-    assert Parts(leak.html).texts["title"] == [leak.title]
+    assert Elements(leak.html).texts["title"] == [leak.title]
     view = view_of(leak.html)
     (window,) = analysis.to_dict()["logs"][0]["windows"]
     assert view["figures"]["peak_bytes"] == window["peak"]["peak_bytes"] == max(view["levels"]["high_bytes"])
@@ -109,7 +82,7 @@ def test_no_text_of_a_log_is_markup(name: str, tmp_path: Path) -> None:
         made = memlens.report(hostile_log(tmp_path), by="^STEP (.*) START", owners=["OWNER (.*)"], title=TEXTS[0])
     else:
         made = memlens.report(hostile_snapshot(tmp_path), title=TEXTS[0])
-    parts = Parts(made.html)
+    parts = Elements(made.html)
     assert len(parts.all("script")) == 2
     for tag in ("img", "svg", "iframe", "link", "base", "style"):
         assert len(parts.all(tag)) == (tag == "style")
@@ -138,15 +111,12 @@ def test_a_page_is_saved_whole_and_not_over_another(leak: ReportPage, tmp_path: 
 
 
 def test_figures_that_a_browser_rounds_are_refused_in_words(tmp_path: Path) -> None:
-    tebibyte, line = (
-        1 << 40,
-        "I1120 10:51:10.918641 24247 auto_growth_best_fit_allocator.cc:270] Alloc {} bytes, ptr = {:#x}\n",
-    )
+    tebibyte = 1 << 40
     log = tmp_path / "damaged.log"
     # A page counts up to 2**52 bytes, which are 4,096 blocks of 1 TiB.
-    log.write_text("".join(line.format(tebibyte, at << 40) for at in range(1, 4096)))
+    log.write_text("".join(ALLOC.format(tebibyte, at << 40) for at in range(1, 4096)))
     assert view_of(memlens.report(log).html)["figures"]["peak_bytes"] == 4095 * tebibyte
-    log.write_text("".join(line.format(tebibyte, at << 40) for at in range(1, 4097)))
+    log.write_text("".join(ALLOC.format(tebibyte, at << 40) for at in range(1, 4097)))
     with pytest.raises(MemlensError, match="memlens analyze shows them"):
         memlens.report(log)
 

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from browser import Page
+from browser import Make, Page
 
 import memlens
 
-Make = Callable[..., Any]
-
 CANVAS, STRIP = "#timeline canvas", "#timeline canvas:last-of-type"
-
-
-def shown(page: Page) -> tuple[int, int]:
-    """The first event that is shown, and the one after the last."""
-    data = page.data("#timeline")
-    return int(data["from"]), int(data["to"])
-
-
-@pytest.fixture
-def leak(report: Make, inputs: Make) -> Page:
-    """The report of a log of 9,097 events and 30 steps, opened."""
-    return report(*inputs("leak")).open()  # type: ignore[no-any-return]
 
 
 def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> None:
@@ -33,7 +17,7 @@ def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> N
     steps = {step.name: step for step in log.windows(r"^(STEP \d+) START")}
     twelve = steps["STEP 12"]
     leak.click(CANVAS, (twelve.lo + twelve.hi) / 2 / len(log), 0.02)
-    assert shown(leak) == (twelve.lo, twelve.hi)
+    assert leak.shown() == (twelve.lo, twelve.hi)
     leak.hover(CANVAS, 0.5, 0.5)
     assert "STEP 12" in leak.text("#timeline-at")
     leak.assert_well()
@@ -41,17 +25,17 @@ def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> N
 
 def test_the_strip_draws_another_part_and_moves_it(leak: Page) -> None:
     leak.drag(STRIP, 0.5, 0.7)
-    from_, to = shown(leak)
+    from_, to = leak.shown()
     assert from_ == pytest.approx(9097 * 0.5, abs=20)
     assert to == pytest.approx(9097 * 0.7, abs=20)
     leak.drag(STRIP, 0.6, 0.3)  # what is shown is taken along, and not drawn anew
-    assert shown(leak)[0] == pytest.approx(from_ - 9097 * 0.3, abs=25)
-    assert shown(leak)[1] == pytest.approx(to - 9097 * 0.3, abs=25)
+    assert leak.shown()[0] == pytest.approx(from_ - 9097 * 0.3, abs=25)
+    assert leak.shown()[1] == pytest.approx(to - 9097 * 0.3, abs=25)
     leak.drag(STRIP, 0.3, 0.0)  # and stays within the run
-    assert shown(leak)[0] == 0
-    assert shown(leak)[1] == pytest.approx(to - from_, abs=2)
+    assert leak.shown()[0] == 0
+    assert leak.shown()[1] == pytest.approx(to - from_, abs=2)
     leak.double_click(STRIP)
-    assert shown(leak) == (0, 9097)
+    assert leak.shown() == (0, 9097)
     leak.assert_well()
 
 

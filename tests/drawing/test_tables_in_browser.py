@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browser import Page
+from browser import Make
 from grids import rows_of
 from selenium.webdriver.common.keys import Keys
-
-Make = Callable[..., Any]
 
 #: The figures of a window by the analyzer that has them in the machine output.
 FIGURES = {
@@ -18,12 +15,6 @@ FIGURES = {
     "remaining": ("remaining_bytes", "live_bytes", "carried_in_bytes"),
     "stats": ("alloc_bytes", "allocs", "free_bytes", "frees"),
 }
-
-
-def shown(page: Page) -> tuple[int, int]:
-    """The first event that is shown above, and the one after the last."""
-    data = page.data("#timeline")
-    return int(data["from"]), int(data["to"])
 
 
 def windows_said(log: dict[str, Any]) -> list[dict[str, Any]]:
@@ -76,11 +67,11 @@ def test_a_row_is_followed_into_the_pictures_and_back(report: Make, inputs: Make
     said = windows_said(made.log)
     firsts = [sum(window["events"] for window in said[:k]) for k in range(len(said) + 1)]
     page.click("#windows-table tbody tr[data-row='3']", 0.05)
-    assert shown(page) == (firsts[3], firsts[4])
+    assert page.shown() == (firsts[3], firsts[4])
     assert "chosen" in str(page.one("#windows-table tr[data-row='3']").get_attribute("class"))
     page.one("#windows-table tr[data-row='3']").send_keys(Keys.ARROW_DOWN)
     page.press(Keys.ENTER)
-    assert shown(page) == (firsts[4], firsts[5])
+    assert page.shown() == (firsts[4], firsts[5])
     only = "#windows .controls input[type=checkbox]"
     page.click(only)
     assert [int(row["row"]) for row in rows_of(page, "#windows-table")] == [4]

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from browser import Page
+from browser import Make, Page
 from logs_of_reports import SPIKE, plain_levels
 from night import some
 from selenium.webdriver.common.keys import Keys
 
-Make = Callable[..., Any]
-
 CANVAS = "#timeline canvas"
 #: How near the pointer has to be, in CSS pixels.
 NEAR = 2
-
-
-def shown(page: Page) -> tuple[int, int]:
-    """The first event that is shown, and the one after the last."""
-    data = page.data("#timeline")
-    return int(data["from"]), int(data["to"])
 
 
 def picture(page: Page) -> str:
@@ -30,33 +20,27 @@ def picture(page: Page) -> str:
     return str(page.run("return document.querySelector(arguments[0]).toDataURL()", CANVAS))
 
 
-@pytest.fixture
-def leak(report: Make, inputs: Make) -> Page:
-    """The report of a log of 9,097 events, opened."""
-    return report(*inputs("leak")).open()  # type: ignore[no-any-return]
-
-
 def test_a_drag_shows_what_was_dragged_over(leak: Page) -> None:
-    lo, hi = shown(leak)
+    lo, hi = leak.shown()
     assert (lo, hi) == (0, 9097)
     before = picture(leak)
     leak.drag(CANVAS, 0.25, 0.75)
     pixel = 9097 / leak.run("return document.querySelector(arguments[0]).clientWidth", CANVAS)
-    from_, to = shown(leak)
+    from_, to = leak.shown()
     assert from_ == pytest.approx(9097 / 4, abs=2 * pixel + 1)
     assert to == pytest.approx(9097 * 3 / 4, abs=2 * pixel + 1)
     assert picture(leak) != before
     leak.drag(CANVAS, 0.6, 0.4)  # the other way, of a part
-    assert shown(leak)[0] == pytest.approx(9097 * 0.45, abs=4 * pixel + 2)
-    assert shown(leak)[1] == pytest.approx(9097 * 0.55, abs=4 * pixel + 2)
+    assert leak.shown()[0] == pytest.approx(9097 * 0.45, abs=4 * pixel + 2)
+    assert leak.shown()[1] == pytest.approx(9097 * 0.55, abs=4 * pixel + 2)
     leak.run("document.querySelector(arguments[0]).focus()", CANVAS)
     leak.press(Keys.HOME)
     leak.hover("h1", 0.01)  # what the pointer is at is marked
-    assert shown(leak) == (0, 9097)
+    assert leak.shown() == (0, 9097)
     assert picture(leak) == before
     leak.drag(CANVAS, 0.25, 0.75)
     leak.double_click(CANVAS)
-    assert shown(leak) == (0, 9097)
+    assert leak.shown() == (0, 9097)
     leak.assert_well()
 
 
@@ -73,7 +57,7 @@ def test_the_pointer_finds_the_highest_level_near_it(leak: Page, examples: Path,
     assert int(told["line"]) == lines[event]
     assert told["bytes"] in leak.text("#timeline-at")
     width = leak.run("return document.querySelector(arguments[0]).clientWidth", CANVAS)
-    from_, to = shown(leak)
+    from_, to = leak.shown()
     a_pixel = (to - from_) / width
     at = from_ + share * (to - from_)
     # None that is surely near is higher; and what is found is near.
@@ -90,13 +74,13 @@ def test_the_peak_of_a_million_events_that_lasts_one_is_found_and_exact(report: 
     assert made.peak_bytes >= SPIKE
     at = made.log["windows"][0]["events"] // 2
     assert abs(peak["event"] - at) < 5000
-    _, hi = shown(page)
+    _, hi = page.shown()
     page.hover(CANVAS, peak["event"] / hi)
     told = page.data("#timeline-at")
     assert (int(told["bytes"]), int(told["event"]), int(told["line"])) == (made.peak_bytes, peak["event"], peak["line"])
     page.run("document.querySelector(arguments[0]).focus()", CANVAS)
     page.press("p")
-    from_, to = shown(page)
+    from_, to = page.shown()
     assert from_ <= peak["event"] < to
     assert to - from_ < 10_000
     told = page.data("#timeline-at")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from texts import read_packed
 
 import memlens
 from memlens.errors import NoEventsError
@@ -45,8 +45,7 @@ def name_of(log: Path) -> str:
 
 
 def text_of(log: Path) -> str:
-    data = log.read_bytes()
-    return (gzip.decompress(data) if log.suffix == ".gz" else data).decode(errors="replace")
+    return read_packed(log).decode(errors="replace")
 
 
 def after_each_step(log: Path) -> list[int]:

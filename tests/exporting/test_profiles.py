@@ -6,8 +6,9 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -17,51 +18,43 @@ from memlens.exporting.profiles import Frame
 from memlens.log import Log
 from memlens.source import MemorySource
 
-jsonschema: Any = pytest.importorskip("jsonschema")  # by its name: it has no types
-#: What https://www.speedscope.app/file-format-schema.json asks of a file with sampled profiles.
-SAMPLED = {
-    "type": "object",
-    "required": ["type", "name", "unit", "startValue", "endValue", "samples", "weights"],
-    "additionalProperties": False,
-    "properties": {
-        "type": {"const": "sampled"},
-        "name": {"type": "string"},
-        "unit": {"enum": ["bytes", "microseconds", "milliseconds", "nanoseconds", "none", "seconds"]},
-        "startValue": {"type": "number"},
-        "endValue": {"type": "number"},
-        "samples": {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}},
-        "weights": {"type": "array", "items": {"type": "number"}},
-    },
-}
-FRAME = {
-    "type": "object",
-    "required": ["name"],
-    "additionalProperties": False,
-    "properties": {
-        "name": {"type": "string"},
-        "file": {"type": "string"},
-        "line": {"type": "number"},
-        "col": {"type": "number"},
-    },
-}
-SPEEDSCOPE = {
-    "type": "object",
-    "required": ["$schema", "shared", "profiles"],
-    "additionalProperties": False,
-    "properties": {
-        "$schema": {"const": "https://www.speedscope.app/file-format-schema.json"},
-        "activeProfileIndex": {"type": "number"},
-        "exporter": {"type": "string"},
-        "name": {"type": "string"},
-        "profiles": {"type": "array", "items": SAMPLED},
-        "shared": {
-            "type": "object",
-            "required": ["frames"],
-            "additionalProperties": False,
-            "properties": {"frames": {"type": "array", "items": FRAME}},
-        },
-    },
-}
+Frames = Annotated[int, msgspec.Meta(ge=0)]
+
+
+# What https://www.speedscope.app/file-format-schema.json asks of a file with sampled profiles.
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    pass
+
+
+class _Frame(_Strict):
+    name: str
+    file: str = ""
+    line: float = 0
+    col: float = 0
+
+
+class _Sampled(_Strict):
+    type: Literal["sampled"]
+    name: str
+    unit: Literal["bytes", "microseconds", "milliseconds", "nanoseconds", "none", "seconds"]
+    start_value: float
+    end_value: float
+    samples: list[list[Frames]]
+    weights: list[float]
+
+
+class _Shared(_Strict):
+    frames: list[_Frame]
+
+
+class _Speedscope(_Strict):
+    schema: Literal["https://www.speedscope.app/file-format-schema.json"] = msgspec.field(name="$schema")
+    profiles: list[_Sampled]
+    shared: _Shared
+    active_profile_index: float = 0
+    exporter: str = ""
+    name: str = ""
+
 
 NASTY = "</script>\x1b]0;x\x07"
 OWNERS = ("matmul", "relu < net.py:7 forward < train.py:3 <module>", "aten::add < a/b.py(12): f", NASTY)
@@ -101,7 +94,7 @@ def speedscope(log: Any, folder: Path, **options: Any) -> dict[str, Any]:
     data = (folder / "run.speedscope.json").read_bytes()
     assert data.isascii()
     document = json.loads(data)
-    jsonschema.validate(document, SPEEDSCOPE)
+    msgspec.json.decode(data, type=_Speedscope)
     assert isinstance(document, dict)
     return document
 
@@ -145,6 +138,7 @@ def test_the_profiles_of_a_snapshot_add_up_to_its_peak_by_whole_call_stacks(shar
 
 
 def test_the_published_schema_of_speedscope_is_kept(tmp_path: Path) -> None:
+    jsonschema: Any = pytest.importorskip("jsonschema")  # by its name: it has no types
     folder = os.environ.get("MEMLENS_NODE_MODULES")
     if not folder:
         pytest.skip("needs MEMLENS_NODE_MODULES: a folder with the npm package speedscope")

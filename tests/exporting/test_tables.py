@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from logs import write_log
 from night import many
 
 import memlens
@@ -74,18 +75,8 @@ def made(**columns: Any) -> Log:
 
 
 def test_a_series_has_a_row_a_block_and_window_and_says_which(tmp_path: Path) -> None:
-    lines = ["STEP 1", "Alloc 8 bytes, ptr = 0x10", "Alloc 16 bytes, ptr = 0x20", "Free 8 bytes, ptr = 0x10"]
-    lines += [
-        "STEP 2",
-        "Free 16 bytes, ptr = 0x20",
-        "END",
-        "Alloc 32 bytes, ptr = 0x30",
-        "STEP 3",
-        "Alloc 4 bytes, ptr = 0x10",
-    ]
-    stamp = "I0712 10:00:00.000001 7 auto_growth_best_fit_allocator.cc:1] "
-    log = tmp_path / "run.log"
-    log.write_text("".join(f"{stamp if 'bytes' in line else ''}{line}\n" for line in lines))
+    lines = "STEP 1,+8@10,+16@20,-8@10,STEP 2,-16@20,END,+32@30,STEP 3,+4@10"
+    log = write_log(tmp_path, "run.log", *lines.split(","))
     events = rows_of(log, tmp_path, by=r"STEP \d", end="END")
     assert [(row["window"], row["line"], row["event"]) for row in events] == [
         ("STEP 1", 2, 0),

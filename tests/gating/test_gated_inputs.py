@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
 import pytest
 from snapshots import Allocator, pickled, snapshot
+from traces import write_trace
 
 import memlens
 from memlens.errors import InputError, UsageError
@@ -15,22 +15,8 @@ from memlens.errors import InputError, UsageError
 CPU_LEFT_OUT = "memory of the CPU is left out; --device cpu takes it instead"
 
 
-def trace(path: Path, **blocks: int) -> Path:
-    """A trace in which each device (``cpu``, ``gpu0``, …) allocates one block and keeps it."""
-    events = []
-    for place, (name, size) in enumerate(blocks.items()):
-        number = -1 if name == "cpu" else int(name.removeprefix("gpu"))
-        device = {"Device Type": 0 if number < 0 else 1, "Device Id": number}
-        block = {"Addr": 4096 * (place + 1), "Bytes": size, "Total Allocated": size}
-        events.append(
-            {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": float(place), "args": {**device, **block}}
-        )
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    return path
-
-
 def test_of_a_trace_with_the_cpu_and_one_gpu_the_gpu_is_judged_and_a_note_says_so(tmp_path: Path) -> None:
-    both = trace(tmp_path / "both.json", cpu=4 << 20, gpu0=64 << 20)
+    both = write_trace(tmp_path / "both.json", cpu=4 << 20, gpu0=64 << 20)
     found = memlens.gate(both, budgets="peak=8MiB")
     assert (found.verdict, found.windows[0].head_bytes) == ("regression", 64 << 20)
     assert found.notes == (f"{both}: {CPU_LEFT_OUT}",)
@@ -39,22 +25,22 @@ def test_of_a_trace_with_the_cpu_and_one_gpu_the_gpu_is_judged_and_a_note_says_s
 
 
 def test_a_baseline_is_taken_of_the_gpu_too(tmp_path: Path) -> None:
-    both = trace(tmp_path / "both.json", cpu=4 << 20, gpu1=64 << 20)
+    both = write_trace(tmp_path / "both.json", cpu=4 << 20, gpu1=64 << 20)
     assert memlens.accept(both, tmp_path / "memory.json").runs[0].peak_bytes == 64 << 20
-    more_on_cpu = trace(tmp_path / "head.json", cpu=90 << 20, gpu1=64 << 20)
+    more_on_cpu = write_trace(tmp_path / "head.json", cpu=90 << 20, gpu1=64 << 20)
     assert memlens.gate(more_on_cpu, baseline=tmp_path / "memory.json").verdict == "pass"
 
 
 def test_several_gpus_must_be_told_apart(tmp_path: Path) -> None:
-    several = trace(tmp_path / "several.json", cpu=1, gpu0=2, gpu1=3)
+    several = write_trace(tmp_path / "several.json", cpu=1, gpu0=2, gpu1=3)
     with pytest.raises(UsageError, match="has 2 devices: 0, 1"):
         memlens.gate(several, budgets="peak=1GiB")
     assert memlens.gate(several, budgets="peak=1GiB", device=1).windows[0].head_bytes == 3
 
 
 def test_a_gpu_is_not_held_against_the_cpu(tmp_path: Path) -> None:
-    gpu = trace(tmp_path / "gpu.json", cpu=4 << 20, gpu0=64 << 20)
-    cpu = trace(tmp_path / "cpu.json", cpu=4 << 20)
+    gpu = write_trace(tmp_path / "gpu.json", cpu=4 << 20, gpu0=64 << 20)
+    cpu = write_trace(tmp_path / "cpu.json", cpu=4 << 20)
     for head, base in ((gpu, cpu), (cpu, gpu)):
         with pytest.raises(InputError, match=r"gpu\.json has memory of a GPU and .*cpu\.json of the CPU"):
             memlens.gate(head, base=base)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import HERE
 from logs import HEADER, write_log
 
 import memlens
@@ -346,7 +347,7 @@ def test_what_is_no_baseline_is_never_written_over(tmp_path: Path, text: bytes) 
 def test_memlens_gate_is_the_function_whatever_was_imported_before() -> None:
     for first in ("import memlens.gating.run", "import memlens.cli.verbs.gate", "from memlens.gating import run"):
         code = f"{first}; import memlens, inspect; assert inspect.isfunction(memlens.gate), memlens.gate"
-        subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(filter(None, sys.path))}, check=True)
+        subprocess.run([sys.executable, "-c", code], env=HERE, check=True)
 
 
 def test_with_nothing_to_judge_by_it_says_what_to_give() -> None:

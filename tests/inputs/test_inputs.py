@@ -2,9 +2,8 @@
 
 import gzip
 import io
-import json
 import os
-import pickle
+import random
 import subprocess
 import sys
 from contextlib import closing
@@ -13,6 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from snapshots import Allocator, pickled, snapshot
+from traces import memory_event, trace
 
 import memlens
 from memlens.errors import InputError, NoEventsError, UsageError
@@ -31,42 +32,10 @@ RMM_TEXT = (
 )
 
 
-def memory_event(ts: float, size: int, addr: int, total: int, device: int) -> dict[str, object]:
-    kind = 0 if device < 0 else 1
-    args = {"Device Type": kind, "Device Id": device, "Addr": addr, "Bytes": size, "Total Allocated": total}
-    return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": args}
-
-
-def trace(*events: dict[str, object]) -> bytes:
-    return json.dumps({"schemaVersion": 1, "traceEvents": list(events)}, indent=1).encode()
-
-
-KINETO_TEXT = trace(memory_event(1.0, 64, 0x10, 64, -1), memory_event(2.0, -64, 0x10, 0, -1))
+KINETO_TEXT = trace(memory_event(1.0, 64, 0x10, 64, -1), memory_event(2.0, -64, 0x10, 0, -1)).encode()
 TWO_DEVICES = trace(
     memory_event(1.0, 512, 0x10, 512, 0), memory_event(2.0, 1024, 0x20, 1024, 1), memory_event(3.0, -512, 0x10, 0, 0)
-)
-
-
-def snapshot(*sizes: int) -> bytes:
-    """A snapshot whose trace allocates blocks of these sizes, which its segment still holds."""
-    entries, blocks, addr = [], [], 0x7F0000000000
-    for size in sizes:
-        entries.append({"action": "alloc", "addr": addr, "size": size, "stream": 0, "frames": []})
-        blocks.append(
-            {"size": size, "requested_size": size, "state": "active_allocated", "frames": [], "address": addr}
-        )
-        addr += size
-    segment = {
-        "device": 0,
-        "address": 0x7F0000000000,
-        "total_size": sum(sizes),
-        "allocated_size": sum(sizes),
-        "active_size": sum(sizes),
-        "stream": 0,
-        "segment_type": "large",
-        "blocks": blocks,
-    }
-    return pickle.dumps({"segments": [segment], "device_traces": [entries]}, protocol=4)
+).encode()
 
 
 def parquet() -> bytes:
@@ -81,7 +50,7 @@ SAMPLES = {
     "paddle": PADDLE_TEXT,
     "rmm": RMM_TEXT,
     "kineto": KINETO_TEXT,
-    "torch-snapshot": snapshot(512, 2048),
+    "torch-snapshot": pickled(snapshot([Allocator(random.Random(0)).run(20)])),
     "parquet": parquet(),
 }
 
@@ -160,7 +129,7 @@ def test_diff_pairs_the_one_gpu_of_two_ranks_whatever_its_number(tmp_path: Path)
     ranks = []
     for rank, size in ((0, 512), (1, 2048)):
         events = [memory_event(1.0, 64, 0x10, 64, -1), memory_event(2.0, size, 0x20, size, rank)]
-        ranks.append(write(tmp_path, trace(*events), f"rank{rank}"))
+        ranks.append(write(tmp_path, trace(*events).encode(), f"rank{rank}"))
     found = memlens.diff(*ranks)
     assert [(window.base.name, window.head.name, window.d_remaining_bytes) for window in found.windows] == [
         ("(whole log) [CPU]", "(whole log) [CPU]", 0),
@@ -171,7 +140,7 @@ def test_diff_pairs_the_one_gpu_of_two_ranks_whatever_its_number(tmp_path: Path)
 
 def test_diff_refuses_runs_without_a_common_device(tmp_path: Path) -> None:
     base = write(tmp_path, TWO_DEVICES, "base")
-    head = trace(*(memory_event(1.0, 512, 0x10, 512, device) for device in (4, 5)))
+    head = trace(*(memory_event(1.0, 512, 0x10, 512, device) for device in (4, 5))).encode()
     with pytest.raises(UsageError, match="no device is in both runs"):
         memlens.diff(base, write(tmp_path, head, "head"))
 

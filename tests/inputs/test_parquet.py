@@ -120,17 +120,20 @@ def test_a_line_that_was_not_kept_whole_is_an_error_where_anchors_are_looked_for
         memlens.analyze(path, by="START (.*)")
 
 
-def test_a_part_of_a_log_is_no_input(shared: Path, tmp_path: Path) -> None:
-    path = exported(shared / "data" / "paddle" / "30_sot_cnn_breaks_pir.log", tmp_path, start="START SOT_CALL_3")
-    with pytest.raises(InputError, match="it holds a part of a log only: the window START SOT_CALL_3") as error:
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ({"start": "START SOT_CALL_3"}, "it holds a part of a log only: the window START SOT_CALL_3"),
+        ({"table": "lifetimes"}, "no table of events: it has no column kind"),
+    ],
+)
+def test_a_part_of_a_log_and_a_table_of_lifetimes_are_no_inputs(
+    shared: Path, tmp_path: Path, what: dict[str, str], message: str
+) -> None:
+    path = exported(shared / "data" / "paddle" / "30_sot_cnn_breaks_pir.log", tmp_path, **what)
+    with pytest.raises(InputError, match=message) as error:
         memlens.read(path)
     assert "memlens export LOG --to parquet" in error.value.hint
-
-
-def test_a_table_of_lifetimes_is_no_input(shared: Path, tmp_path: Path) -> None:
-    path = exported(shared / "data" / "traps" / "late_leak.log.gz", tmp_path, table="lifetimes")
-    with pytest.raises(InputError, match="no table of events: it has no column kind"):
-        memlens.read(path)
 
 
 # Every column and every fact, made up.

@@ -80,17 +80,16 @@ def no_module(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setattr(builtins, "__import__", without)
 
 
-def test_without_fsspec_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_module(monkeypatch, "fsspec")
-    with pytest.raises(InputError, match="a package is missing: No module named 'fsspec'") as error:
+@pytest.mark.parametrize(
+    ("missing", "said"), [("fsspec", "No module named 'fsspec'"), ("s3fs", "Install s3fs to access S3")]
+)
+def test_without_fsspec_or_a_driver_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, missing: str, said: str
+) -> None:
+    no_module(monkeypatch, missing)
+    with pytest.raises(InputError, match=f"a package is missing: {said}") as error:
         memlens.read("s3://bucket/run.log")
     assert "pip install 'memlens[remote]'" in error.value.hint
-
-
-def test_without_a_driver_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    no_module(monkeypatch, "s3fs")
-    with pytest.raises(InputError, match="a package is missing: Install s3fs to access S3"):
-        memlens.read("s3://bucket/run.log")
 
 
 class Files:

@@ -8,6 +8,12 @@ from pathlib import Path
 
 import pytest
 from real_paddle import RealPaddle, pythons
+from torch_programs import Programs
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    return Programs(tmp_path)
 
 
 @pytest.fixture(

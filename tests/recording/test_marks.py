@@ -12,11 +12,6 @@ from torch_programs import Programs
 import memlens
 
 
-@pytest.fixture
-def programs(tmp_path: Path) -> Programs:
-    return Programs(tmp_path)
-
-
 def printed(programs: Programs, text: str) -> list[str]:
     """The lines of a program whose stdout and stderr go into one file, as ``> log 2>&1`` has it."""
     (programs.folder / "program.py").write_text(text)

@@ -5,7 +5,6 @@ A stand-in has the place of a CUDA device; Paddle's counters are real, on its ho
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from pathlib import Path
@@ -14,13 +13,14 @@ import pytest
 from marked_tests import Marked, outcomes, said
 from real_paddle import RealPaddle
 from torch_programs import Programs
+from traces import memory_event, trace
 
 KEEPS = "kept = []\n"
 
 
 @pytest.fixture
-def marked(tmp_path: Path) -> Marked:
-    return Marked(Programs(tmp_path))
+def marked(programs: Programs) -> Marked:
+    return Marked(programs)
 
 
 @pytest.fixture
@@ -251,25 +251,12 @@ def test_a_log_of_the_test_is_judged(marked: Marked) -> None:
 
 
 def test_of_a_trace_the_device_is_judged_and_not_the_cpu_beside_it(marked: Marked) -> None:
-    def event(ts: int, kind: int, device: int, size: int, address: int) -> dict[str, object]:
-        args = {"Device Type": kind, "Device Id": device, "Bytes": size, "Addr": address, "Total Allocated": size}
-        return {
-            "ph": "i",
-            "cat": "cpu_instant_event",
-            "s": "t",
-            "name": "[memory]",
-            "pid": 1,
-            "tid": 1,
-            "ts": ts,
-            "args": args,
-        }
-
-    both = {"schemaVersion": 1, "traceEvents": [event(1, 0, -1, 9000, 64), event(2, 1, 0, 512, 1024)]}
-    cpu = {"schemaVersion": 1, "traceEvents": [event(1, 0, -1, 9000, 64)]}
+    on_cpu = memory_event(1, 9000, 64, 9000, -1)
+    both, cpu = trace(on_cpu, memory_event(2, 512, 1024, 512, 0)), trace(on_cpu)
     done = marked.run(
-        writes("device", "peak=512, log='run.json'", json.dumps(both), "run.json")
-        + writes("over", "peak=511, log='run.json'", json.dumps(both), "run.json")
-        + writes("cpu", "peak=8999, log='run.json'", json.dumps(cpu), "run.json"),
+        writes("device", "peak=512, log='run.json'", both, "run.json")
+        + writes("over", "peak=511, log='run.json'", both, "run.json")
+        + writes("cpu", "peak=8999, log='run.json'", cpu, "run.json"),
         path=(marked.programs.source,),
     )
     assert outcomes(done) == {"test_device": "PASSED", "test_over": "FAILED", "test_cpu": "FAILED"}

@@ -67,12 +67,7 @@ def test_each_rank_has_a_log_and_the_launcher_one_of_its_own(tmp_path: Path, nam
     # On the console stands what would have stood there, but for what glog wrote.
     shown = b"launcher before\nlauncher after\n" + b"".join(of(rank) for rank in (0, 1, 10))
     assert sorted(out.splitlines()) == sorted(line for line in shown.splitlines() if b"logged by" not in line)
-    assert sorted(os.listdir(tmp_path)) == [
-        "run.log.zst",
-        "run.rank0.log.zst",
-        "run.rank1.log.zst",
-        "run.rank10.log.zst",
-    ]
+    assert sorted(os.listdir(tmp_path)) == ["run.log.zst", *(f"run.rank{rank}.log.zst" for rank in (0, 1, 10))]
 
 
 def test_what_is_passed_on_of_a_rank_goes_where_the_launcher_put_it(tmp_path: Path) -> None:

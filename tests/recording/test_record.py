@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from recorder import python, read_zst, recorder, started, until
+from texts import read_packed
 
 import memlens
 from memlens.inputs.streams import open_bytes
@@ -311,7 +312,7 @@ def test_the_verdict_is_that_of_analyze(tmp_path: Path, examples: Path) -> None:
     whole = min(examples.glob("*.log*"))
     log = tmp_path / "run.log.gz"
     recording = memlens.record(python(_copies(whole)), output=log, passed="none")
-    assert gzip.decompress(log.read_bytes()) == _text(whole)
+    assert read_packed(log) == read_packed(whole)
     assert recording.verdict == memlens.analyze(str(log)).verdict != ""
     ran = started(recorder(tmp_path / "again.log.gz", "--pass", "none") + python(_copies(whole)))
     _, error = ran.communicate(timeout=60)
@@ -319,10 +320,6 @@ def test_the_verdict_is_that_of_analyze(tmp_path: Path, examples: Path) -> None:
     for sentence in recording.answer.sentences:
         assert sentence in error.decode()
     assert f"memlens analyze {tmp_path / 'again.log.gz'}" in error.decode()
-
-
-def _text(path: Path) -> bytes:
-    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
 def _copies(path: Path) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from commands import process
 from torch_programs import Programs
 
 import memlens
@@ -15,21 +14,12 @@ import memlens
 USES = "import torch\nkept = torch.alloc(1000)\npassing = torch.alloc(500); passing.free()\n"
 
 
-@pytest.fixture
-def programs(tmp_path: Path) -> Programs:
-    return Programs(tmp_path)
-
-
 def recorded(programs: Programs, text: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a program of the stand-in through the command line."""
     (programs.folder / "program.py").write_text(text)
     options = ("--env", f"PYTHONPATH={programs.stand_in()}", *options)
-    record = [sys.executable, "-m", "memlens", "record", "--preset", "torch", "-o", "run.pickle", *options]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **variables}
-    command = [*record, "--", sys.executable, "program.py"]
-    return subprocess.run(
-        command, cwd=programs.folder, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    words = ("record", "--preset", "torch", "-o", "run.pickle", *options, "--", sys.executable, "program.py")
+    return process(*words, cwd=programs.folder, env=variables)
 
 
 def test_a_snapshot_is_written_and_judged_and_the_streams_are_the_programs(programs: Programs) -> None:

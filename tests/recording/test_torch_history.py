@@ -8,18 +8,12 @@ from __future__ import annotations
 
 import pickle
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
 from torch_programs import Programs, ended_by, real_torch
 
 import memlens
-
-
-@pytest.fixture
-def programs(tmp_path: Path) -> Programs:
-    return Programs(tmp_path)
 
 
 def block(programs: Programs, text: str, **variables: str) -> Any:

@@ -197,10 +197,8 @@ def test_a_log_that_cannot_be_replayed_says_why() -> None:
     log = made_log(NotReplayable("it begins late", "Record it from its start."))
     with pytest.raises(InputError) as caught:
         memlens.whatif(log)
-    assert (caught.value.message, caught.value.hint) == (
-        "made.log: cannot be replayed: it begins late",
-        "Record it from its start.",
-    )
+    assert caught.value.message == "made.log: cannot be replayed: it begins late"
+    assert caught.value.hint == "Record it from its start."
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -17,19 +17,8 @@ from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import SCREEN_ROWS, render
 from memlens.text import width_of
 
-SCREENS: dict[str, Callable[[], Comparison]] = {
-    "case_2": made.case_2,
-    "case_3": made.case_3,
-    "failures": made.failures,
-    "hostile": made.hostile,
-    "series": made.series,
-}
-RANKS = {
-    "ranks_healthy": made.ranks_healthy,
-    "ranks_loud": made.ranks_loud,
-    "ranks_hostile": made.ranks_hostile,
-    "ranks_unreadable": made.ranks_unreadable,
-}
+SCREENS = ("case_2", "case_3", "failures", "hostile", "series")
+RANKS = ("ranks_healthy", "ranks_loud", "ranks_hostile", "ranks_unreadable")
 (PEAK,) = choose_metrics(["peak"])
 
 
@@ -37,11 +26,11 @@ def screen(comparison: Comparison, width: int | None = 80) -> str:
     return render(compare_blocks(comparison, full=True), width=width)
 
 
-@pytest.mark.parametrize("name", list(SCREENS))
+@pytest.mark.parametrize("name", SCREENS)
 def test_a_screen_looks_as_approved_and_says_the_same_at_every_width(
     golden: Callable[[str, str], None], name: str
 ) -> None:
-    comparison = SCREENS[name]()
+    comparison = getattr(made, name)()
     if name in ("case_3", "hostile"):
         golden(f"compare_{name}_80.txt", screen(comparison))
     if name == "failures":
@@ -49,11 +38,11 @@ def test_a_screen_looks_as_approved_and_says_the_same_at_every_width(
     check_widths(lambda width: screen(comparison, width))
 
 
-@pytest.mark.parametrize("name", list(RANKS))
+@pytest.mark.parametrize("name", RANKS)
 def test_the_ranks_of_a_job_are_one_screen_and_say_the_same_at_every_width(
     golden: Callable[[str, str], None], name: str
 ) -> None:
-    comparison = RANKS[name]()
+    comparison = getattr(made, name)()
     text = render(compare_blocks(comparison), width=80)
     assert text.count("\n") <= SCREEN_ROWS
     assert all(width_of(line) <= 80 for line in text.splitlines())
@@ -131,8 +120,8 @@ def test_the_windows_that_change_most_come_first_and_the_rest_is_counted() -> No
 
 
 def test_no_text_of_a_log_acts() -> None:
-    for make in (*SCREENS.values(), *RANKS.values()):
-        for text in (screen(make()), render_markdown(compare_blocks(make(), full=True))):
+    for comparison in (getattr(made, name)() for name in SCREENS + RANKS):
+        for text in (screen(comparison), render_markdown(compare_blocks(comparison, full=True))):
             assert not set("\x1b\x07\u202e\u200b").intersection(text)
     assert "<b>" not in re.sub(
         r"``.*?``|`[^`]*`",

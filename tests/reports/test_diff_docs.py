@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import made_diffs as made
 from answers import replace
+from fields import fields_of
 
 from memlens.diffing.differences import KINDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "diff.md").read_text()
-
-
-def fields_of(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            yield from fields_of(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from fields_of(inner)
 
 
 def test_every_field_of_the_machine_output_is_described() -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import made_diffs as made
 import made_verdicts as verdicts
 import pytest
+from fields import fields_of
 from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
@@ -20,16 +21,6 @@ from memlens.gating.verdict import Verdict
 from memlens.reports.gate import LARGEST, comment, escape_message, escape_property, fenced, junit, workflow_commands
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text()
-EVERY = [
-    verdicts.passing,
-    verdicts.failing,
-    verdicts.growing,
-    verdicts.shorter,
-    verdicts.missing,
-    verdicts.improved,
-    verdicts.unjudged,
-    verdicts.hostile,
-]
 
 any_text = st.text(st.characters(codec=None), max_size=60)
 
@@ -57,7 +48,7 @@ def test_json_holds_the_names_of_the_contract_and_exact_bytes() -> None:
     assert values["blame"][0]["findings"][0]["kind"] == "missing_free"
 
 
-@pytest.mark.parametrize("make", EVERY)
+@pytest.mark.parametrize("make", verdicts.EVERY.values(), ids=verdicts.EVERY)
 def test_json_is_ascii_and_finite(make: Any) -> None:
     text = json_of(make())
     assert text.isascii()
@@ -65,20 +56,14 @@ def test_json_is_ascii_and_finite(make: Any) -> None:
     assert {row["ok"] for row in json.loads(text)["windows"]} <= {True, False}
 
 
-def fields_of(value: Any) -> set[str]:
-    if isinstance(value, dict):
-        return set(value) | {name for inner in value.values() for name in fields_of(inner)}
-    return {name for inner in value for name in fields_of(inner)} if isinstance(value, list) else set()
-
-
 def test_every_field_of_the_machine_output_is_described() -> None:
     named_fields = set()
-    for make in EVERY:
+    for make in verdicts.EVERY.values():
         values = make().to_dict()
         for blame in values.pop("blame"):
             named_fields |= {"metrics", *(set(blame) & {"findings"})}  # the others are those of diff
         values.pop("trust")
-        named_fields |= fields_of(values) | {"blame", "trust"}
+        named_fields |= {*fields_of(values), "blame", "trust"}
     assert len(named_fields) > 30
     assert not [name for name in sorted(named_fields) if f"`{name}`" not in PAGE]
 

@@ -21,19 +21,7 @@ from memlens.reports.markdown import render as render_markdown
 from memlens.reports.terminal import render
 from memlens.text import visible, width_of
 
-VERDICTS: dict[str, Callable[[], Verdict]] = {
-    "passing": verdicts.passing,
-    "failing": verdicts.failing,
-    "growing": verdicts.growing,
-    "shorter": verdicts.shorter,
-    "missing": verdicts.missing,
-    "improved": verdicts.improved,
-    "unjudged": verdicts.unjudged,
-    "hostile": verdicts.hostile,
-    "many": lambda: verdicts.many(30),
-}
-
-
+VERDICTS = verdicts.EVERY | {"many": lambda: verdicts.many(30)}
 any_text = st.text(st.characters(codec=None), max_size=60)
 
 

@@ -25,16 +25,10 @@ VERBS = (
 
 def test_terms_are_those_of_the_input_whose_blocks_are_made() -> None:
     text, trace = terms_of(True), terms_of(False)
-    assert [text.at(1234), text.line, text.lines, text.title("First line")] == [
-        "line 1,234",
-        "line",
-        "lines",
-        "First line",
-    ]
-    assert (text, plural(2, text.chunk)) == (LINES, "2 chunks")
-    assert [trace.at(1234), trace.line, trace.lines, trace.title("First line")] == [
-        *("entry 1,234", "entry", "entries", "First entry")
-    ]
+    assert [text.at(1234), text.line, text.lines] == ["line 1,234", "line", "lines"]
+    assert (text, plural(2, text.chunk), text.title("First line")) == (LINES, "2 chunks", "First line")
+    assert [trace.at(1234), trace.line, trace.lines] == ["entry 1,234", "entry", "entries"]
+    assert trace.title("First line") == "First entry"
     assert [trace.title("Line"), trace.title("Online"), plural(2, trace.chunk)] == ["Entry", "Online", "2 segments"]
 
 

@@ -49,10 +49,7 @@ def test_windows_that_do_the_same_are_one_row_with_the_highest_of_their_peaks() 
 
 def test_figures_that_differ_in_what_is_shown_are_rows_of_their_own() -> None:
     mib = 1 << 20
-    alike, unlike = (
-        [window("A", 0, mib, 0), window("B", 0, mib + 1, 0)],
-        [window("A", 0, mib, 0), window("B", 0, mib + (mib >> 4), 0)],
-    )
+    alike, unlike = ([window("A", 0, mib, 0), window("B", 0, rise, 0)] for rise in (mib + 1, mib + (mib >> 4)))
     assert format_bytes(mib) == format_bytes(mib + 1)
     assert len(windows_table(alike, None, 9).rows) == 1
     assert len(windows_table(unlike, None, 9).rows) == 2

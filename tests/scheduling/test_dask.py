@@ -7,14 +7,13 @@ import json
 import logging
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import made_runs as made
 import pytest
+from commands import process
 from night import some
 
 import memlens
@@ -154,9 +153,7 @@ def test_real_logs_of_every_format_say_the_same(client: Any, shared: Path) -> No
 
 def test_the_command_line_takes_a_cluster_that_exists(cluster: Any, logs: list[str]) -> None:
     def run(*arguments: str) -> tuple[int, str, str]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-m", "memlens", *arguments, logs[0], logs[TORN], logs[MISSING], logs[OTHER]]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+        ran = process(*arguments, logs[0], logs[TORN], logs[MISSING], logs[OTHER])
         return ran.returncode, ran.stdout, ran.stderr
 
     for verb in ("compare", "analyze"):

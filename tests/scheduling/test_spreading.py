@@ -18,6 +18,7 @@ from typing import Any
 
 import made_runs as made
 import pytest
+from commands import HERE
 from worker_jobs import Number, square_or_fail
 
 import memlens
@@ -213,9 +214,8 @@ def test_no_process_stays_behind(tmp_path: Path, sent: signal.Signals) -> None:
     names = [str(tmp_path / f"{number}.log.gz") for number in range(4)]
     for name in names:
         Path(name).write_bytes(packed)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-m", "memlens", "analyze", *names, "--scheduler", "local", "--jobs", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | HERE, stdout=subprocess.DEVNULL)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     while process.poll() is None and len(workers := children.read_text().split()) < 2:
         time.sleep(0.01)

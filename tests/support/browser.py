@@ -27,6 +27,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
+#: What makes the reports and the inputs of tests (``tests/drawing/conftest.py``).
+Make = Callable[..., Any]
 #: Switches that make Chromium a quiet, offline program.
 _SWITCHES = (
     "--headless",
@@ -157,6 +159,11 @@ class Page:
     _requests: list[str] = field(default_factory=list)
 
     # What it is like.
+
+    def shown(self, of: str = "#timeline") -> tuple[int, int]:
+        """The first event, or place of an axis, that a picture shows, and the one after the last."""
+        data = self.data(of)
+        return int(data["from"]), int(data["to"])
 
     def resize(self, width: int, height: int = 900, *, scale: float = 1.0) -> None:
         """Make the window another size; narrower ones than a window on a desktop can be, too."""

@@ -121,16 +121,10 @@ def check_figures(one: Plain, two: Plain, found: WindowDiff, where: str) -> None
     assert found.d_peak_bytes == found.d_carried_in_bytes + found.d_rise_bytes, where
     assert found.d_live_bytes == found.d_carried_in_bytes + found.d_remaining_bytes, where
     for side, twin in ((found.base, one), (found.head, two)):
-        assert (side.remaining_bytes, side.rise_bytes, side.peak_event) == (
-            twin.remaining,
-            twin.rise,
-            twin.peak_event,
-        ), where
-        assert (side.carried_in_bytes, side.peak_bytes, side.live_bytes) == (
-            twin.carried_in,
-            twin.carried_in + twin.rise,
-            twin.carried_in + twin.remaining,
-        ), where
+        assert (side.remaining_bytes, side.carried_in_bytes) == (twin.remaining, twin.carried_in), where
+        assert (side.rise_bytes, side.peak_event) == (twin.rise, twin.peak_event), where
+        assert side.peak_bytes == twin.carried_in + twin.rise, where
+        assert side.live_bytes == twin.carried_in + twin.remaining, where
         assert side.allocs == len(twin.born), where
     assert found.remaining.unexplained_bytes == found.peak.unexplained_bytes == 0, where
 
@@ -389,16 +383,12 @@ def assert_mirrored(there: WindowDiff, back: WindowDiff, where: str = "") -> Non
         assert getattr(there, name) == -getattr(back, name), where
     for name in ("cost_bytes", "pairs", "moved", "moved_bytes", "alike", "same"):
         assert getattr(there, name) == getattr(back, name), where
-    assert (there.only_head_temporary_bytes, there.only_base_temporary_bytes) == (
-        back.only_base_temporary_bytes,
-        back.only_head_temporary_bytes,
-    ), where
+    assert there.only_head_temporary_bytes == back.only_base_temporary_bytes, where
+    assert there.only_base_temporary_bytes == back.only_head_temporary_bytes, where
     one, two = there.remaining, back.remaining
     assert (one.missing_free_bytes, one.extra_free_bytes) == (two.extra_free_bytes, two.missing_free_bytes), where
-    assert (one.only_head_held_bytes, one.only_base_held_bytes) == (
-        two.only_base_held_bytes,
-        two.only_head_held_bytes,
-    ), where
+    assert one.only_head_held_bytes == two.only_base_held_bytes, where
+    assert one.only_base_held_bytes == two.only_head_held_bytes, where
     for name in ("d_released_bytes", "d_unknown_free_bytes", "d_mismatch_bytes"):
         assert getattr(one, name) == -getattr(two, name), where
     for name in there.peak.__struct_fields__:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from commands import HERE
 from pseudo_terminal import _DECIDING
 
 _PIECE = re.compile(
@@ -112,11 +113,7 @@ class LiveTerminal:
         self, *arguments: object, columns: int = 80, rows: int = 24, folder: Path | None = None, **environment: str
     ) -> None:
         inherited = {key: value for key, value in os.environ.items() if key not in _DECIDING}
-        inherited |= {
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-            "TERM": "xterm",
-            "LANG": "C.UTF-8",
-        }
+        inherited |= {**HERE, "TERM": "xterm", "LANG": "C.UTF-8"}
         self._leader, follower = pty.openpty()
         self.screen = Screen(columns, rows)
         self.resize(columns, rows)

@@ -184,10 +184,8 @@ def ranks_loud() -> Comparison:
     runs, gib = [], 1024
     for rank in range(64):
         stage, node = rank // 16, rank // 8
-        path, fields = (
-            f"x/node{node}/pp{stage}_rank{rank}.log",
-            {"node": str(node), "pp": str(stage), "rank": str(rank)},
-        )
+        path = f"x/node{node}/pp{stage}_rank{rank}.log"
+        fields = {"node": str(node), "pp": str(stage), "rank": str(rank)}
         mib = 60 * gib + (8 * gib if stage == 0 else 0) + rank % 5 + {21: 2150, 50: 3 * gib}.get(rank, 0)
         if rank in (40, 41):
             continue

@@ -320,15 +320,6 @@ def series(count: int = 25, **changes: Any) -> Diff:
 
 #: All of them, by name.
 EVERY: dict[str, Callable[[], Diff]] = {
-    "case1": case1,
-    "equal": equal,
-    "identical": identical,
-    "opening": opening,
-    "late": late,
-    "little": little,
-    "messy": messy,
-    "hostile": hostile,
-    "huge": huge,
+    **{one.__name__: one for one in (case1, equal, identical, opening, late, little, messy, hostile, huge, series)},
     "many": lambda: many(12),
-    "series": series,
 }

@@ -36,6 +36,22 @@ def plain_blocks(log: EventLog) -> list[PlainBlock]:
     return [PlainBlock(event, int(log.size[event]), ends.get(event)) for event in allocs]
 
 
+#: Events of any kind, of few sizes and addresses.
+any_events = st.lists(
+    st.tuples(st.sampled_from(list(Kind)), st.sampled_from([0, 1, 256, 3538944, 2**40]), st.integers(1, 5)), max_size=40
+)
+
+
+def plain_levels(events: list[tuple[Kind, int, int]]) -> list[tuple[int, int]]:
+    """Allocated and reserved bytes before the first event and after each."""
+    found, allocated, reserved = [(0, 0)], 0, 0
+    for kind, size, _ in events:
+        allocated += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
+        reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
+        found.append((allocated, reserved))
+    return found
+
+
 def plain_level(log: EventLog, event: int) -> int:
     """The allocated level right after an event."""
     signs = {Kind.ALLOC: 1, Kind.FREE: -1}

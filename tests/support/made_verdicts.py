@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -172,3 +172,9 @@ def many(count: int, name: str = "SOT_CALL_{}", **changes: Any) -> Verdict:
     blamed = [Blame(one, ("remaining",), made.many(40).windows[0]) for one in reversed(names[max(count - 10, 0) :])]
     values = {"blame": tuple(blamed), "unblamed": max(count - 10, 0), **changes}
     return verdict([*gone, *base], [*head, *new], **values)
+
+
+#: All of them but ``many``, by name.
+EVERY: dict[str, Callable[[], Verdict]] = {
+    one.__name__: one for one in (passing, failing, growing, shorter, missing, improved, unjudged, hostile)
+}

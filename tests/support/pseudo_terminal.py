@@ -12,6 +12,8 @@ import sys
 import termios
 from pathlib import Path
 
+from commands import HERE
+
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 #: Variables that decide about colours, widths and characters: a test sets those that it is about.
 _DECIDING = ("COLUMNS", "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "LC_ALL", "LC_CTYPE")
@@ -20,7 +22,7 @@ _DECIDING = ("COLUMNS", "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_F
 def in_terminal(*arguments: object, columns: int = 80, folder: Path | None = None, **environment: str) -> str:
     """Run ``memlens`` with stdout and stderr in a terminal of some columns, and give what it wrote there, line ends as ``\\n``."""
     inherited = {key: value for key, value in os.environ.items() if key not in _DECIDING}
-    inherited |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TERM": "xterm", "LANG": "C.UTF-8"}
+    inherited |= {**HERE, "TERM": "xterm", "LANG": "C.UTF-8"}
     leader, follower = pty.openpty()
     try:
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))

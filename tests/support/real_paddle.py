@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import zstandard
+from recorder import read_zst
 
 import memlens
 
@@ -82,8 +82,7 @@ class Recorded:
 
 def text_of(log: Path) -> str:
     """A compressed log as far as it is there, by the decompressor itself."""
-    with log.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as stream:
-        return stream.read().decode()
+    return read_zst(log).decode()
 
 
 def command(paddle: RealPaddle, log: Path | str, program: list[str], options: list[str]) -> list[str]:

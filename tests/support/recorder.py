@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
+from commands import HERE
 
 
 def python(text: str) -> list[str]:
@@ -26,8 +27,7 @@ def recorder(log: Path | str, *options: str) -> list[str]:
 def started(command: Sequence[str], **more: Any) -> subprocess.Popen[bytes]:
     """A process with pipes for its streams."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    return subprocess.Popen(command, **{**pipes, "env": os.environ | environment, **more})
+    return subprocess.Popen(command, **{**pipes, "env": os.environ | HERE, **more})
 
 
 def read_zst(path: Path) -> bytes:

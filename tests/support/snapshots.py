@@ -7,6 +7,7 @@ import pickle
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from memlens.events import Kind
@@ -215,6 +216,17 @@ def pickled(value: Any, protocol: int = 4, *, slow: bool = False) -> bytes:
     out = io.BytesIO()
     pickle._Pickler(out, protocol=protocol).dump(value)
     return out.getvalue()
+
+
+def plain_pickle(path: Path) -> Any:
+    """The data of a pickle that holds nothing but data."""
+
+    class Plain(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            raise pickle.UnpicklingError(f"{module}.{name} is no data")
+
+    with path.open("rb") as file:
+        return Plain(file).load()
 
 
 def replayed(made: dict[str, Any], device: int) -> list[tuple[int, int]]:

@@ -28,7 +28,7 @@ def read_packed(path: Path) -> bytes:
     if path.suffix == ".gz":
         return gzip.decompress(packed)
     if path.suffix == ".zst":
-        with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as reader:
             return reader.read()
     return packed
 

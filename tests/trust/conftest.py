@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import json
 import re
 from collections.abc import Callable
@@ -12,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import zstandard
+from texts import read_packed
 
 BLOCK = re.compile(rb"(Alloc|Free) ([0-9]{1,15}) bytes, ptr = (0x[0-9a-f]{1,16})(?![0-9a-f])")
 NEW_CHUNK = re.compile(rb"Not found and reallocate ([0-9]{1,15})(?:\(0x|, and)")
@@ -40,18 +38,6 @@ class Twin:
     threads: set[int] = field(default_factory=set)
     unstamped: int = 0
     figures: list[tuple[int, str, int, int]] = field(default_factory=list)
-
-
-def unpacked(path: Path) -> bytes:
-    """The text of a log."""
-    packed = path.read_bytes()
-    if packed.startswith(b"\x1f\x8b"):
-        return gzip.decompress(packed)
-    if packed.startswith(b"BZh"):
-        return bz2.decompress(packed)
-    if packed.startswith(b"\x28\xb5\x2f\xfd"):
-        return zstandard.ZstdDecompressor().decompressobj().decompress(packed)
-    return packed
 
 
 def read_twin(text: bytes) -> Twin:
@@ -114,4 +100,4 @@ def count_thread(found: Twin, before: bytes) -> None:
 @pytest.fixture(scope="session")
 def twin() -> Callable[[Path], Twin]:
     """The plain reading of a log file."""
-    return cache(lambda path: read_twin(unpacked(path)))
+    return cache(lambda path: read_twin(read_packed(path)))

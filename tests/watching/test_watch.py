@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from made_states import MIB, ScriptedLog, log_state
 from msgspec.structs import asdict
+from texts import read_packed
 
 import memlens
 from memlens.options import Watch
@@ -66,10 +66,8 @@ def test_the_loop_waits_between_looks_and_not_after_it_has_ended(
     monkeypatch.setattr(time, "sleep", slept.append)
     scripts.given = {"a": ([log_state("a", bytes=64 * MIB), log_state("a", bytes=65 * MIB), None, None], True)}
     items = list(memlens.watch("a", every=0.25, idle=1000))
-    assert slept == [
-        0.25,
-        0.25,
-    ]  # after the second look and the third; after the first more was there, after the fourth nothing can come
+    # After the second look and the third; after the first more was there, after the fourth nothing can come.
+    assert slept == [0.25, 0.25]
     assert [item.ended for item in items] == ["", "", "input"]
     assert scripts.opened["a"].closed
 
@@ -161,23 +159,12 @@ def test_a_name_of_a_log_is_never_read_by_the_shell(scripts: Scripts) -> None:
 
 
 def real_log(shared: Path, name: str) -> bytes:
-    found = next((shared / "data" / "paddle").glob(f"{name}.log*"))
-    return gzip.decompress(found.read_bytes()) if found.suffix == ".gz" else found.read_bytes()
+    return read_packed(next((shared / "data" / "paddle").glob(f"{name}.log*")))
 
 
 def rows(result: Any) -> list[tuple[Any, ...]]:
-    return [
-        (
-            row["name"],
-            row["start_line"],
-            row["peak_bytes"],
-            row["rise_bytes"],
-            row["live_bytes"],
-            row["allocs"],
-            row["frees"],
-        )
-        for row in result
-    ]
+    names = ("name", "start_line", "peak_bytes", "rise_bytes", "live_bytes", "allocs", "frees")
+    return [tuple(row[name] for name in names) for row in result]
 
 
 @pytest.mark.parametrize("by", [None, r"STEP (\d+) START"])
@@ -255,7 +242,7 @@ def test_growth_of_a_real_log_is_claimed_while_it_is_written_where_it_leaks_alon
 
 
 def test_a_rotated_log_ends_with_the_figures_of_all_that_was_read(examples: Path, tmp_path: Path) -> None:
-    text = gzip.decompress((examples / "cnn_5steps.log.gz").read_bytes())
+    text = read_packed(examples / "cnn_5steps.log.gz")
     half = text.index(b"\n", len(text) // 2) + 1
     log = tmp_path / "run.log"
     log.write_bytes(text[:half])

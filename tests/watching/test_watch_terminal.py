@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -11,14 +10,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import pytest
 
 if os.name != "posix":
     pytest.skip("needs pseudo terminals", allow_module_level=True)
 
+from commands import process
 from live_screen import LiveTerminal, Screen
+from texts import read_packed
 
 import memlens
 from memlens.text import width_of
@@ -40,9 +41,8 @@ with open(sys.argv[2], "ab") as out:
 @pytest.fixture
 def leak(shared: Path, tmp_path: Path) -> Path:
     """A run that leaks 512 bytes a step over 30 steps; its peak is 4482816 bytes by Paddle's own count."""
-    text = gzip.decompress((shared / "data" / "paddle" / "05_leak_activations_331.log.gz").read_bytes())
     path = tmp_path / "whole.log"
-    path.write_bytes(text)
+    path.write_bytes(read_packed(shared / "data" / "paddle" / "05_leak_activations_331.log.gz"))
     return path
 
 
@@ -121,22 +121,9 @@ def test_a_budget_rings_runs_its_command_and_is_the_exit_code(when: str, leak: P
     if when == "there":
         log.write_bytes(leak.read_bytes())
     command = 'echo "told: $MEMLENS_METRIC $MEMLENS_BYTES of $MEMLENS_LOG"; echo once >> ran.txt'
-    arguments = (
-        "watch",
-        "run.log",
-        "--by",
-        STEPS,
-        "--every",
-        "0.1",
-        "--budget",
-        "peak=4300KiB",
-        "--budget",
-        "growth=8KiB",
-        "--run",
-        command,
-    )
+    words = "watch run.log --every 0.1 --budget peak=4300KiB --budget growth=8KiB"
     with (
-        LiveTerminal(*arguments, folder=tmp_path, rows=40) as terminal,
+        LiveTerminal(*words.split(), "--by", STEPS, "--run", command, folder=tmp_path, rows=40) as terminal,
         written(leak, log if when != "there" else tmp_path / "other"),
     ):
         screen = terminal.shows("what the windows gain exceeds 8.00 KiB")
@@ -187,38 +174,16 @@ def test_a_terminal_without_a_screen_gets_lines(term: str, leak: Path) -> None:
         assert terminal.screen.frames == 0
 
 
-def watch(
-    *arguments: object, cwd: Path | None = None, stdin: IO[bytes] | int | None = None
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "memlens", "watch", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=cwd,
-        stdin=stdin,
-        env={key: value for key, value in os.environ.items() if key != "COLUMNS"},
-    )
+def watch(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    return process("watch", *arguments, **options)
 
 
 def test_a_pipe_gets_a_line_for_what_is_new_and_the_verdict_without_control_characters(
     leak: Path, tmp_path: Path
 ) -> None:
     with written(leak, tmp_path / "run.log", 20, 0.05):
-        ran = watch(
-            tmp_path / "run.log",
-            "--by",
-            STEPS,
-            "--every",
-            "0.05",
-            "--idle",
-            "1",
-            "--budget",
-            "peak=4300KiB",
-            "--run",
-            "echo told",
-        )
+        words = "--every 0.05 --idle 1 --budget peak=4300KiB"
+        ran = watch(tmp_path / "run.log", "--by", STEPS, *words.split(), "--run", "echo told")
     assert ran.returncode == 3
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", ran.stdout)
     told, said = ran.stdout.split("\n\n", 1)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from paddle import read
+from step_lines import steps, text_of
 
 from memlens.errors import MemlensError
 from memlens.log import Log
@@ -18,8 +19,6 @@ from memlens.windows import anchor_discovery as families
 from memlens.windows.anchor_discovery import Family, common_family
 from memlens.windows.anchor_templates import may_mark, skeleton, templates
 from memlens.windows.patterns import Pattern
-
-ALLOC = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000"
 
 
 @pytest.fixture
@@ -29,15 +28,10 @@ def log(tmp_path: Path):  # type: ignore[no-untyped-def]
 
     def written(lines: Sequence[str]) -> Log:
         path = tmp_path / f"run{next(numbers)}.log"
-        path.write_text("".join("\n".join([ALLOC] * 3 if line == "*" else [line]) + "\n" for line in lines))
+        path.write_text(text_of(lines))
         return read(path)
 
     return written
-
-
-def steps(*anchors: str, count: int = 5) -> list[str]:
-    """A run: before it and after each anchor line some events; ``{}`` is the number of the step."""
-    return ["*", *(line for k in range(count) for anchor in anchors for line in (anchor.replace("{}", str(k)), "*"))]
 
 
 def found(log, lines: Sequence[str], other: Sequence[str] | None = None) -> Family | None:  # type: ignore[no-untyped-def]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from step_lines import steps, text_of
 
 from memlens.errors import MemlensError
 from memlens.inputs import Reading
@@ -17,19 +18,11 @@ from memlens.windows.anchor_templates import Work
 from memlens.windows.anchors import find_anchors
 from memlens.windows.patterns import Pattern
 
-ALLOC = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000"
-
 
 def read(lines: Sequence[str]) -> Log:
     """Lines as a log; ``*`` stands for three events."""
-    text = "".join("\n".join([ALLOC] * 3 if line == "*" else [line]) + "\n" for line in lines)
-    (log,) = Reading(landmarks=True).read_all(io.BytesIO(text.encode()))
+    (log,) = Reading(landmarks=True).read_all(io.BytesIO(text_of(lines).encode()))
     return log
-
-
-def steps(*anchors: str, count: int = 5) -> list[str]:
-    """A run: before it and after each anchor line some events; ``{}`` is the number of the step."""
-    return ["*", *(line for k in range(count) for anchor in anchors for line in (anchor.replace("{}", str(k)), "*"))]
 
 
 def found(*lines: str) -> Family | None:
@@ -153,8 +146,7 @@ def test_an_expression_finds_the_lines_of_the_family_and_no_others() -> None:
         log = read(lines)
         one = family(log)
         assert one is not None
-        text = "".join("\n".join([ALLOC] * 3 if line == "*" else [line]) + "\n" for line in lines)
-        (again,) = Reading((Pattern(one.by, regex=True),)).read_all(io.BytesIO(text.encode()))
+        (again,) = Reading((Pattern(one.by, regex=True),)).read_all(io.BytesIO(text_of(lines).encode()))
         assert find_anchors(again, [Pattern(one.by, regex=True)]) == one.anchors
 
 

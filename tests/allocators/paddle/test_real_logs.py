@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from paddle import read
+from texts import read_packed
 
 import memlens
 from memlens.allocators.history import NotReplayable, RequestHistory
@@ -61,15 +60,6 @@ LOGS = (
 )
 
 
-def text_of(path: Path) -> bytes:
-    """The text of a log, read without memlens."""
-    if path.suffix == ".gz":
-        return gzip.decompress(path.read_bytes())
-    if path.suffix == ".zst":
-        return subprocess.run(["zstdcat", str(path)], check=True, capture_output=True).stdout
-    return path.read_bytes()
-
-
 def test_each_log_is_listed(shared: Path) -> None:
     there = {path.name for path in (shared / FOLDER).iterdir() if path.is_file() and ".stats." not in path.name}
     assert there == {*LOGS, *REASONS, *EMPTY}
@@ -78,7 +68,7 @@ def test_each_log_is_listed(shared: Path) -> None:
 @pytest.mark.parametrize("name", LOGS)
 def test_a_real_log_replays_exactly(shared: Path, name: str) -> None:
     path = shared / FOLDER / name
-    text = text_of(path)
+    text = read_packed(path)
     count = {
         what: len(re.findall(form, text))
         for what, form in {
@@ -129,7 +119,7 @@ def test_a_device_that_refuses_is_not_asked_again_where_it_is_a_plug_in(shared: 
     ("name", "count"), [("09_two_procs_one_file_331.log.gz", 2), ("09_torn_4procs_unbuffered_331.log.gz", 4)]
 )
 def test_processes_of_one_file_are_told_apart_by_their_threads(shared: Path, name: str, count: int) -> None:
-    text = text_of(shared / FOLDER / name)
+    text = read_packed(shared / FOLDER / name)
     found = processes(memlens.read(shared / FOLDER / name, columns=COLUMNS))
     assert (
         len(found)
@@ -156,7 +146,9 @@ def test_lines_of_the_stream_safe_layer_with_those_of_chunks_are_enough(shared: 
     assert isinstance(history, RequestHistory)
     proof = prove(history, AUTO_GROWTH.rules(history, AUTO_GROWTH.recorded(history)))
     assert proof.exact, proof.mismatch
-    assert proof.addresses.matched == len(re.findall(rb"Thread \d+ Allocate \d+ bytes at address 0x", text_of(path)))
+    assert proof.addresses.matched == len(
+        re.findall(rb"Thread \d+ Allocate \d+ bytes at address 0x", read_packed(path))
+    )
 
 
 def test_of_several_threads_they_do_not_tell_in_which_order(shared: Path) -> None:
@@ -173,7 +165,7 @@ def test_of_several_threads_they_do_not_tell_in_which_order(shared: Path) -> Non
 @pytest.mark.parametrize("name", ["01_first_venv_dygraph.log", "06_free_idle_chunk.log"])
 def test_a_log_that_ends_anywhere_replays_as_far_as_it_goes(shared: Path, name: str) -> None:
     # Whatever is under way on the last line: a request, one that has its chunk already, a FREE whose chunk goes back next.
-    lines = text_of(shared / "data" / "paddle" / name).splitlines(keepends=True)
+    lines = read_packed(shared / "data" / "paddle" / name).splitlines(keepends=True)
     for stop in range(600, 640):
         log = memlens.read(io.BytesIO(b"".join(lines[:stop])), columns=COLUMNS)
         known = replayable(log)

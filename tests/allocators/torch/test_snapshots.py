@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from snapshots import plain_pickle
 
 import memlens
 from memlens.allocators.engine import replay
@@ -30,18 +30,6 @@ TRACED = (
     "without_frames",
 )
 STATES = ("oom_2023", "segments_only", "state_only_2023", "state_only_2024")
-
-
-class Data(pickle.Unpickler):
-    """Reads data and nothing else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name} is no data")
-
-
-def unpickled(path: Path) -> Any:
-    with path.open("rb") as file:
-        return Data(file).load()
 
 
 def opening_blocks(snapshot: Any) -> int:
@@ -66,7 +54,7 @@ def test_a_snapshot_with_a_trace_is_replayed_to_the_byte(name: str, shared: Path
     assert history is not None
     assert not isinstance(history, NotReplayable)
     proof = prove(history, CACHING.rules(history, CACHING.recorded(history)))
-    snapshot = unpickled(path)
+    snapshot = plain_pickle(path)
     counts = Counter(entry["action"] for entry in snapshot["device_traces"][0])
     opening = opening_blocks(snapshot)
     assert proof.exact, proof

@@ -116,8 +116,6 @@ def test_where_the_first_chunk_is_refused_its_size_is_what_to_set(refused: str) 
     assert error.hint == (
         "A chunk of 64.00 MiB was asked of the device for it: with a smaller FLAGS_auto_growth_chunk_size_in_mb less is."
     )
-    for least in (
-        256,
-        67108864,
-    ):  # the device was asked for what the message says, whatever another allocator's chunks have
+    for least in (256, 67108864):
+        # The device was asked for what the message says, whatever another allocator's chunks have.
         assert "ask for less" in error_of(f"{STAMP}chunk_size_:{least}\n" + WAITING + SUMMARY + ERROR + LINE).hint

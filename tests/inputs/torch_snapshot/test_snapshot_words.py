@@ -18,13 +18,8 @@ def test_a_failed_allocation_is_told_with_what_was_free() -> None:
     trace = [{"action": "oom", "size": 4096, "stream": 0, "device_free": 77, "frames": []}, entry("oom", 0, 12)]
     (log,) = read({"segments": [segment(0, 512)], "device_traces": [trace]})
     first, second = log.facts.ooms
-    assert (first.offset, first.line, first.device, first.requested_bytes, first.free_bytes) == (
-        0,
-        1,
-        "GPU 0",
-        4096,
-        77,
-    )
+    assert (first.offset, first.line, first.device) == (0, 1, "GPU 0")
+    assert (first.requested_bytes, first.free_bytes) == (4096, 77)
     assert (second.requested_bytes, second.free_bytes) == (12, None)
     assert log.marks == (Mark(0, 1, "OUT OF MEMORY"), Mark(1, 2, "OUT OF MEMORY"))
 
@@ -66,20 +61,13 @@ def test_metadata_marks_where_it_changes_and_windows_are_cut_there() -> None:
     trace = [entry("alloc", 512 * k, 10, user_metadata=text) for k, text in enumerate(texts)]
     (log,) = read({"segments": [segment(0, 1 << 20)], "device_traces": [trace]})
     assert log.marks is not None
-    assert [(mark.offset, mark.text) for mark in log.marks] == [
-        (1, "START step 1"),
-        (3, "END step 1"),
-        (3, "START step 2"),
-        (4, "END step 2"),
-        (5, "START step 3"),
+    assert [mark.offset for mark in log.marks] == [1, 3, 3, 4, 5]
+    assert [mark.text for mark in log.marks] == [
+        *("START step 1", "END step 1", "START step 2", "END step 2", "START step 3")
     ]
     cut = log.windows("START (.*)", end_regex="^END")
-    assert [(window.name, len(window)) for window in cut] == [
-        ("(before)", 1),
-        ("step 1", 2),
-        ("step 2", 1),
-        ("step 3", 1),
-    ]
+    assert [window.name for window in cut] == ["(before)", "step 1", "step 2", "step 3"]
+    assert [len(window) for window in cut] == [1, 2, 1, 1]
     assert cut[0].lo == log.facts.opening
 
 
