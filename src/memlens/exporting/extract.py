@@ -34,7 +34,7 @@ __all__ = ["Piece", "Renumberer", "TextCutter", "events_only", "slice_log", "sli
 
 
 class Piece(Struct, frozen=True):
-    """What was cut out.
+    """The part of a log that was cut out.
 
     Attributes:
         name: What the start matched; ``(start)`` without a start.
@@ -178,7 +178,7 @@ class TextCutter:
                 return
 
     def piece(self, written: int, cut_short: str = "") -> Piece:
-        """What was cut out, with what only the one who wrote it knows."""
+        """The part that was cut out, with facts that only the one who wrote it knows."""
         end_line = self._start_line + self._lines + self._mid_line - 1
         open_end = bool(self._ends) and not self.ended
         return Piece(self._name, self._start_line, end_line, self._bytes, written, open_end, cut_short)

@@ -233,7 +233,7 @@ def _moments(wanted: Wanted, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
         return
 
     def moment(track: int, kind: int, at: int, name: str = "", *arguments: tuple[str, int | str | None]) -> bytes:
-        """What begins, ends or is on a track at an event, and what else is known of it."""
+        """A beginning, an end or an instant on a track at an event, with its annotations."""
         ns = int(times.ns[at - lo]) if at < hi else int(times.ns[-1]) + 1000
         fields = [number(_TYPE, kind), number(_TRACK_UUID, track)]
         if name:

@@ -82,7 +82,7 @@ def _annotate(text: str) -> None:
 
 
 def _annotation(text: str) -> Any:
-    """What marks a block for PyTorch, where the program uses it."""
+    """The context manager that marks a block for PyTorch, where the program uses it."""
     with suppress(Exception):
         return sys.modules["torch"].profiler.record_function(text)
     return nullcontext()

@@ -1,4 +1,4 @@
-"""What of a program's output is passed on while it is recorded: whole blocks at once, and partial lines as soon as they are the program's own."""
+"""Output of a program that is passed on while it is recorded: whole blocks at once, and partial lines as soon as they are the program's own."""
 
 from __future__ import annotations
 

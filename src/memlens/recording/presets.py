@@ -1,4 +1,4 @@
-"""What a program is told by its environment so that it logs what memlens reads: the variables of each preset as data, each with its reason.
+"""The environment that makes a program log what memlens reads: the variables of each preset as data, each with its reason.
 
 What the user says goes first: ``--env`` wins over the variables that they have set, and those win over the preset.  Where one of theirs
 takes the log away or changes what it measures, they are told.
@@ -122,7 +122,7 @@ def _allocator(values: Mapping[str, str]) -> str:
 
 
 def _spoilt(values: Mapping[str, str]) -> Iterator[str]:
-    """What of the user's own variables spoils a log of Paddle, in words."""
+    """Say which of the user's own variables spoil a log of Paddle."""
     vmodule = values.get("GLOG_vmodule", "")
     if len(vmodule) > 15:
         yield (

@@ -46,7 +46,7 @@ class NotJudgedWarning(UserWarning):
 
 
 class _Limits(NamedTuple):
-    """What a test asks for: bytes, and where to look."""
+    """The limit of a test: bytes, and where to look."""
 
     peak: int | None = None
     growth: int | None = None
@@ -64,7 +64,7 @@ class _Device(NamedTuple):
 
 
 class _Figures(NamedTuple):
-    """What a call did on one device, or what a log says of it.
+    """The memory of a call on one device, or as a log says it.
 
     Attributes:
         where: The device, or the log.
@@ -100,7 +100,7 @@ def pytest_make_collect_report() -> Generator[None, Any, None]:
 
 
 def _limits(item: pytest.Item) -> _Limits:
-    """What the markers of a test say together, those of its parameters, function, class and module, the nearest last."""
+    """The markers of a test taken together, those of its parameters, function, class and module, the nearest last."""
     import re
 
     from memlens.errors import UsageError

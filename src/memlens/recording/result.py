@@ -1,4 +1,4 @@
-"""What a recording gives: how the program ended, where its logs are, and what they say."""
+"""The result of a recording: how the program ended, where its logs are, and what they say."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Recording(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """What the logs say, in one to three sentences with exact figures; ``""`` where they say nothing."""
+        """The verdicts on the logs, in one to three sentences with exact figures; ``""`` where they say nothing."""
         return "" if self.answer is None else str(self.answer)
 
 

@@ -121,7 +121,7 @@ def _judged(recording: Recording) -> Recording:
 
 
 def _said(paths: list[str]) -> tuple[Answer | None, tuple[Failure, ...]]:
-    """What is said of logs, if anything can be, and which of them cannot be analyzed."""
+    """The verdict on logs, if there is any, and those that cannot be analyzed."""
     from memlens.analyzing.analyze import analyze_with
     from memlens.options import Analyze
     from memlens.results import Failure

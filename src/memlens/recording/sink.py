@@ -144,7 +144,7 @@ class LogFile:
 
 
 class _Frame(NamedTuple):
-    """What compresses a part of a log: what takes bytes, what ends it, and what the latter is given to make all readable that was taken so far."""
+    """The compressor of a part of a log: a function that takes bytes, one that ends it, and the argument that makes it flush all bytes taken so far."""
 
     compress: Callable[[bytes], bytes]
     flush: Callable[..., bytes]

@@ -80,7 +80,7 @@ def lists_of(
 
 
 def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
-    """What is free inside chunks."""
+    """The table of what is free inside chunks."""
     moments = segments.moments
     most = max(asked.top, 3)  # the peak and the end, which come first, are always shown
     asks = any(moment.requested_bytes is not None for moment in moments)
@@ -190,7 +190,7 @@ def growth_line(growth: Any) -> Line:
 
 
 def piling_table(growth: Any, asked: Asked) -> Table:
-    """What piles up over a series."""
+    """The table of what piles up over a series."""
     columns, what = _owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS), growth.piling)
     rounded = {"bytes_per_window": lambda pile: round(pile.bytes_per_window)}
     return Asked(asked.top).table("Piling up", columns, growth.piling, what, **rounded)

@@ -33,7 +33,7 @@ _APART = 2
 
 
 class _Signs(NamedTuple):
-    """What a picture is drawn with."""
+    """The characters that a picture is drawn with."""
 
     parts: str  # of a cell that is filled from below, from nothing to all of it
     band: str  # between the lowest and the highest level
@@ -162,7 +162,7 @@ def _cells(signs: _Signs, row: int, lows: Ints, highs: Ints, lines: Ints) -> lis
 
 
 def _caption(signs: _Signs, used: set[str], curve: Curve, columns: int) -> Iterator[tuple[str, str]]:
-    """What the signs mean that are there, as far as there is room."""
+    """The legend of the signs that are there, as far as there is room."""
     parts = [
         (signs.parts[-1], "allocated", bool(curve.high_bytes.any())),
         (signs.reserved[1], "reserved", bool(curve.reserved_bytes.any())),

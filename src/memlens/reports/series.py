@@ -51,7 +51,7 @@ _Alike = range
 def series_blocks(
     log: LogAnalysis, asked: Asked, top: int, sort: str | None = None, *, picture: bool = False
 ) -> Iterator[Block]:
-    """What is said of a series that was asked for: its windows, how memory develops over them, their phases.
+    """The blocks of a series that was asked for: its windows, how memory develops over them, their phases.
 
     Args:
         log: A log that was cut into a series.
@@ -75,7 +75,7 @@ def _over_all(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Iterator
 
 
 def steps_blocks(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Iterator[Block]:
-    """What is said of the steps that were found by themselves: 8 lines, or everything; nothing where there are none."""
+    """The blocks of the steps that were found by themselves: 8 lines, or everything; nothing where there are none."""
     steps = log.steps
     if steps is None:
         return
@@ -269,7 +269,7 @@ def _chosen(count: int, top: int, first: Sequence[int]) -> list[int]:
 
 
 def _name(first: Value, last: Value, count: int) -> str:
-    """What to call windows that look alike: ``STEP 2–28 ×27``."""
+    """The common name of windows that look alike: ``STEP 2–28 ×27``."""
     if count == 1:
         return str(first)
     ours, theirs = (re.split("([0-9]+)", str(name)) for name in (first, last))

@@ -92,7 +92,7 @@ def _first_request(facts: Facts) -> tuple[str, str] | None:
 
 
 def _seen(facts: Facts) -> list[str]:
-    """What the log does hold that tells why there are no events, a sentence each."""
+    """Say what the log does hold that tells why there are no events, a sentence each."""
     other, found = facts.other_layers, []
     if facts.cut_short:
         found.append(f"The input ends early ({facts.cut_short}): events may stand in the part that is missing.")

@@ -1,4 +1,4 @@
-"""What the findings about a log are drawn from, and what a finding is."""
+"""The evidence that findings about a log are drawn from, and the findings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECORD_FROM_THE_START = "Begin to record before the first tensor is made, and ke
 
 
 class Finding(NamedTuple):
-    """What a doubt or a note says: see :class:`Note`."""
+    """The text of a doubt or a note: see :class:`Note`."""
 
     message: str
     hint: str = ""

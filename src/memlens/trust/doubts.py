@@ -1,4 +1,4 @@
-"""What makes a log doubtful: findings after which some figure is wrong or cannot be known.
+"""Doubts about a log: findings after which some figure is wrong or cannot be known.
 
 Each says what was seen, how often, where first, what it does to the figures, and what to do.  ``docs/trust.md`` has them all.
 """
@@ -137,7 +137,7 @@ def _size_mismatches(case: Case) -> Iterator[Finding]:
 
 
 def _disagreement(case: Case, *, late: bool) -> Iterator[Finding]:
-    """What disagrees, with what follows from it; nothing where several processes explain it."""
+    """Say what disagrees, with what follows from it; nothing where several processes explain it."""
     agreement, first = case.agreement, case.agreement.first
     if first is None or (case.writers.groups and not case.of_entries):
         return

@@ -1,4 +1,4 @@
-"""What to know of a log that makes none of its figures wrong.  ``docs/trust.md`` has all of these notes."""
+"""Notes on a log that make none of its figures wrong.  ``docs/trust.md`` has all of them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ PEAK_MAY_BE_EARLIER = "The peak may lie before the first recorded event: what ca
 
 
 class Trust(Result, frozen=True):
-    """What to believe of one log.
+    """The trust report of one log: what to believe of it.
 
     Attributes:
         ok: Nothing is in doubt.

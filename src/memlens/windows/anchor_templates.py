@@ -25,7 +25,7 @@ class Place(IntEnum):
 
 
 class Work(IntEnum):
-    """What a template counts: whether each is the same work again, so that memory that one leaves behind is told from a leak."""
+    """The work that a template counts: whether each is the same work again, so that memory that one leaves behind is told from a leak."""
 
     STEP = 0  # one after the other, each the same: steps, iterations, batches, requests
     EPOCH = 1  # the same, but each of many steps
@@ -151,7 +151,7 @@ def _decoded(bones: bytes) -> str:
 
 
 def templates(bones: bytes) -> tuple[Template, ...]:
-    """What a line could be one of.
+    """The templates that a line may be one of.
 
     Args:
         bones: The :func:`skeleton` of a clean line.
@@ -167,7 +167,7 @@ def templates(bones: bytes) -> tuple[Template, ...]:
 
 
 def phase_template(bones: bytes) -> Template | None:
-    """What a line is one of that says where a part of the work begins or ends, with a number or without one.
+    """The template of a line that says where a part of the work begins or ends, with a number or without one.
 
     Args:
         bones: The :func:`skeleton` of a clean line.
@@ -258,7 +258,7 @@ def _kind(text: str, begin: int, place: int) -> str:
 
 
 def _work(text: str, begin: int, place: int, words: list[str]) -> Work:
-    """What a number counts, given the words of the identifier before it: ``STEP 3``, ``step_idx: 3``, but ``micro batch 3``."""
+    """The work that a number counts, given the words of the identifier before it: ``STEP 3``, ``step_idx: 3``, but ``micro batch 3``."""
     if not _SMALLER.isdisjoint(word.lower() for word in _WORD.findall(text, begin, place)):
         return Work.PART
     return Work.STEP if not _STEPS.isdisjoint(words) else Work.PART if _EPOCHS.isdisjoint(words) else Work.EPOCH
@@ -286,7 +286,7 @@ def _head_end(text: str, place: int, numbers: list[int]) -> tuple[int, bool]:
 
 
 def _template(text: str, begin: int, end: int, counting: list[int], *, bare: bool, unit: bool) -> Template | None:
-    """What a line that begins so is one of, or ``None`` where it does not look like an anchor."""
+    """The template of a line that begins so, or ``None`` where it does not look like an anchor."""
     head = text[begin:end]
     words = [word.lower() for word in _WORD.findall(head)]
     if max(map(len, words), default=0) < 2 or not _plain(head, words):
@@ -328,7 +328,7 @@ def _number_end(text: str, begin: int, number: int) -> int:
 
 
 def _name(text: str, begin: int, end: int, number: int, place: Place) -> tuple[int, int]:
-    """What to call the window: the text without decoration, and without the word that says START."""
+    """The name of the window: the text without decoration, and without the word that says START."""
     first, last = begin, end
     while first < last and not (text[first].isalnum() or text[first] == "["):
         first += 1

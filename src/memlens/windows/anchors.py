@@ -123,7 +123,7 @@ class Numbering:
         self._times: dict[str, int] = {}
 
     def next(self, name: str) -> str:
-        """What the next one is called."""
+        """The name of the next one."""
         times = self._times.get(name, 0) + 1
         new = name
         while times > 1 and (new := f"{name} #{times}") in self._taken:  # a log may well have a name that ends so

@@ -38,7 +38,7 @@ _LINE_ENDS = re.compile(rb"(?m)\r+$")
 
 
 class Pattern(Struct, frozen=True, dict=True):
-    r"""What marks a line: a literal that stands in it as whole words, or a regular expression (``re`` syntax).
+    r"""The mark of a line: a literal that stands in it as whole words, or a regular expression (``re`` syntax).
 
     A literal is not followed or preceded by a further word character (``A-Za-z0-9_``) where its own edge is one, so
     ``START SOT_CALL_4`` does not match ``START SOT_CALL_42``.  An expression is searched for in one line, as bytes: ``\w`` and

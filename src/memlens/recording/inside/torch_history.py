@@ -158,7 +158,7 @@ class History:
 
 
 def _out_of_memory(*_: int) -> None:
-    """What torch calls with the device and figures: an exception here would take the place of torch's own."""
+    """The observer that torch calls with the device and figures: an exception here would take the place of torch's own."""
     for history in _recording:
         try:
             history.ran_out()
@@ -199,7 +199,7 @@ class _Hook:
         self.terminated = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """What the other finders find, with word of the import."""
+        """Find what the other finders find, with word of the import."""
         if name != "torch":
             return None
         for finder in sys.meta_path:

@@ -1,4 +1,4 @@
-"""What Python runs before a program that ``memlens record`` started: its folder is put first on the program's ``PYTHONPATH``.
+"""The module that Python runs before a program that ``memlens record`` started: its folder is put first on the program's ``PYTHONPATH``.
 
 It starts what the variable ``MEMLENS_RECORD`` asks for, and then runs the sitecustomize that Python would have found without it; what that
 one raises is Python's to report, as always.  Nothing here may fail the program, and nothing needs memlens, which the program's environment

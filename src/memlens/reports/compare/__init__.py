@@ -1,4 +1,4 @@
-"""What a comparison of many runs shows to people: what was compared, then the tables, then what they come to.
+"""A comparison of many runs as people see it: what was compared, then the tables, then what they come to.
 
 They come to how figures grow with a field, and which ranks stand out.
 """
@@ -134,7 +134,7 @@ def _without_figures(runs: Sequence[Run]) -> Iterator[Line]:
 
 
 def _remarks(runs: Sequence[Run], label: str) -> Iterator[Line]:
-    """What to know of the windows; what is alike in several runs is shown once."""
+    """Notes on the windows; what is alike in several runs is shown once."""
     alike: dict[str, list[Run]] = {}
     for run in runs:
         for remark in run.remarks:

@@ -1,4 +1,4 @@
-"""What a comparison shows of the ranks of one job: how they spread, which stand out and by what, how they differ by field."""
+"""The ranks of one job as people see them: how they spread, which stand out and by what, how they differ by field."""
 
 from __future__ import annotations
 

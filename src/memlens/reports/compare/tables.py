@@ -39,7 +39,7 @@ DOUBTFUL = "*"
 
 
 class OfRun(str):
-    """What stands in the cell of a run, which a form may draw beside it."""
+    """The value in the cell of a run, which a form may draw beside it."""
 
     __slots__ = ("run", "window")
     run: Run | None
@@ -103,7 +103,7 @@ def scale_of(metric: Metric, figures: Iterable[int | None]) -> Scale:
 
 
 def _figure(run: Run | None, window: str | None, scale: Scale, *, asked: bool = True) -> str:
-    """What stands in the cell of a run (``None``: there is none) and of a window (``None``: the only one).
+    """The text in the cell of a run (``None``: there is none) and of a window (``None``: the only one).
 
     With ``asked`` an ``OOM`` comes with what was asked for.
     """
