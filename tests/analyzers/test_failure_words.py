@@ -10,7 +10,7 @@ from memlens.analyzers.failures.failures import MemoryFailure, failures
 from memlens.analyzers.failures.words import failure_sentence
 from memlens.log import Log
 from memlens.reports import terminal
-from memlens.reports.blocks import Asked
+from memlens.reports.blocks import ListOptions
 from memlens.reports.failures import failure_blocks
 
 STAMP = "I1120 10:40:54.334872 22168 auto_growth_best_fit_allocator.cc:270] "
@@ -48,7 +48,7 @@ def sentence(text: str) -> str:
 
 
 def screen(text: str) -> str:
-    return terminal.render(list(failure_blocks(failures(read(text)), Asked(5))), width=120)
+    return terminal.render(list(failure_blocks(failures(read(text)), ListOptions(5))), width=120)
 
 
 THREE = block(0) + block(1) + block(2)

@@ -16,7 +16,7 @@ from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading
 from memlens.log import Log
 from memlens.reports import terminal
-from memlens.reports.blocks import Asked, Block, answered
+from memlens.reports.blocks import Block, ListOptions, answered
 from memlens.reports.failures import failure_blocks
 from memlens.results import Answer
 from memlens.text import terms_of
@@ -34,7 +34,7 @@ def found(seed: int, message: str) -> tuple[MemoryFailure, ...]:
 def screen(ooms: tuple[MemoryFailure, ...], *, full: bool = False) -> list[Block]:
     """The verdict and the failures, as an analysis begins with them."""
     verdict = answered(Answer((failure_sentence(ooms),), "bad"))
-    return [*verdict, None, *failure_blocks(ooms, Asked(5), full=full)]
+    return [*verdict, None, *failure_blocks(ooms, ListOptions(5), full=full)]
 
 
 def test_a_screen_for_each_cause(golden: Callable[[str, str], None]) -> None:
@@ -53,7 +53,7 @@ def test_a_failure_takes_ten_lines_at_most(shared: Path) -> None:
     logs += [(found(seed, message), terms_of(True)) for seed in range(30) for message in ("full", "size", "none")]
     for ooms, terms in logs:
         if ooms:
-            text = terminal.render(list(failure_blocks(ooms, Asked(5, 0, terms))), width=80)
+            text = terminal.render(list(failure_blocks(ooms, ListOptions(5, 0, terms))), width=80)
             assert len(text.splitlines()) <= 10, text
 
 
@@ -66,9 +66,9 @@ def made(ooms: list[OutOfMemory]) -> tuple[MemoryFailure, ...]:
 def test_of_many_failures_one_is_shown_and_the_others_are_counted_and_listed_on_demand() -> None:
     many = made([OutOfMemory(place, place + 1, "", 5000 + place, None, "oom") for place in range(10, 30)])
     assert len(many) == 20
-    text = terminal.render(list(failure_blocks(many, Asked(5))), width=80)
+    text = terminal.render(list(failure_blocks(many, ListOptions(5))), width=80)
     assert text.startswith("Out of memory at line 11 (and 19 more failures: --full)")
     assert len(text.splitlines()) <= 10
-    text = terminal.render(list(failure_blocks(many, Asked(5), full=True)), width=80)
+    text = terminal.render(list(failure_blocks(many, ListOptions(5), full=True)), width=80)
     assert "All out-of-memory failures" in text
     assert "… and 15 more failures" in text

@@ -52,12 +52,12 @@ def pairing(windows: Sequence[Window]) -> Columns:
     known = _LAST.get(log)
     if known is not None and known[0] == key:
         return known[1]
-    figures, odd = profile(windows), log.free_anomalies
+    figures, anomalies = profile(windows), log.free_anomalies
     held_allocs, held_bytes = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
     for layer in layers(lo, hi):
         _count_held(log, lo[layer], hi[layer], layer, held_allocs, held_bytes)
-    unknown_frees, unknown_bytes = _inside(odd.unknown, log.size[odd.unknown], lo, hi)
-    mismatches, mismatch_bytes = _inside(odd.mismatched, odd.excess, lo, hi)
+    unknown_frees, unknown_bytes = _inside(anomalies.unknown, log.size[anomalies.unknown], lo, hi)
+    mismatches, mismatch_bytes = _inside(anomalies.mismatched, anomalies.excess, lo, hi)
     doubles, _ = _inside(log.lifetimes.double_allocs, np.zeros(0, np.int64), lo, hi)
     temporary_allocs = figures["allocs"] - held_allocs
     temporary_bytes = figures["alloc_bytes"] - held_bytes
@@ -66,8 +66,8 @@ def pairing(windows: Sequence[Window]) -> Columns:
     opening_blocks, opening_bytes = _opening_left(log, hi)
     # The level before the window, less what odd FREEs took off it, is the bytes of the blocks that were live there.
     start = np.zeros(len(lo), np.int64)
-    unknown_before = _inside(odd.unknown, log.size[odd.unknown], start, lo)[1]
-    mismatch_before = _inside(odd.mismatched, odd.excess, start, lo)[1]
+    unknown_before = _inside(anomalies.unknown, log.size[anomalies.unknown], start, lo)[1]
+    mismatch_before = _inside(anomalies.mismatched, anomalies.excess, start, lo)[1]
     carried_bytes = figures["carried_in_bytes"] + unknown_before - mismatch_before
     found = {
         "held_allocs": held_allocs,

@@ -219,10 +219,10 @@ def _event_on(log: EventLog, line: int) -> int:
     low, high = 0, len(blocks)  # the first block event whose line is not less lies between
     while low < high:
         # One look-up of many lines costs about as much as one of a single line.
-        asked = np.unique(np.linspace(low, high - 1, 256).astype(np.int64))
-        after = bisect_left(log.line_numbers(blocks[asked].tolist()), line, key=_number)
-        high = int(asked[after]) if after < len(asked) else high
-        low = int(asked[after - 1]) + 1 if after else low
+        probes = np.unique(np.linspace(low, high - 1, 256).astype(np.int64))
+        after = bisect_left(log.line_numbers(blocks[probes].tolist()), line, key=_number)
+        high = int(probes[after]) if after < len(probes) else high
+        low = int(probes[after - 1]) + 1 if after else low
     if low < len(blocks) and log.line_numbers([int(blocks[low])]) == [line]:
         return int(blocks[low])
     near = blocks[max(low - 1, 0) : low + 1].tolist()

@@ -68,9 +68,9 @@ def _of_devices(logs: Sequence[LogAnalysis]) -> Answer:
     first, *others = sorted(logs, key=lambda log: (not log.ooms, log.device == "CPU", -peaks[log.device]))
     listed = ", ".join(f"{log.device} {format_bytes(peaks[log.device])}" for log in others[:MOST_NAMES])
     more = f" and {plural(len(others) - MOST_NAMES, 'more device')}" if len(others) > MOST_NAMES else ""
-    said = first.answer
-    head = f"{first.device[0].upper()}{first.device[1:]}: {said.sentences[0]}"
-    return Answer((head, *said.sentences[1:2], f"Peaks of the others: {listed}{more}."), said.tone)
+    answer = first.answer
+    head = f"{first.device[0].upper()}{first.device[1:]}: {answer.sentences[0]}"
+    return Answer((head, *answer.sentences[1:2], f"Peaks of the others: {listed}{more}."), answer.tone)
 
 
 def _spread(logs: Sequence[LogAnalysis], names: Mapping[str, str], unread: int) -> str:
@@ -114,8 +114,8 @@ def answer_of_log(log: LogAnalysis) -> Answer:
     # The windows asked for, without what precedes them; of very many few are looked at.
     asked_for = range(int(len(log.windows) > 1 and log.windows[0].name == BEFORE), len(log.windows))
     if not any(log.windows[k].events for k in asked_for) and not _state_only(log):
-        said = "lies in this window" if len(asked_for) == 1 else f"lies in any of the {len(asked_for):,} windows"
-        sentences = [*sentences, f"No event {said}, so nothing can be said of it."]
+        where = "lies in this window" if len(asked_for) == 1 else f"lies in any of the {len(asked_for):,} windows"
+        sentences = [*sentences, f"No event {where}, so nothing can be said of it."]
     else:
         sentences += [_flat(log)] if judged and not grows else []
         if not log.series and len(log.windows) == 1 and not _state_only(log):
@@ -336,5 +336,5 @@ def _left(log: LogAnalysis, window: WindowAnalysis, unjudged: str) -> str:
         else:
             grows = log.growth is not None and log.growth.verdict == "growing"
             words = "all of it is freed only when the log ends" if grows else "everything is freed at the end"
-    said = "; ".join(filter(None, [words, unjudged]))
-    return f"{said[0].upper()}{said[1:]}." if said else ""
+    text = "; ".join(filter(None, [words, unjudged]))
+    return f"{text[0].upper()}{text[1:]}." if text else ""

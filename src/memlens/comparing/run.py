@@ -205,8 +205,8 @@ def _of_template(found: FoundRuns, options: Compare) -> Comparison:
     orders = found.orders(options)
     paths = [order.path for order in orders]
     values = field_values(found.fields, template.fields)
-    asked = {*rows, cols, (base or "").partition("=")[0]}
-    if DEVICE in values or DEVICE not in asked:  # refused before anything is read
+    named = {*rows, cols, (base or "").partition("=")[0]}
+    if DEVICE in values or DEVICE not in named:  # refused before anything is read
         lay_out(values, paths, rows, cols, base)
     read = _with_devices(record_all(orders, options))
     runs = list(chain(*read))

@@ -247,8 +247,8 @@ def _highest(score: NDArray[Any], first: NDArray[np.bool_], most: int) -> Ints:
 def _contexts(of: WindowBlocks, bars: Ints, shown: list[int]) -> list[list[Any]]:
     """The lines around the ALLOC and the FREE of some bars."""
     events = [[int(of.alloc[bars[k]]), int(of.freed[bars[k]])] for k in shown]
-    asked = [event for pair in events for event in pair if event >= 0]
-    around = dict(zip(asked, context_lines(of.log, asked, EACH_SIDE), strict=True))
+    wanted = [event for pair in events for event in pair if event >= 0]
+    around = dict(zip(wanted, context_lines(of.log, wanted, EACH_SIDE), strict=True))
     texts = [[around.get(event, ()) for event in pair] for pair in events]
     return [
         [k, *([lines[0].line, *(visible(line.text) for line in lines)] if lines else [] for lines in pair)]

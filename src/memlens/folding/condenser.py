@@ -204,9 +204,9 @@ class Condenser:
         alloc = np.flatnonzero((kind == Kind.ALLOC) & (partner >= 0))
         free = partner[alloc].astype(np.int64)
         stretch = parts(events.offset, distinct(np.concatenate((cuts, keeps))))
-        odd = self._marked(events, number)
-        odd[doubled] = True
-        spare = (stretch[alloc] == stretch[free]) & (size[alloc] == size[free]) & ~odd[alloc] & ~odd[free]
+        marked = self._marked(events, number)
+        marked[doubled] = True
+        spare = (stretch[alloc] == stretch[free]) & (size[alloc] == size[free]) & ~marked[alloc] & ~marked[free]
         spare &= number[alloc] >= FIRST_EVENTS
         alloc, free = alloc[spare], free[spare]
         window = parts(events.offset, cuts)[alloc]

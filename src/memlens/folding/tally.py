@@ -219,24 +219,24 @@ def _tally_batch(log: Sized, start: int, stop: int, begins: Ints, found: Tally, 
         sums[10] = np.add.reduceat(known, begins, dtype=np.int64)
 
 
-def _tally_chunks(odd: NDArray[np.int8], size: Ints, begins: Ints, found: Tally, rows: slice) -> None:
+def _tally_chunks(releases: NDArray[np.int8], size: Ints, begins: Ints, found: Tally, rows: slice) -> None:
     """The same for the RESERVE and RELEASE events of a batch, which many of its segments have none of."""
     ends = np.append(begins[1:], len(size))
     some = np.flatnonzero(ends > begins)
     begins, ends, rows_of = begins[some], ends[some], some + rows.start
-    _, level = _levels(odd, size)
+    _, level = _levels(releases, size)
     before = np.concatenate([[0], level])[begins]
     net, total = level[ends - 1] - before, np.add.reduceat(size, begins)
     found.sums[4, rows_of] = (total + net) >> 1
     found.sums[5, rows_of] = (total - net) >> 1
-    found.sums[7, rows_of] = np.add.reduceat(odd, begins, dtype=np.int64)
+    found.sums[7, rows_of] = np.add.reduceat(releases, begins, dtype=np.int64)
     found.sums[6, rows_of] = ends - begins - found.sums[7, rows_of]
     found.rise[1, rows_of] = np.maximum(np.maximum.reduceat(level, begins) - before, 0)
 
 
-def _levels(odd: NDArray[np.int8], size: Ints) -> tuple[Ints, Ints]:
+def _levels(releases: NDArray[np.int8], size: Ints) -> tuple[Ints, Ints]:
     """Signed sizes (- where ``odd``, a FREE or RELEASE), and their running sum, both int64."""
-    signed: Ints = size * (1 - 2 * odd)  # int64 times int8
+    signed: Ints = size * (1 - 2 * releases)  # int64 times int8
     return signed, np.cumsum(signed)
 
 

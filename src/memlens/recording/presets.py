@@ -76,9 +76,9 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
     Raises:
         UsageError: Something given is no such setting.
     """
-    asked = dict(map(_parsed, given))
+    given_values = dict(map(_parsed, given))
     values, shown = {**own}, []
-    for name, value in asked.items():
+    for name, value in given_values.items():
         if value:
             values[name] = value
             shown.append(f"set {name}={value} (--env)")
@@ -86,7 +86,7 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
             del values[name]
             shown.append(f"removed {name} (--env)")
     for one in _PRESETS[preset]:
-        if one.name in asked:
+        if one.name in given_values:
             continue
         value = one.value.format(allocator=_allocator(values))
         # Python and glog take an empty variable for none.
@@ -97,10 +97,10 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
         values[one.name] = value
         shown.append(f"set {one.name}={value}: {one.why}")
     warnings = tuple(_spoilt(values)) if preset == "paddle" else ()
-    if "PYTHONPATH" not in asked or asked["PYTHONPATH"]:
+    if "PYTHONPATH" not in given_values or given_values["PYTHONPATH"]:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), values.get("PYTHONPATH")]))
         shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}...: {_WHY_STARTUP[preset]}")
-        if "MEMLENS_RECORD" not in asked:
+        if "MEMLENS_RECORD" not in given_values:
             values["MEMLENS_RECORD"] = record
     changed = {name: value for name, value in values.items() if own.get(name) != value}
     return Settings(values, {**changed, **dict.fromkeys(own.keys() - values.keys())}, tuple(shown), warnings)

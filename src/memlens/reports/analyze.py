@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.failures.words import failure_sentence
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Picture, answered, apart, labelled
+from memlens.reports.blocks import Block, Column, Figure, Figures, Line, ListOptions, Picture, answered, apart, labelled
 from memlens.reports.failures import failure_blocks
 from memlens.reports.lists import lists_of, piling_table
 from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
@@ -43,7 +43,7 @@ _SUMS = ("Allocated", "Freed")
 _OF_LISTS, _OF_TABLES, _OF_REMARKS, _OF_PICTURE = 10, 12, 14, 20
 
 
-class _Asked(Struct, frozen=True):
+class _ScreenOptions(Struct, frozen=True):
     """The extent of a screen.
 
     Attributes:
@@ -60,9 +60,9 @@ class _Asked(Struct, frozen=True):
     detailed: bool
     sort: str | None
 
-    def of(self, log: LogAnalysis) -> Iterator[Asked]:
+    def of(self, log: LogAnalysis) -> Iterator[ListOptions]:
         """The extents of the lists of one log, from the most rows to the least."""
-        return (Asked(top, self.min_size, terms_of(log.trust.has_lines)) for top in self.lists)
+        return (ListOptions(top, self.min_size, terms_of(log.trust.has_lines)) for top in self.lists)
 
 
 def analysis_blocks(
@@ -91,26 +91,30 @@ def analysis_blocks(
     tables: Sequence[int] = _TABLES[:1] if detailed else _TABLES
     if full or top is not None:
         lists = tables = (_ALL if top is None else top,)
-    parts = list(_parts(analysis, _Asked(lists, tables, analysis.min_size, detailed or full, sort), picture=picture))
+    parts = list(
+        _parts(analysis, _ScreenOptions(lists, tables, analysis.min_size, detailed or full, sort), picture=picture)
+    )
     blocks = [block for part in parts for block in part.versions[0]] if detailed or full else fitted(parts)
     return blocks[1:] if blocks and blocks[0] is None else blocks
 
 
-def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
+def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: bool) -> Iterator[Part]:
     """All parts of the screen, each behind an empty line."""
     logs = analysis.logs
     yield Part((apart(*answered(analysis.answer)),))
     if (len(logs) == 1 and not analysis.failures) or any(log.series for log in logs):
         for log in logs:
             if log.ooms:
-                of_lists = next(asked.of(log))
-                yield Part((apart(*failure_blocks(log.ooms, of_lists, full=asked.detailed, remedy=log.remedy)),))
+                of_lists = next(options.of(log))
+                yield Part((apart(*failure_blocks(log.ooms, of_lists, full=options.detailed, remedy=log.remedy)),))
             if picture and log.curve:
                 drawn = Picture(log.curve, terms_of(log.trust.has_lines))
                 yield Part(tuple(apart(replace(drawn, rows=rows)) for rows in (6, 4, 3)), _OF_PICTURE)
-            yield from _series(log, asked, picture=picture) if log.series else _one_window(log, asked, picture=picture)
+            yield from (
+                _series(log, options, picture=picture) if log.series else _one_window(log, options, picture=picture)
+            )
     elif logs:
-        yield from _several_logs(logs, asked)
+        yield from _several_logs(logs, options)
     if analysis.failures:
         failures = (
             (one.message.partition("\n")[0].removeprefix(f"{one.path}: "), one.path) for one in analysis.failures
@@ -118,22 +122,22 @@ def _parts(analysis: Analysis, asked: _Asked, *, picture: bool) -> Iterator[Part
         yield Part((apart(*(Line(f"not analyzed: {what}", "doubt", path) for what, path in failures)),))
 
 
-def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
+def _one_window(log: LogAnalysis, options: _ScreenOptions, *, picture: bool) -> Iterator[Part]:
     window, terms = log.windows[0], terms_of(log.trust.has_lines)
-    yield _head(log, _heading(log, window, terms), asked)
+    yield _head(log, _heading(log, window, terms), options)
     codes = log.trust.doubt_codes | {note.code for note in log.trust.notes}
     blocks_only = bool(codes & {"no_chunk_lines", "no_reserved"})
     if figures := tuple(_key_figures(window, terms, known_of_blocks_only=blocks_only)):
         few = tuple(figure for figure in figures if figure.label not in _SUMS)
         yield Part((apart(Figures(figures)), apart(Figures(few))), _OF_TABLES)
-    yield from _steps(log, asked)
+    yield from _steps(log, options)
     # Whether lines say which block they are about, so that the blocks that are live are known.
     paired = not UNPAIRED_DOUBTS & log.trust.doubt_codes
     for name, result in window.results.items():
         versions = []
-        for of_lists in asked.of(log):
+        for of_lists in options.of(log):
             blocks: list[Block] = []
-            for block in lists_of(name, result, window, of_lists, full=asked.detailed, paired=paired):
+            for block in lists_of(name, result, window, of_lists, full=options.detailed, paired=paired):
                 # Figures stand right below their heading.
                 blocks += [block] if isinstance(block, Figures) else [None, block]
             versions.append(blocks)
@@ -141,13 +145,13 @@ def _one_window(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[P
         yield Part((*versions, *([()] if log.ooms or picture else [])), _OF_LISTS)
 
 
-def _steps(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
+def _steps(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:
     """The steps that were found by themselves, what piles up in them, and their phases."""
     if log.steps is None:
         return
-    lists = [*asked.of(log)]
-    yield Part((apart(*steps_blocks(log, lists[0], full=asked.detailed)),))
-    if asked.detailed:
+    lists = [*options.of(log)]
+    yield Part((apart(*steps_blocks(log, lists[0], full=options.detailed)),))
+    if options.detailed:
         return
     if log.growth is not None and log.growth.piling:
         piling = (apart(piling_table(log.growth, of_lists)) for of_lists in lists)
@@ -157,9 +161,9 @@ def _steps(log: LogAnalysis, asked: _Asked) -> Iterator[Part]:
         yield Part((*tables, ()), _OF_LISTS)
 
 
-def _head(log: LogAnalysis, heading: Line, asked: _Asked) -> Part:
+def _head(log: LogAnalysis, heading: Line, options: _ScreenOptions) -> Part:
     """The name of each log and its trust report, with fewer and fewer doubts and notes."""
-    return Part(tuple(apart(heading, *_trust(log, top)) for top in asked.lists), _OF_REMARKS)
+    return Part(tuple(apart(heading, *_trust(log, top)) for top in options.lists), _OF_REMARKS)
 
 
 def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
@@ -229,22 +233,22 @@ def _allocs(stats: Any) -> str:
     return text
 
 
-def _series(log: LogAnalysis, asked: _Asked, *, picture: bool) -> Iterator[Part]:
+def _series(log: LogAnalysis, options: _ScreenOptions, *, picture: bool) -> Iterator[Part]:
     windows = log.windows
     events = int(log.figures["events"].sum()) if "events" in log.figures else sum(window.events for window in windows)
     heading = Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
-    yield _head(log, heading, asked)
-    lists = [*asked.of(log)]
-    tables = [(rows, lists[min(k, len(lists) - 1)]) for k, rows in enumerate(asked.tables)]
-    versions = (series_blocks(log, of_lists, rows, asked.sort, picture=picture) for rows, of_lists in tables)
+    yield _head(log, heading, options)
+    lists = [*options.of(log)]
+    tables = [(rows, lists[min(k, len(lists) - 1)]) for k, rows in enumerate(options.tables)]
+    versions = (series_blocks(log, of_lists, rows, options.sort, picture=picture) for rows, of_lists in tables)
     yield Part(tuple(apart(*blocks) for blocks in versions), _OF_TABLES)
 
 
-def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:
+def _several_logs(logs: Sequence[LogAnalysis], options: _ScreenOptions) -> Iterator[Part]:
     short = file_names([log.path for log in logs])
     if failed := [Line(failure_sentence(log.ooms), "bad", short[log.path]) for log in logs if log.ooms]:
         yield Part((apart(*labelled("Out of memory", failed, "more log")),))
-    ordered = sorted_logs(logs, asked.sort)
+    ordered = sorted_logs(logs, options.sort)
     columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS
     measures = measures_of(columns_of, [log.windows[0] for log in ordered])
     columns = [Column("path", "Log", "name"), *(measure.column for measure in measures[1:])]
@@ -254,12 +258,12 @@ def _several_logs(logs: Sequence[LogAnalysis], asked: _Asked) -> Iterator[Part]:
     made: dict[str, Any] = {one.column.key: lambda log, of=one.of: of(log.windows[0]) for one in measures[1:]}
     made |= {"path": lambda log: short[log.path], "growth": lambda log: growth_word(log.growth)}
     made["doubts"] = lambda log: len(log.trust.doubts)
-    tables = (Asked(rows).table("", columns, ordered, "log", **made) for rows in asked.tables)
+    tables = (ListOptions(rows).table("", columns, ordered, "log", **made) for rows in options.tables)
     yield Part(tuple(map(apart, tables)), _OF_TABLES)
     remarkable = [log for log in ordered if not log.trust.ok or log.trust.doubts or log.notes]
-    if asked.detailed:
+    if options.detailed:
         for log in remarkable:
-            yield Part((apart(Line("", name=log.path), *_trust(log, asked.lists[0])),))
+            yield Part((apart(Line("", name=log.path), *_trust(log, options.lists[0])),))
     elif remarkable:
         lines = [Line(_in_short(log), "plain" if log.trust.ok else "doubt", short[log.path]) for log in remarkable]
         yield Part((apart(*labelled("Trust", lines, "more log", note=" (--full has all)")),))

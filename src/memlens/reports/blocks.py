@@ -230,7 +230,7 @@ def labelled(label: str, lines: Sequence[Line], what: str, many: str = "", note:
         yield Line(f"… and {plural(left, what, many)}{note}", "hint", label=" ")
 
 
-class Asked(Struct, frozen=True):
+class ListOptions(Struct, frozen=True):
     """The extent of the lists of a result: rows, and the smallest block; and the name that its input gives its lines."""
 
     top: int

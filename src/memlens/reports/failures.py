@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures.causes import UNKNOWN
 from memlens.analyzers.failures.words import asker, most_telling, on_device
-from memlens.reports.blocks import ALIKE, OWNER, Asked, Block, Column, Figure, Figures, Line
+from memlens.reports.blocks import ALIKE, OWNER, Block, Column, Figure, Figures, Line, ListOptions
 from memlens.text import clipped, format_count, shorten, visible
 from memlens.units import format_bytes, plural
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 #: Columns that an owner takes beside a figure.
 _OWNER = 48
 _ALL = (
-    *(Column("line", "Line", "count"), Column("requested_bytes", "Asked for", "bytes", strong=True)),
+    *(Column("line", "Line", "count"), Column("requested_bytes", "ListOptions for", "bytes", strong=True)),
     *(Column("allocated_bytes", "Allocated", "bytes"), Column("reserved_bytes", "Reserved", "bytes")),
     *(Column("largest_gap_bytes", "Largest gap", "bytes", drop=1), Column("cause", "Cause", "word")),
 )
 
 
 def failure_blocks(
-    ooms: Sequence[MemoryFailure], asked: Asked, *, full: bool = False, remedy: FailureRemedy | None = None
+    ooms: Sequence[MemoryFailure], options: ListOptions, *, full: bool = False, remedy: FailureRemedy | None = None
 ) -> Iterator[Block]:
     """The failures of a log: the one that it ended in, or else the first, in about ten lines; no empty line before or after.
 
     Args:
         ooms: All failures; nothing is shown where there are none.
-        asked: What is asked of lists.
+        options: The rows of lists, and the smallest block in them.
         full: Show all that is known of it, and a row for each of the others.
         remedy: What other settings would have done.
     """
@@ -42,22 +42,22 @@ def failure_blocks(
     why = f": {failure.cause}" if failure.cause != UNKNOWN else ""
     others = len(ooms) - 1
     more = f" (and {plural(others, 'more failure')}: --full)" if others and not full else ""
-    yield Line(f"Out of memory{on_device(ooms, failure)} at {asked.terms.at(failure.line)}{why}{more}", "bad")
-    yield Figures(tuple(_figures(failure, asked)))
+    yield Line(f"Out of memory{on_device(ooms, failure)} at {options.terms.at(failure.line)}{why}{more}", "bad")
+    yield Figures(tuple(_figures(failure, options)))
     if remedy is not None:
         words = remedy.message.removeprefix(remedy.line).lstrip()
         yield Line(words, "good" if remedy.line else "plain", remedy.line, label="Setting")
     if full:
-        yield from _blocks(failure, asked)
+        yield from _blocks(failure, options)
     if others and full:
         yield None
-        yield Asked(asked.top, terms=asked.terms).table("All out-of-memory failures", _ALL, ooms, "failure")
+        yield ListOptions(options.top, terms=options.terms).table("All out-of-memory failures", _ALL, ooms, "failure")
 
 
-def _figures(failure: MemoryFailure, asked: Asked) -> Iterator[Figure]:
-    chunk, needed = asked.terms.chunk, failure.requested_bytes
+def _figures(failure: MemoryFailure, options: ListOptions) -> Iterator[Figure]:
+    chunk, needed = options.terms.chunk, failure.requested_bytes
     by = "" if failure.owner is None else f"by {shorten(visible(clipped(failure.owner)), _OWNER)}"
-    yield Figure("Asked for", "?" if needed is None else format_bytes(needed), by)
+    yield Figure("ListOptions for", "?" if needed is None else format_bytes(needed), by)
     if failure.allocated_bytes is not None:
         yield Figure("Allocated", format_bytes(failure.allocated_bytes), _reserved(failure, chunk))
     if failure.device_free_bytes is not None:
@@ -69,12 +69,12 @@ def _figures(failure: MemoryFailure, asked: Asked) -> Iterator[Figure]:
     if failure.idle_bytes and needed is not None and failure.idle_bytes + (failure.device_free_bytes or 0) >= needed:
         words = f"in {plural(failure.idle_chunks or 0, chunk)} without a block, which could be given back"
         yield Figure("Idle", format_bytes(failure.idle_bytes), words)
-    if groups := asked.large(failure.live[:1]):
+    if groups := options.large(failure.live[:1]):
         words = f"in {plural(groups[0].count, 'block')} of {format_bytes(groups[0].size_bytes)}{_of(groups[0].owner)}"
         yield Figure("Largest", format_bytes(groups[0].total_bytes), f"{words}; {_all_live(failure)}")
     if failure.oldest is not None and failure.youngest is not None and failure.oldest != failure.youngest:
-        youngest = f"the youngest {format_bytes(failure.youngest.size_bytes)} {_born(failure.youngest, asked)}"
-        words = "; ".join(filter(None, [_born(failure.oldest, asked), youngest.strip()]))
+        youngest = f"the youngest {format_bytes(failure.youngest.size_bytes)} {_born(failure.youngest, options)}"
+        words = "; ".join(filter(None, [_born(failure.oldest, options), youngest.strip()]))
         yield Figure("Oldest", format_bytes(failure.oldest.size_bytes), words)
 
 
@@ -124,7 +124,7 @@ def _of(owner: str | None) -> str:
     return "" if owner is None else f" by {asker(owner)}"
 
 
-def _blocks(failure: MemoryFailure, asked: Asked) -> Iterator[Block]:
+def _blocks(failure: MemoryFailure, options: ListOptions) -> Iterator[Block]:
     """The lines beside the figures where all is asked for."""
     if not failure.ended:
         yield Figures((Figure("After it", format_count(failure.allocs_after), "blocks allocated"),))
@@ -135,10 +135,10 @@ def _blocks(failure: MemoryFailure, asked: Asked) -> Iterator[Block]:
     if failure.live:
         yield None
         owner = (OWNER,) if any(group.owner for group in failure.live) else ()
-        yield asked.table(f"{_all_live(failure)} then", (*ALIKE, *owner), failure.live, "group")
+        yield options.table(f"{_all_live(failure)} then", (*ALIKE, *owner), failure.live, "group")
 
 
-def _born(block: LiveBlock, asked: Asked) -> str:
+def _born(block: LiveBlock, options: ListOptions) -> str:
     if block.event is None:
         return f"from before the input{_of(block.owner)}"
-    return f"{'' if block.line is None else f'at {asked.terms.at(block.line)}'}{_of(block.owner)}".strip()
+    return f"{'' if block.line is None else f'at {options.terms.at(block.line)}'}{_of(block.owner)}".strip()

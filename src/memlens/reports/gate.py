@@ -18,7 +18,19 @@ from msgspec import Struct
 from memlens.diffing import explaining
 from memlens.gating.verdict import growth_words, of_the_run, row_words, verdict_words
 from memlens.reports import markdown
-from memlens.reports.blocks import ALIKE, Asked, Block, Column, Fold, Line, Table, Toned, answered, apart, labelled
+from memlens.reports.blocks import (
+    ALIKE,
+    Block,
+    Column,
+    Fold,
+    Line,
+    ListOptions,
+    Table,
+    Toned,
+    answered,
+    apart,
+    labelled,
+)
 from memlens.reports.diff.findings import around, finding_blocks
 from memlens.reports.terminal import Part, fits, one_screen, render
 from memlens.text import Terms, clipped, format_change, format_count, name_list, terms_of, visible
@@ -171,12 +183,14 @@ def _tables(verdict: Verdict, room: Room) -> Iterator[Block]:
     yield from _blame(verdict, room)
     if verdict.piling and room.others and verdict.growth is not None:
         title = "What piles up in the log"
-        yield from apart(Asked(room.others).table(title, _PILES, verdict.piling, "kind of blocks"))
+        yield from apart(ListOptions(room.others).table(title, _PILES, verdict.piling, "kind of blocks"))
     unjudged = [row for row in verdict.windows if row.unjudged is not None]
     if unjudged and room.unjudged:
         columns = (_NAME, _METRIC, _BASE, _HEAD, _WHY)
         yield from apart(
-            Asked(room.unjudged).table("Not judged", columns, unjudged, "figure", name=lambda row: clipped(row.name))
+            ListOptions(room.unjudged).table(
+                "Not judged", columns, unjudged, "figure", name=lambda row: clipped(row.name)
+            )
         )
     within = [row for row in verdict.windows if row.ok and not (row.missing or row.improved or row.unjudged)]
     if within and room.others:
@@ -199,7 +213,7 @@ def _table(title: str, rows: Sequence[Judged], top: int, what: str) -> Table:
         change = row.base_bytes or 0, row.head_bytes or 0
         return Toned.change(format_change(*change), change[1] - change[0]) if known else ""
 
-    return Asked(top).table(title, columns, rows, what, name=lambda row: clipped(row.name), change=percent)
+    return ListOptions(top).table(title, columns, rows, what, name=lambda row: clipped(row.name), change=percent)
 
 
 def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:

@@ -9,7 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.reports.blocks import ALIKE, OWNER, Asked, Block, Column, Figure, Figures, Line, Table, Value, apart, take
+from memlens.reports.blocks import (
+    ALIKE,
+    OWNER,
+    Block,
+    Column,
+    Figure,
+    Figures,
+    Line,
+    ListOptions,
+    Table,
+    Value,
+    apart,
+    take,
+)
 from memlens.results import plain
 from memlens.text import format_share, format_value, short_name
 from memlens.units import format_bytes, format_signed, plural
@@ -33,7 +46,7 @@ _FREE = Column("free_bytes", "Free inside", "bytes", strong=True)
 _LARGEST_GAP = Column("largest_gap_bytes", "Largest gap", "bytes")
 _IN_GAPS = Column("gap_bytes", "In gaps", "bytes", strong=True)
 _GAPS = Column("gaps", "Gaps", "count", drop=2)
-_LINE, _ASKED = Column("line", "Line", "count", drop=3), Column("requested_bytes", "Asked for", "bytes", drop=1)
+_LINE, _ASKED = Column("line", "Line", "count", drop=3), Column("requested_bytes", "ListOptions for", "bytes", drop=1)
 _POOL, _STREAM = Column("pool", "Pool", "name"), Column("stream", "Stream", "count")
 _MOMENTS = (_WHEN, _LINE, _RESERVED, _ALLOCATED, _FREE, _GAPS, _LARGEST_GAP, _ASKED)
 _POOLS = (_WHEN, _POOL, _STREAM, _RESERVED, _ALLOCATED, _GAPS, _IN_GAPS, _LARGEST_GAP)
@@ -50,7 +63,7 @@ _CANNOT = "cannot be told, for no line says which block it is about."
 
 
 def lists_of(
-    name: str, result: Any, window: WindowAnalysis, asked: Asked, *, full: bool, paired: bool
+    name: str, result: Any, window: WindowAnalysis, options: ListOptions, *, full: bool, paired: bool
 ) -> Iterator[Table | Line | Figures]:
     """The lists of one result of a window; nothing for results that are key figures only.
 
@@ -58,35 +71,35 @@ def lists_of(
         name: The analyzer.
         result: What it gives.
         window: The window.
-        asked: What was asked of the lists.
+        options: The rows of lists, and the smallest block in them.
         full: Show everything, and not one screen.
         paired: Lines say which block they are about, so that the blocks that are live are known.
     """
     if name == "peak":
-        yield from _live(result, asked, paired)
+        yield from _live(result, options, paired)
     elif name == "unmatched":
-        yield from _held(result, window, asked, paired)
+        yield from _held(result, window, options, paired)
         if full and paired and (rest := tuple(_other_fates(result))):
             yield Figures(rest)
     elif name == "segments":
         # The first screen has what matters of it beside the peak and the failures.
         if full and result.moments:
-            yield from _chunks(result, asked)
+            yield from _chunks(result, options)
     elif name == "stats" and full:
-        every = Asked(len(result.histogram))
+        every = ListOptions(len(result.histogram))
         yield every.table("Sizes", _SIZES, result.histogram, "size", below_bytes=lambda row: row.high_bytes + 1)
     elif name not in ("remaining", "stats"):
-        yield from _generic(name, result, asked)
+        yield from _generic(name, result, options)
 
 
-def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
+def _chunks(segments: Any, options: ListOptions) -> Iterator[Table]:
     """The table of what is free inside chunks."""
     moments = segments.moments
-    most = max(asked.top, 3)  # the peak and the end, which come first, are always shown
+    most = max(options.top, 3)  # the peak and the end, which come first, are always shown
     asks = any(moment.requested_bytes is not None for moment in moments)
     columns = [column for column in _MOMENTS if asks or column is not _ASKED]
     shown = sorted(moments[:most], key=lambda moment: -1 if moment.event is None else moment.event)
-    title, some = f"Free inside {asked.terms.chunk}s", Asked(most, terms=asked.terms)
+    title, some = f"Free inside {options.terms.chunk}s", ListOptions(most, terms=options.terms)
     yield some.table(title, columns, shown, "failure", len(moments), at=lambda one: _AT[one.at])
     private = any(pool.pool is not None for pool in segments.pools)
     pools = [column for column in _POOLS if private or column is not _POOL]
@@ -97,10 +110,10 @@ def _chunks(segments: Any, asked: Asked) -> Iterator[Table]:
         if found:
             kept = [row for row in found if row.moment < most]
             made = {"at": lambda row: _AT[moments[row.moment].at], "below_bytes": lambda row: row.high_bytes + 1}
-            yield Asked(len(kept)).table(title, columns, kept, "row", len(found), **made)
+            yield ListOptions(len(kept)).table(title, columns, kept, "row", len(found), **made)
 
 
-def _live(peak: Any, asked: Asked, paired: bool) -> Iterator[Table | Line]:
+def _live(peak: Any, options: ListOptions, paired: bool) -> Iterator[Table | Line]:
     groups = peak.live
     total = sum(group.total_bytes for group in groups)
     if not paired:
@@ -109,7 +122,7 @@ def _live(peak: Any, asked: Asked, paired: bool) -> Iterator[Table | Line]:
     if groups:
         title = f"Live at the peak: {format_bytes(total)} in {plural(sum(group.count for group in groups), 'block')}"
         columns, what = _owned((*ALIKE, _SHARE), groups)
-        yield asked.table(title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total))
+        yield options.table(title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total))
     else:
         yield Line("Live at the peak: nothing.", "quiet")
     yield from _off_level(total, peak.peak_bytes)
@@ -125,7 +138,7 @@ def _off_level(total: int, level: int) -> Iterator[Line]:
         )
 
 
-def _held(unmatched: Any, window: WindowAnalysis, asked: Asked, paired: bool) -> Iterator[Table | Line]:
+def _held(unmatched: Any, window: WindowAnalysis, options: ListOptions, paired: bool) -> Iterator[Table | Line]:
     whole, first = window.whole, window.starts_input
     # Where nothing else is carried in, the opening blocks make the list all that is live at the end.
     opening = unmatched.opening if first else ()
@@ -135,7 +148,7 @@ def _held(unmatched: Any, window: WindowAnalysis, asked: Asked, paired: bool) ->
         yield Line(f"{which}: {_CANNOT}", "doubt")
         return
     if unmatched.held or opening:
-        yield _held_table(which, unmatched, opening, size, asked, whole)
+        yield _held_table(which, unmatched, opening, size, options, whole)
     elif carried := unmatched.opening_bytes + unmatched.earlier_bytes:
         yield Line(f"{which}: nothing; {format_bytes(carried)} carried in is still live at its end.")
     else:
@@ -144,7 +157,9 @@ def _held(unmatched: Any, window: WindowAnalysis, asked: Asked, paired: bool) ->
         yield from _off_level(size, size - unmatched.unknown_free_bytes + unmatched.mismatch_bytes)
 
 
-def _held_table(which: str, unmatched: Any, opening: Sequence[Any], size: int, asked: Asked, whole: bool) -> Table:
+def _held_table(
+    which: str, unmatched: Any, opening: Sequence[Any], size: int, options: ListOptions, whole: bool
+) -> Table:
     """The blocks held, and those from before the input where they count: ``size`` bytes together."""
     groups = sorted((*unmatched.held, *opening), key=lambda group: (-group.total_bytes, group.first_event))
     title = f"{which}: {format_bytes(size)} in {plural(sum(group.count for group in groups), 'block')}"
@@ -157,10 +172,10 @@ def _held_table(which: str, unmatched: Any, opening: Sequence[Any], size: int, a
 
     def when(group: Any) -> Value:
         later = group.freed == "later" and group.first_free_line is not None
-        return f"later, {asked.terms.at(group.first_free_line)}" if later else group.freed
+        return f"later, {options.terms.at(group.first_free_line)}" if later else group.freed
 
     shares = {"share": lambda group: format_share(group.total_bytes, size)}
-    return asked.table(title, columns, groups, what, freed=when, **shares)
+    return options.table(title, columns, groups, what, freed=when, **shares)
 
 
 def _other_fates(unmatched: Any) -> Iterator[Figure]:
@@ -169,11 +184,11 @@ def _other_fates(unmatched: Any) -> Iterator[Figure]:
             yield Figure(label, format_bytes(getattr(unmatched, size)) if size else "", f"{plural(many, what)} {words}")
 
 
-def growth_blocks(growth: Any, asked: Asked) -> Iterator[Block]:
+def growth_blocks(growth: Any, options: ListOptions) -> Iterator[Block]:
     """How memory develops over a series, and what piles up."""
     yield growth_line(growth)
     if growth.piling:
-        yield from apart(piling_table(growth, asked))
+        yield from apart(piling_table(growth, options))
 
 
 def growth_line(growth: Any) -> Line:
@@ -189,11 +204,11 @@ def growth_line(growth: Any) -> Line:
     return Line(words, "bad" if grows else "plain", label="Growth")
 
 
-def piling_table(growth: Any, asked: Asked) -> Table:
+def piling_table(growth: Any, options: ListOptions) -> Table:
     """The table of what piles up over a series."""
     columns, what = _owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS), growth.piling)
     rounded = {"bytes_per_window": lambda pile: round(pile.bytes_per_window)}
-    return Asked(asked.top).table("Piling up", columns, growth.piling, what, **rounded)
+    return ListOptions(options.top).table("Piling up", columns, growth.piling, what, **rounded)
 
 
 def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:
@@ -217,9 +232,9 @@ def _growth_words(growth: Any) -> str:
     return f"flat {judged}"
 
 
-def _generic(name: str, result: Any, asked: Asked) -> Iterator[Table | Line | Figures]:
+def _generic(name: str, result: Any, options: ListOptions) -> Iterator[Table | Line | Figures]:
     """All that a result says: its figures, then its lists, by the names they have in machine output."""
-    values = plain(result, None, asked.min_size)
+    values = plain(result, None, options.min_size)
     yield Line(_words(name).capitalize(), "heading")
     figures = tuple(
         Figure(key.removesuffix("_us").replace("_", " ").capitalize(), _figure_text(key, value))
@@ -230,17 +245,17 @@ def _generic(name: str, result: Any, asked: Asked) -> Iterator[Table | Line | Fi
         yield Figures(figures)
     for key, value in values.items():
         if isinstance(value, list) and value and all(isinstance(row, Mapping) for row in value):
-            yield _rows(_words(key).capitalize(), value, asked)
+            yield _rows(_words(key).capitalize(), value, options)
 
 
-def _rows(title: str, rows: Sequence[Mapping[str, Any]], asked: Asked) -> Table:
+def _rows(title: str, rows: Sequence[Mapping[str, Any]], options: ListOptions) -> Table:
     keys = [key for key, value in rows[0].items() if not isinstance(value, (list, dict))]
     kinds = [_kind(key, [row.get(key) for row in rows]) for key in keys]
     # The numbers of events go first where there is no room: their lines say the same.
     drops = [index + (100 if key.endswith("event") else 0) for index, key in enumerate(keys)]
     columns = [Column(key, _words(key).capitalize(), *how) for key, *how in zip(keys, kinds, drops, strict=True)]
     values = ([_scalar(row.get(key)) for key in keys] for row in rows)
-    return take(title, columns, values, len(rows), asked.top, "row", asked.terms)
+    return take(title, columns, values, len(rows), options.top, "row", options.terms)
 
 
 def _words(key: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.reports.blocks import Asked, Block, Column, Line, Table, Value, apart, take
+from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, Value, apart, take
 from memlens.reports.lists import growth_blocks
 from memlens.reports.picture import sparkline
 from memlens.reports.tables import WINDOW_COLUMNS, Measure, measures_of, sorted_windows
@@ -49,48 +49,48 @@ _Alike = range
 
 
 def series_blocks(
-    log: LogAnalysis, asked: Asked, top: int, sort: str | None = None, *, picture: bool = False
+    log: LogAnalysis, options: ListOptions, top: int, sort: str | None = None, *, picture: bool = False
 ) -> Iterator[Block]:
     """The blocks of a series that was asked for: its windows, how memory develops over them, their phases.
 
     Args:
         log: A log that was cut into a series.
-        asked: What is asked of lists.
+        options: The rows of lists, and the smallest block in them.
         top: Rows of the table of windows.
         sort: The column that orders windows; ``None`` for file order.
         picture: Draw the levels of each window.
     """
     curve = log.curve if picture else None
-    yield windows_table(log.windows, log.growth, top, sort, asked.terms, curve=curve, figures=log.figures)
-    yield from _over_all(log, asked)
+    yield windows_table(log.windows, log.growth, top, sort, options.terms, curve=curve, figures=log.figures)
+    yield from _over_all(log, options)
 
 
-def _over_all(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Iterator[Block]:
+def _over_all(log: LogAnalysis, options: ListOptions, *, full: bool = False) -> Iterator[Block]:
     """How memory develops over a series, and its phases."""
     if log.growth is not None:
-        yield from apart(*growth_blocks(log.growth, asked))
+        yield from apart(*growth_blocks(log.growth, options))
     if log.phases is not None and log.phases.phases:
-        most = len(log.phases.phases) if full else asked.top
-        yield from apart(phases_table(log.phases, most, asked.terms, full=full))
+        most = len(log.phases.phases) if full else options.top
+        yield from apart(phases_table(log.phases, most, options.terms, full=full))
 
 
-def steps_blocks(log: LogAnalysis, asked: Asked, *, full: bool = False) -> Iterator[Block]:
+def steps_blocks(log: LogAnalysis, options: ListOptions, *, full: bool = False) -> Iterator[Block]:
     """The blocks of the steps that were found by themselves: 8 lines, or everything; nothing where there are none."""
     steps = log.steps
     if steps is None:
         return
     growth = log.growth
-    said = f", {word}" if (word := growth_word(growth)) else ""
+    trend = f", {word}" if (word := growth_word(growth)) else ""
     what = "steps" if steps.repeated else "parts"
-    words = f"{plural(steps.anchors, what[:-1])}, found by themselves: --by '{steps.by}'{said}"
+    words = f"{plural(steps.anchors, what[:-1])}, found by themselves: --by '{steps.by}'{trend}"
     yield Line(words, label=what.capitalize())
     if full:
-        yield windows_table(steps.windows, growth, len(steps.windows), None, asked.terms, figures=steps.figures)
-        yield from _over_all(log, asked, full=True)
+        yield windows_table(steps.windows, growth, len(steps.windows), None, options.terms, figures=steps.figures)
+        yield from _over_all(log, options, full=True)
     else:
         brief = [measure for measure in WINDOW_COLUMNS if measure.column.key in _BRIEF]
         tables = (
-            windows_table(steps.windows, growth, top, None, asked.terms, brief, figures=steps.figures)
+            windows_table(steps.windows, growth, top, None, options.terms, brief, figures=steps.figures)
             for top in range(4, 0, -1)
         )
         yield next(table for table in tables if len(table.rows) <= _BRIEF_ROWS)
@@ -109,7 +109,7 @@ def phases_table(phases: Any, top: int, terms: Terms = LINES, *, full: bool = Fa
     shown = {"steps": any(row.steps != phases.steps for row in rows), "remaining_min_bytes": full}
     columns = [column for column in _PHASE if shown.get(column.key, True)]
     title = f"Phases of {plural(phases.steps, 'step')} (rise and remaining: the median)"
-    return Asked(top, terms=terms).table(title, columns, [rows[k] for k in chosen], "phase", len(rows))
+    return ListOptions(top, terms=terms).table(title, columns, [rows[k] for k in chosen], "phase", len(rows))
 
 
 def windows_table(

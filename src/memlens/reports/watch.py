@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memlens.analyzers.curve import Curve
 from memlens.comparing.outliers import peers_of, standing_out
-from memlens.reports.blocks import Asked, Block, Column, Line, Picture, Table, Toned, Value, answered, apart, take
+from memlens.reports.blocks import Block, Column, Line, ListOptions, Picture, Table, Toned, Value, answered, apart, take
 from memlens.reports.lists import growth_line
 from memlens.reports.picture import sparkline
 from memlens.reports.series import growth_word
@@ -177,7 +177,7 @@ def _windows(state: LogState, count: int) -> Table:
     if len(shown) < state.window_count:
         which = f"The last {len(shown)} of {which}"
     named = {"name": lambda window: f"{window.name}{OPEN if window.open else ''}"}
-    return replace(Asked(count).table(f"{which}{by}", known, shown, "window", **named), says_hidden=False)
+    return replace(ListOptions(count).table(f"{which}{by}", known, shown, "window", **named), says_hidden=False)
 
 
 def _notes(state: LogState) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memlens.replaying.verdict import range_words
-from memlens.reports.blocks import Asked, Block, Column, Figure, Figures, Line, Toned, answered, apart
+from memlens.reports.blocks import Block, Column, Figure, Figures, Line, ListOptions, Toned, answered, apart
 from memlens.reports.terminal import Part, fitted
 from memlens.text import NO_BREAK, format_count, terms_of
 from memlens.units import format_bytes, plural
@@ -97,7 +97,7 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
         shown = [*shown[:-1], log.own]
     made = {"line": _name, "within": _within, "completes": _completes}
     peak = {"reserved_peak": lambda one: range_words(one.reserved_peak)}
-    table = Asked(len(shown)).table("", columns, shown, "setting", len(log.trials), **made, **peak)
+    table = ListOptions(len(shown)).table("", columns, shown, "setting", len(log.trials), **made, **peak)
     yield replace(table, says_hidden=full)
     if full and any(trial.line for trial in shown):
         yield None

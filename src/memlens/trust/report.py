@@ -145,17 +145,17 @@ def trust_of(log: EventLog) -> Trust:
 
 def _judge(log: EventLog) -> Trust:
     """Judge a log by its columns, its pairs and the facts that its reader saw."""
-    facts, odd, doubles = log.facts, log.free_anomalies, log.lifetimes.double_allocs
+    facts, anomalies, doubles = log.facts, log.free_anomalies, log.lifetimes.double_allocs
     counts = {
         **_counts(log),
-        "unknown_frees": len(odd.unknown),
-        "unknown_free_bytes": int(log.size[odd.unknown].sum()),
+        "unknown_frees": len(anomalies.unknown),
+        "unknown_free_bytes": int(log.size[anomalies.unknown].sum()),
         "double_allocs": len(doubles),
         "double_alloc_bytes": _left_behind(log),
-        "size_mismatches": len(odd.mismatched),
+        "size_mismatches": len(anomalies.mismatched),
         "distinct_ooms": len(failures_of(log)),
     }
-    found = {"unknown_frees": odd.unknown, "double_allocs": doubles, "size_mismatches": odd.mismatched}
+    found = {"unknown_frees": anomalies.unknown, "double_allocs": doubles, "size_mismatches": anomalies.mismatched}
     firsts = {name: int(events[0]) for name, events in found.items() if len(events)}
     most_above = 0
     if counts["allocs"] and counts["reserves"] and not firsts:

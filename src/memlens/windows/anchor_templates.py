@@ -237,8 +237,8 @@ def _heads(text: str, begin: int) -> Iterator[Template]:
         template = _template(text, begin, end, counting, bare=bare, unit=unit)
         if template is not None:
             before = {word.lower() for word in _WORD.findall(text, begin, place)}
-            said = before | {word.lower() for word in _WORD.findall(text, place, end)} if bare else before
-            yield template._replace(work=Work.PART if said & _LOADING else work, aside=not before.isdisjoint(_ASIDE))
+            words = before | {word.lower() for word in _WORD.findall(text, place, end)} if bare else before
+            yield template._replace(work=Work.PART if words & _LOADING else work, aside=not before.isdisjoint(_ASIDE))
 
 
 def _kind(text: str, begin: int, place: int) -> str:

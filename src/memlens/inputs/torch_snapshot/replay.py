@@ -354,10 +354,10 @@ def _covering(addr: NDArray[np.uint64], begin: NDArray[np.uint64], size: Ints) -
     """Which addresses lie in a stretch, and in which one: of those that begin nearest before it the first."""
     order = np.argsort(begin, kind="stable")
     found = begin[order].searchsorted(addr, "right") - 1
-    asked = np.flatnonzero(found >= 0)
-    number = order[begin[order].searchsorted(begin[order][found[asked]])]
-    holds = addr[asked] - begin[number] < size[number].astype(np.uint64)
-    return asked[holds], number[holds]
+    covered = np.flatnonzero(found >= 0)
+    number = order[begin[order].searchsorted(begin[order][found[covered]])]
+    holds = addr[covered] - begin[number] < size[number].astype(np.uint64)
+    return covered[holds], number[holds]
 
 
 def pools_of(events: Columns, entries: Entries, final: Final, pools: Sequence[tuple[int, int]]) -> NDArray[np.int32]:
@@ -385,14 +385,14 @@ def pools_of(events: Columns, entries: Entries, final: Final, pools: Sequence[tu
 def _by_segment(events: Columns, entries: Entries, segments: Columns) -> NDArray[np.int32]:
     """The pools of the segments, at the end, that the events lie in, int32, -1 where that is not known."""
     allocs = np.flatnonzero(entries.action == Action.SEGMENT_ALLOC)
-    asked, number = _covering(entries.addr[allocs], segments.addr, segments.size)
-    allocs = allocs[asked]
+    covered, number = _covering(entries.addr[allocs], segments.addr, segments.size)
+    allocs = allocs[covered]
     same = segments.addr[number] == entries.addr[allocs]
     # The last entry that allocated each segment, -1 where it was there before the trace.
     since = np.full(len(segments.addr), -1, np.int64)
     np.maximum.at(since, number[same], allocs[same])
-    asked, number = _covering(events.addr, segments.addr, segments.size)
-    later = events.entry[asked] >= since[number]
+    covered, number = _covering(events.addr, segments.addr, segments.size)
+    later = events.entry[covered] >= since[number]
     pools = np.full(len(events.addr), -1, np.int32)
-    pools[asked[later]] = segments.pool[number[later]]
+    pools[covered[later]] = segments.pool[number[later]]
     return pools

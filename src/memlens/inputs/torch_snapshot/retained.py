@@ -47,8 +47,8 @@ def kept_of(entries: Entries, final: Final, events: Columns, opening: int, *, ex
     at_end = np.flatnonzero((taken > _rounded(final.blocks.size)) | waits)
     # Completions that are no FREE: the FREE stands at the request, or the request was cut off.
     later = (action == Action.FREE_COMPLETED) & ~is_event
-    asked = np.concatenate((addr[later], final.blocks.addr[at_end]))
-    wanted = (action <= Action.FREE_COMPLETED) & ((_rounded(entries.size) > _SMALL) | np.isin(addr, asked))
+    known = np.concatenate((addr[later], final.blocks.addr[at_end]))
+    wanted = (action <= Action.FREE_COMPLETED) & ((_rounded(entries.size) > _SMALL) | np.isin(addr, known))
     index = np.flatnonzero(wanted)
     first, last = _lives(addr[index], action[index] == Action.ALLOC)
     first, last = index[first], index[last]

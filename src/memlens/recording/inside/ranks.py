@@ -22,14 +22,14 @@ def marks() -> dict[str, str]:
     return {name: os.environ[name] for name in MARKS if name in os.environ}
 
 
-def start(asked: dict[str, Any]) -> None:
+def start(request: dict[str, Any]) -> None:
     """Move stdout and stderr of a rank into a pipe that the recorder reads.
 
     Args:
-        asked: ``path`` of the recorder's socket, and the ``marks`` of the recorder itself.
+        request: ``path`` of the recorder's socket, and the ``marks`` of the recorder itself.
     """
     own = marks()
-    if own == asked["marks"]:
+    if own == request["marks"]:
         return
     import json
     import socket
@@ -38,12 +38,12 @@ def start(asked: dict[str, Any]) -> None:
     # Processes that this one starts write into its streams, and so into its log.
     del os.environ["MEMLENS_RECORD"]
     # torchrun may itself run where RANK is that of the machine, and then its rank 0 has the same: what differs goes first.
-    told = sorted(MARKS[:-1], key=lambda name: own.get(name) == asked["marks"].get(name))
-    rank = next((own[name] for name in told if name in own), own.get("LOCAL_RANK", ""))
+    ordered = sorted(MARKS[:-1], key=lambda name: own.get(name) == request["marks"].get(name))
+    rank = next((own[name] for name in ordered if name in own), own.get("LOCAL_RANK", ""))
     reading, writing = os.pipe()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_SECONDS)
-        connection.connect(asked["path"])
+        connection.connect(request["path"])
         # The old stdout goes along: what is passed on goes where it would have gone, to the console or to the launcher's own file.
         handed = (socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("ii", reading, 1))
         connection.sendmsg([json.dumps({"rank": rank}).encode()], [handed])

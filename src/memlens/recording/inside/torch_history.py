@@ -166,15 +166,15 @@ def _out_of_memory(*_: int) -> None:
             _say(f"no snapshot of the moment when memory ran out: {_words(error)}")
 
 
-def start(asked: dict[str, Any]) -> None:
+def start(request: dict[str, Any]) -> None:
     """Record this process once it uses CUDA by torch, which it may not have imported yet.
 
     The variables ``MEMLENS_TORCH_ENTRIES`` and ``MEMLENS_TORCH_STACKS`` say how much.
 
     Args:
-        asked: ``output``, the path of the snapshot, and ``said`` where it was said already that there is no device.
+        request: ``output``, the path of the snapshot, and ``said`` where it was said already that there is no device.
     """
-    hook = _Hook(asked)
+    hook = _Hook(request)
     if "torch" in sys.modules:
         hook.imported(sys.modules["torch"])
     else:
@@ -184,9 +184,9 @@ def start(asked: dict[str, Any]) -> None:
 class _Hook:
     """Finds torch as Python would, and is told when it is imported; then records, and writes when the process ends."""
 
-    def __init__(self, asked: dict[str, Any]) -> None:
-        self.output = os.path.abspath(asked["output"])
-        self.said = bool(asked.get("said"))
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.output = os.path.abspath(request["output"])
+        self.said = bool(request.get("said"))
         self.entries = int(os.environ.get("MEMLENS_TORCH_ENTRIES") or ENTRIES)
         self.stacks = os.environ.get("MEMLENS_TORCH_STACKS") or STACKS[0]
         if self.entries < 1 or self.stacks not in STACKS:
@@ -240,10 +240,10 @@ class _Hook:
             _say(f"{why}; no memory history is recorded")
             import json
 
-            asked = json.loads(os.environ.get("MEMLENS_RECORD", "{}"))
-            if asked.get("torch"):  # once for all processes that this one starts
-                asked["torch"]["said"] = True
-                os.environ["MEMLENS_RECORD"] = json.dumps(asked)
+            request = json.loads(os.environ.get("MEMLENS_RECORD", "{}"))
+            if request.get("torch"):  # once for all processes that this one starts
+                request["torch"]["said"] = True
+                os.environ["MEMLENS_RECORD"] = json.dumps(request)
 
     def _initialised(self, torch: Any) -> None:
         """CUDA is being initialised in this process, which may be a fork of the one that imported torch."""

@@ -119,8 +119,8 @@ def _trust(runs: Sequence[Run]) -> Iterator[Line]:
     if read and not doubtful:
         logs = {1: "the log", 2: "either log"}.get(len(read), f"any of the {format_count(len(read))} logs")
         yield Line(f"ok: nothing to doubt in {logs}", "good", label="Trust")
-    said = ([*(code.replace("_", " ") for code in run.doubts), *run.notes] for run in doubtful)
-    lines = [Line("; ".join(words), "doubt", run.path) for words, run in zip(said, doubtful, strict=True)]
+    remarks = ([*(code.replace("_", " ") for code in run.doubts), *run.notes] for run in doubtful)
+    lines = [Line("; ".join(words), "doubt", run.path) for words, run in zip(remarks, doubtful, strict=True)]
     yield from labelled(f"Doubt {DOUBTFUL}", lines, "more doubtful run")
     if doubtful:
         yield Line("memlens analyze tells what that means for its figures.", "hint", label=" ")

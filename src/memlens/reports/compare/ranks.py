@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from memlens.comparing.figures import BY_KEY, Metric
 from memlens.comparing.rank_verdict import AlikeOutliers, alike_outliers
-from memlens.reports.blocks import Asked, Block, Column, Line, Table, Toned, Value, answered, apart, take
+from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, Toned, Value, answered, apart, take
 from memlens.reports.compare.tables import tables_of
 from memlens.reports.terminal import Part, fits, one_screen
 from memlens.text import format_change, format_count, name_list, short_name, visible
@@ -210,4 +210,4 @@ def _skews(ranks: Ranks, top: int) -> Iterator[Table]:
     highest = {"highest_off": lambda one: _signed(metric, one.highest_off)}
     besides = f"; {' and '.join(map(short_name, ranks.peers_by))} taken out of the others" if ranks.peers_by else ""
     title = f"Medians of {metric.title.lower()} by field, off that of all{besides}"
-    yield Asked(top).table(title, columns, ranks.skews, "field", **lowest, **highest)
+    yield ListOptions(top).table(title, columns, ranks.skews, "field", **lowest, **highest)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memlens.diffing.explaining import explained
-from memlens.reports.blocks import Asked, Block, Column, Line, Table, answered, apart
+from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, answered, apart
 from memlens.reports.diff.findings import around, finding_blocks, finding_table, repeated_table
 from memlens.reports.diff.full import OF_RUNS, everything, figures, pair_head, series_head
 from memlens.reports.terminal import Part, one_screen
@@ -48,26 +48,26 @@ def diff_blocks(diff: Diff, *, top: int | None = None, full: bool = False) -> li
     if full or top is not None:
         return [*answered(diff.answer), None, *everything(diff, top)]
     single = not diff.series and len(diff.windows) == 1
-    asked = Asked(_ROWS[0], diff.min_size, terms_of(diff.base.trust.has_lines))
-    return one_screen(diff.answer, _pair(diff, asked) if single else _series(diff, asked))
+    options = ListOptions(_ROWS[0], diff.min_size, terms_of(diff.base.trust.has_lines))
+    return one_screen(diff.answer, _pair(diff, options) if single else _series(diff, options))
 
 
-def _pair(diff: Diff, asked: Asked) -> Iterator[Part]:
+def _pair(diff: Diff, options: ListOptions) -> Iterator[Part]:
     window = diff.windows[0]
-    yield _head([*pair_head(diff, asked.terms)])
+    yield _head([*pair_head(diff, options.terms)])
     shown = (figures(window.base, window.head), figures(window.base, window.head, *_OF_WINDOW))
     yield Part(tuple(apart(table) for table in shown), 20)
-    yield from _findings(diff, asked)
+    yield from _findings(diff, options)
 
 
-def _series(diff: Diff, asked: Asked) -> Iterator[Part]:
+def _series(diff: Diff, options: ListOptions) -> Iterator[Part]:
     yield _head([*series_head(diff)])
     if (table := figures(diff.base, diff.head, *OF_RUNS)).rows:
         yield Part((apart(table),))
     groups = [*_groups(diff.judged)]
     if groups:
-        yield Part(tuple(apart(_windows(groups, diff.judged, most, asked.terms)) for most in _ROWS), 20)
-    yield from _findings(diff, asked)
+        yield Part(tuple(apart(_windows(groups, diff.judged, most, options.terms)) for most in _ROWS), 20)
+    yield from _findings(diff, options)
 
 
 def _head(lines: Sequence[Line]) -> Part:
@@ -78,16 +78,16 @@ def _head(lines: Sequence[Line]) -> Part:
     return Part((lines, noted, plain, runs), 12)
 
 
-def _findings(diff: Diff, asked: Asked) -> Iterator[Part]:
+def _findings(diff: Diff, options: ListOptions) -> Iterator[Part]:
     """The finding that explains most in full, and the others in rows."""
     best = explained(diff)
     if best is not None and best.finding.size_bytes >= diff.min_size:
-        blocks = [*finding_blocks(best.finding, best.window, asked.terms)]
+        blocks = [*finding_blocks(best.finding, best.window, options.terms)]
         if best.windows:
             others = f", the first of {plural(best.windows, 'window')} that have it" if best.windows > 1 else ""
             blocks.insert(1, Line(f"in {short_name(best.window.label)}{others}", "quiet"))
         yield Part(tuple(apart(*around(blocks, lines)) for lines in _AROUND), 11)
-    each = [replace(asked, top=most) for most in _ROWS]
+    each = [replace(options, top=most) for most in _ROWS]
     if diff.series:
         tables = [repeated_table(diff.repeated, len(diff.judged), one, wide=False) for one in each if diff.repeated]
     else:
@@ -124,7 +124,7 @@ def _windows(groups: Sequence[tuple[WindowDiff, ...]], judged: Sequence[WindowDi
             return f"{first.label} to {last.label}"
         return f"{first.label}, {'' if len(group) == 2 else '…, '}{last.label}"
 
-    return Asked(most, terms=terms).table(
+    return ListOptions(most, terms=terms).table(
         "",
         _WINDOWS,
         groups,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from memlens.diffing.explaining import timing
-from memlens.reports.blocks import ALIKE, OWNER, Asked, Block, Column, Excerpt, Line, Quoted, Table, Value, apart
+from memlens.reports.blocks import ALIKE, OWNER, Block, Column, Excerpt, Line, ListOptions, Quoted, Table, Value, apart
 from memlens.text import MOST_NAMES, Terms, format_count, format_exact, format_explained
 from memlens.units import format_bytes, format_signed
 
@@ -186,9 +186,9 @@ def _excerpt(finding: Finding) -> Excerpt | None:
     return Excerpt(title, tuple(Quoted(line.line, line.text, line.is_event) for line in lines))
 
 
-def finding_table(findings: Sequence[Finding], asked: Asked, *, wide: bool = False) -> Table:
+def finding_table(findings: Sequence[Finding], options: ListOptions, *, wide: bool = False) -> Table:
     """Findings of any kind, the largest effect first, a row each; ``wide`` with the line of the first block of each."""
-    shown = asked.large(findings)[: asked.top]
+    shown = options.large(findings)[: options.top]
     high = any(finding.d_peak_bytes for finding in shown)
     # What tells the runs apart is never what makes room.
     effects: tuple[Column, ...] = (_D_REMAINING, _D_PEAK)
@@ -197,7 +197,7 @@ def finding_table(findings: Sequence[Finding], asked: Asked, *, wide: bool = Fal
     elif high:
         effects = (_D_REMAINING, replace(_D_PEAK, drop=0))
     owner = (OWNER,) if any(finding.owner for finding in shown) else ()
-    return asked.table(
+    return options.table(
         "Other findings",
         (_WHAT, _SIZE, ALIKE[1], *effects, *((_ALLOC,) if wide else ()), *owner),
         findings,
@@ -207,15 +207,15 @@ def finding_table(findings: Sequence[Finding], asked: Asked, *, wide: bool = Fal
     )
 
 
-def repeated_table(rows: Sequence[Repeated], windows: int, asked: Asked, *, wide: bool = True) -> Table:
+def repeated_table(rows: Sequence[Repeated], windows: int, options: ListOptions, *, wide: bool = True) -> Table:
     """Findings of all windows, those alike in one row: ``3.38 MiB, kept by head, in 412 of 430 windows``; ``wide`` names these windows."""
-    shown = asked.large(rows)[: asked.top]
+    shown = options.large(rows)[: options.top]
     # Peaks of several windows are of several moments: the largest one is shown, and never a sum.
     high = (_LARGEST, _LARGEST_IN) if any(row.largest_d_peak_bytes for row in shown) else ()
     places = (*high, _FIRST) if wide else high[:1]
     owner = (OWNER,) if any(row.finding.owner for row in shown) else ()
     columns = (_SIZE, _WHAT, _WINDOWS, _BLOCKS, _D_REMAINING, *places, *owner)
-    return asked.table(
+    return options.table(
         "Findings over all windows",
         columns,
         rows,

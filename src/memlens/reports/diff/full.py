@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memlens.reports.blocks import Asked, Block, Column, Fold, Line, Table, Toned, Value, apart
+from memlens.reports.blocks import Block, Column, Fold, Line, ListOptions, Table, Toned, Value, apart
 from memlens.reports.diff.findings import account_blocks, effects_of, finding_blocks, finding_table, repeated_table
 from memlens.text import Terms, format_change, format_count, format_explained, name_list, short_name, terms_of
 from memlens.units import format_bytes, format_signed, plural
@@ -63,10 +63,10 @@ def everything(diff: Diff, top: int | None) -> Iterator[Block]:
         diff: What to show.
         top: Findings, and rows of each table; ``None`` for as many as make a page.
     """
-    asked = Asked(_TOP_OF_LISTS if top is None else top, diff.min_size, terms_of(diff.base.trust.has_lines))
+    options = ListOptions(_TOP_OF_LISTS if top is None else top, diff.min_size, terms_of(diff.base.trust.has_lines))
     if diff.series or len(diff.windows) != 1:
-        return _series(diff, _TOP_OF_SERIES if top is None else top, asked)
-    return iter((*pair_head(diff, asked.terms), None, *_window(diff.windows[0], asked)))
+        return _series(diff, _TOP_OF_SERIES if top is None else top, options)
+    return iter((*pair_head(diff, options.terms), None, *_window(diff.windows[0], options)))
 
 
 def pair_head(diff: Diff, terms: Terms) -> Iterator[Line]:
@@ -116,30 +116,30 @@ def series_head(diff: Diff) -> Iterator[Line]:
     yield from _open(diff)
 
 
-def _series(diff: Diff, rows: int, asked: Asked) -> Iterator[Block]:
+def _series(diff: Diff, rows: int, options: ListOptions) -> Iterator[Block]:
     yield from series_head(diff)
     if (table := figures(diff.base, diff.head, *OF_RUNS)).rows:
         yield from apart(table)
     differing = [window for window in diff.worst() if not window.alike]
     if not differing:
         return
-    yield _parting(diff, asked.terms)
+    yield _parting(diff, options.terms)
     count, judged = format_count(len(differing)), plural(len(diff.judged), "window")
     total = format_signed(sum(window.d_remaining_bytes for window in diff.judged))
     differ = "differs" if len(diff.judged) == 1 else "differ"
     yield Line(f"Δremaining {total}; {count} of {judged} {differ}", label="Together")
     yield None
-    yield Asked(rows, terms=asked.terms).table("", _WINDOW_COLUMNS, differing, "differing window")
+    yield ListOptions(rows, terms=options.terms).table("", _WINDOW_COLUMNS, differing, "differing window")
     if diff.repeated:
-        yield from apart(repeated_table(diff.repeated, len(diff.judged), replace(asked, top=rows)))
-    if not asked.top:
+        yield from apart(repeated_table(diff.repeated, len(diff.judged), replace(options, top=rows)))
+    if not options.top:
         return
     # In the order of the run: what differs most is often what the first difference leads to.
     parting, worst = diff.parting, differing[0]
     if parting is not None and parting is not worst:
-        yield from apart(*_in_full(parting, "is where the runs part first", asked))
+        yield from apart(*_in_full(parting, "is where the runs part first", options))
     what = "differs most" if parting is not worst else "is where the runs part, and differs most"
-    yield from apart(*_in_full(worst, what, asked))
+    yield from apart(*_in_full(worst, what, options))
 
 
 def _parting(diff: Diff, terms: Terms) -> Line:
@@ -162,14 +162,14 @@ def _open(diff: Diff) -> Iterator[Line]:
             yield Line(text, "quiet", label="Open")
 
 
-def _in_full(window: WindowDiff, what: str, asked: Asked) -> Iterator[Block]:
+def _in_full(window: WindowDiff, what: str, options: ListOptions) -> Iterator[Block]:
     yield Line(what, "heading", window.label)
     for label, side in (("Base", window.base), ("Head", window.head)):
-        yield Line(_lines(side, asked.terms), "quiet", label=label)
-    yield from apart(*_window(window, asked))
+        yield Line(_lines(side, options.terms), "quiet", label=label)
+    yield from apart(*_window(window, options))
 
 
-def _window(window: WindowDiff, asked: Asked) -> Iterator[Block]:
+def _window(window: WindowDiff, options: ListOptions) -> Iterator[Block]:
     """Everything that is shown of one pair of windows."""
     yield figures(window.base, window.head)
     if window.approximation is not None:
@@ -181,11 +181,11 @@ def _window(window: WindowDiff, asked: Asked) -> Iterator[Block]:
         return
     if explained := [*_explained(window)]:
         yield from apart(*explained)
-    in_full = [finding for finding in _in_full_of(window) if finding.size_bytes >= asked.min_size][: asked.top]
+    in_full = [finding for finding in _in_full_of(window) if finding.size_bytes >= options.min_size][: options.top]
     for finding in in_full:
-        yield from apart(*finding_blocks(finding, window, asked.terms))
+        yield from apart(*finding_blocks(finding, window, options.terms))
     rest = [finding for finding in window.findings if finding not in in_full]
-    table = apart(finding_table(rest, asked, wide=True)) if rest else ()
+    table = apart(finding_table(rest, options, wide=True)) if rest else ()
     if blocks := (*table, *account_blocks(window)):
         yield Fold("What else differs, and how the differences add up", blocks)
 
