@@ -51,7 +51,7 @@ def made(chance: random.Random, steps: int) -> list[str]:
 
     plan = chance.sample(["LOSS", "BACKWARD", "OPT", "CALL", "BLOCK", "VALIDATE"], chance.randint(1, 6))
     missing = chance.choice([0.0, 0.2])
-    call = 0
+    call = 100  # no number of a step, after which the phase would not be named
     events()
     for step in range(steps):
         lines.append(f"STEP {step} START")
