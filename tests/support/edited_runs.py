@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from logs import LogText
 from texts import read_packed
 
 Row = tuple[str, int, int]
 _EVENT = re.compile(r"\] (Alloc|Free) (\d+) bytes, ptr = (0x[0-9a-f]+)$|^STEP (\d+) START$")
-_LINE = {
-    "ALLOC": "I1120 10:22:32.{:06d} 1120 auto_growth_best_fit_allocator.cc:270] Alloc {} bytes, ptr = 0x{:x}\n",
-    "FREE": "I1120 10:22:32.{:06d} 1120 auto_growth_best_fit_allocator.cc:279] Free {} bytes, ptr = 0x{:x}\n",
-}
 
 
 def rows_of(path: Path) -> list[Row]:
@@ -41,12 +38,13 @@ def rows_of(path: Path) -> list[Row]:
 
 def write(rows: Iterable[Row], path: Path) -> Path:
     """The rows as a log, row ``n`` on line ``n + 1``."""
-    path.write_text(
-        "".join(
-            f"STEP {size} START\n" if kind == "STEP" else _LINE[kind].format(number, size, block << 24)
-            for number, (kind, size, block) in enumerate(rows)
-        )
-    )
+    log = LogText()
+    for kind, size, block in rows:
+        if kind == "STEP":
+            log.lines.append(f"STEP {size} START")
+        else:
+            {"ALLOC": log.alloc, "FREE": log.free}[kind](size, block << 24)
+    path.write_text(log.text)
     return path
 
 

@@ -9,8 +9,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from logs import LogText
+
 KIB = 1024
-_STAMP = "I1120 10:40:54.334872 22168 auto_growth_best_fit_allocator.cc"
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Machine:
 
     total: int
     others: int = 0
-    lines: list[str] = field(default_factory=list)
+    log: LogText = field(default_factory=lambda: LogText(line_us=0))
     chunks: list[tuple[int, int]] = field(default_factory=list)
     live: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -43,8 +44,9 @@ class Machine:
     def left(self) -> int:
         return self.total - self.others - sum(size for _, size in self.chunks)
 
-    def say(self, text: str) -> None:
-        self.lines.append(f"{_STAMP}:270] {text}")
+    @property
+    def lines(self) -> list[str]:
+        return self.log.lines
 
     def gaps(self) -> Iterator[tuple[int, int]]:
         """Size and beginning of each gap."""
@@ -58,32 +60,29 @@ class Machine:
 
     def alloc(self, size: int) -> int | None:
         """The address of a new block, ``None`` where there is no room."""
-        self.say(f"Allocate {size - 16} bytes, aligned to {size}, extra size 0")
+        self.log.request(size - 16, size)
         fitting = sorted(gap for gap in self.gaps() if gap[0] >= size)
         if fitting:
             gap, begin = fitting[0]
-            self.say(f"Allocate {size} bytes from chunk size {gap}, remaining {gap - size}")
+            self.log.from_chunk(size, gap)
         elif size <= self.left:
             gap, begin = size, 0x7F0000000000 + (len(self.chunks) << 24)
             self.chunks.append((begin, size))
-            self.say(f"Not found and reallocate {size}({begin:#x}), and remaining 0")
+            self.log.chunk(size, begin)
         else:
             return None
         addr = begin + gap - size
-        self.say(f"Alloc {size} bytes, ptr = {addr:#x}")
+        self.log.alloc(size, addr)
         self.live[addr] = size, len(self.lines)
         return addr
 
     def free(self, addr: int) -> None:
-        self.say(f"Free {self.live.pop(addr)[0]} bytes, ptr = {addr:#x}")
+        self.log.free(self.live.pop(addr)[0], addr)
 
     def fail(self, asked: int, message: str) -> FailedAt:
         """Write the message of a failure: ``full``, ``size`` alone, or ``none`` of the figures."""
-        self.lines += [
-            "Traceback (most recent call last):",
-            '  File "/home/me/net.py", line 7, in forward',
-            "    return _C_ops.conv2d(x)",
-        ]
+        frame = ['  File "/home/me/net.py", line 7, in forward', "    return _C_ops.conv2d(x)"]
+        self.lines.extend(["Traceback (most recent call last):", *frame])
         if message == "full":
             used = self.total - self.left
             self.lines.append(
@@ -112,7 +111,7 @@ class Machine:
 
     @property
     def text(self) -> bytes:
-        return "".join(f"{line}\n" for line in self.lines).encode()
+        return self.log.text.encode()
 
 
 def _kb(size: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from logs import LogText
 from snapshots import FRAMES, Allocator, pickled, snapshot
 
 _RUN = "window.ran=1"
@@ -45,8 +46,6 @@ TEXTS = (
 #: A name that a file may have, of the text that can stand in one.
 FILE_NAME = f"<img src=x onerror={_RUN}>\"'`${{{_RUN}}}&lt;\u202e\u2028__proto__.log"
 
-_ALLOCATOR = "auto_growth_best_fit_allocator.cc"
-
 
 def hostile_log(folder: Path) -> Path:
     """A log of Paddle in which each text is an anchor's, an owner's, an operator's and that of a failure's traceback.
@@ -54,26 +53,20 @@ def hostile_log(folder: Path) -> Path:
     Step ``i`` allocates a block of ``(i + 1) * 4096`` bytes that stays, and one as large that is freed at once.  Cut it ``--by '^STEP (.*) START'``,
     with ``--owner 'OWNER (.*)'``.
     """
-    lines: list[str] = []
-    clock = 0
-
-    def say(text: str) -> None:
-        nonlocal clock
-        clock += 7
-        lines.append(f"I0712 10:54:{clock // 1_000_000 % 60:02d}.{clock % 1_000_000:06d} 1120 {text}")
-
+    log = LogText(line_us=7, date="0712")
+    lines = log.lines
     address = 0x7F00_0000_0000
     for number, text in enumerate(TEXTS):
         size = (number + 1) * 4096
         lines.append(f"STEP {text} START")
-        say(f"interpreter_util.cc:917] op name: {text}, dtype: float32, place: Place(gpu:0)")
+        log.say(f"op name: {text}, dtype: float32, place: Place(gpu:0)", "interpreter_util.cc:917")
         for kept in (True, False):
             lines.append(f"OWNER {text} {kept}")
             address += 1 << 24
-            say(f"{_ALLOCATOR}:159] Not found and reallocate {size}({address:#x}), and remaining 0")
-            say(f"{_ALLOCATOR}:169] Alloc {size} bytes, ptr = {address:#x}")
+            log.chunk(size, address)
+            log.alloc(size, address)
             if not kept:
-                say(f"{_ALLOCATOR}:177] Free {size} bytes, ptr = {address:#x}")
+                log.free(size, address)
     for text in TEXTS:
         lines += ["Traceback (most recent call last):", f'  File "{text}", line 7, in {text}', f"    {text}"]
         lines.append(
@@ -81,7 +74,7 @@ def hostile_log(folder: Path) -> Path:
             f" allocated and available memory is only 72.312500MB. {text}"
         )
     path = folder / FILE_NAME
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
+    path.write_bytes(log.text.encode("utf-8", "surrogatepass"))
     return path
 
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
+from logs import LogText
+
 BY = r"STEP (\d+) START"
 MIB = 1 << 20
-_LINE = "I1120 10:00:00.000001  4242 auto_growth_best_fit_allocator.cc:1] {}\n"
 
 #: A block that is taken (its number, its size) or given back (its number, 0).
 Event: TypeAlias = tuple[str, int]
@@ -378,15 +379,16 @@ def write(path: Path, series: Series) -> Path:
     """A run as a log of Paddle's, on chunks that hold it all."""
     addresses: dict[str, int] = {}
     sizes: dict[str, int] = {}
-    lines = [_LINE.format(f"Not found and reallocate {1 << 40}(0x1), and remaining 0")]
+    log = LogText(line_us=0)
+    log.chunk(1 << 40, 0x1)
     for at, events in enumerate(series):
         if at and events[:1] != [("", -1)]:
-            lines.append(f"STEP {at - 1} START\n")
+            log.lines.append(f"STEP {at - 1} START")
         for name, size in events:
             if size > 0:
                 addresses[name], sizes[name] = 0x7F0000000000 + (len(addresses) << 24), size
-                lines.append(_LINE.format(f"Alloc {size} bytes, ptr = {addresses[name]:#x}"))
+                log.alloc(size, addresses[name])
             elif not size:
-                lines.append(_LINE.format(f"Free {sizes[name]} bytes, ptr = {addresses[name]:#x}"))
-    path.write_text("".join(lines))
+                log.free(sizes[name], addresses[name])
+    path.write_text(log.text)
     return path

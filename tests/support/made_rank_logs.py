@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from logs import LogText
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 #: 2 h after midnight of July 12th.
@@ -64,68 +65,39 @@ class Program:
     @property
     def text(self) -> bytes:
         """The log."""
-        out = _Writer(_BEGIN_US + self.begin_us)
+        log, after = LogText(4711, _BEGIN_US + self.begin_us + _LINE_US, _LINE_US, "0712"), 0x7F0000000000
+
+        def alloc(size: int, owner: str) -> int:
+            nonlocal after
+            log.operator(owner)
+            log.chunk(size, after)
+            log.alloc(size, after)
+            after += size
+            return after - size
+
         for size, owner in self.parameters:
-            out.alloc(size, owner)
+            alloc(size, owner)
         chunks: list[int] = []
         for step in range(self._steps_done):
-            out.say("train.py:10", f"STEP {step} START", plain=True)
+            log.lines.append(f"STEP {step} START")
+            log.at_us += _LINE_US
             for k, (size, owner) in enumerate(self.temporaries):
                 if step == 0:
-                    chunks.append(out.alloc(size, owner))
+                    chunks.append(alloc(size, owner))
                 else:
-                    out.again(size, owner, chunks[k])
+                    log.operator(owner)
+                    log.alloc(size, chunks[k])
             if self.asks is not None and self.asks[0] == step:
                 _, size, owner = self.asks
-                out.refuse(size, owner)
-                return out.text
+                log.operator(owner)
+                failed = f"Allocation of {size} bytes failed after releasing memory from all streams."
+                log.say(failed, "stream_safe_cuda_allocator.cc:224")
+                break
             for (size, _), addr in zip(self.temporaries, chunks, strict=True):
-                out.free(size, addr)
+                log.free(size, addr)
             for size, owner in self.leaked:
-                out.alloc(size, owner)
-        return out.text
-
-
-class _Writer:
-    def __init__(self, begin_us: int) -> None:
-        self._at, self._next = begin_us, 0x7F0000000000
-        self._lines: list[str] = []
-
-    def say(self, where: str, words: str, *, plain: bool = False) -> None:
-        self._at += _LINE_US
-        seconds, micros = divmod(self._at, 1_000_000)
-        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{micros:06d}"
-        self._lines.append(words if plain else f"I0712 {clock} 4711 {where}] {words}")
-
-    def _owner(self, owner: str) -> None:
-        self.say("dygraph_functions.cc:1775", f"Running AD API: {owner}")
-
-    def alloc(self, size: int, owner: str) -> int:
-        addr, self._next = self._next, self._next + size
-        self._owner(owner)
-        self.say(
-            "auto_growth_best_fit_allocator.cc:270", f"Not found and reallocate {size}({addr:#x}), and remaining 0"
-        )
-        self.say("auto_growth_best_fit_allocator.cc:295", f"Alloc {size} bytes, ptr = {addr:#x}")
-        return addr
-
-    def again(self, size: int, owner: str, addr: int) -> None:
-        self._owner(owner)
-        self.say("auto_growth_best_fit_allocator.cc:295", f"Alloc {size} bytes, ptr = {addr:#x}")
-
-    def free(self, size: int, addr: int) -> None:
-        self.say("auto_growth_best_fit_allocator.cc:311", f"Free {size} bytes, ptr = {addr:#x}")
-
-    def refuse(self, size: int, owner: str) -> None:
-        self._owner(owner)
-        self.say(
-            "stream_safe_cuda_allocator.cc:224",
-            f"Allocation of {size} bytes failed after releasing memory from all streams.",
-        )
-
-    @property
-    def text(self) -> bytes:
-        return "".join(f"{line}\n" for line in self._lines).encode()
+                alloc(size, owner)
+        return log.text.encode()
 
 
 def write(folder: Path, name: str, program: Program) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from logs import LogText
+
 MIB = 1 << 20
 GBS = (32, 64, 256, 1024, 2048, 3072)
 CARDS = tuple(range(8))
@@ -64,32 +66,22 @@ def log_text(
         oom_bytes: At its last peak the run asks for so many bytes more, and ends out of memory.
         steps: How often it does all that, with an anchor ``STEP n START`` before each.
     """
-    now_us, lines = 36_000_000_000, []
-
-    def say(text: str) -> None:
-        nonlocal now_us
-        seconds, fraction = divmod(now_us, 1_000_000)
-        stamp = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:06d}"
-        lines.append(f"I0712 {stamp}  1120 auto_growth_best_fit_allocator.cc:169] {text}")
-        now_us += step_us
-
+    log = LogText(line_us=step_us, date="0712")
     sizes = [peak // blocks] * (blocks - 1)
     sizes.append(peak - sum(sizes))
     for step in range(steps):
-        lines.append(f"STEP {step} START")
+        log.lines.append(f"STEP {step} START")
         if step == 0:
-            say(
-                f"Not found and reallocate {peak if reserved is None else reserved}({0x7F0000000000:#x}), and remaining 0"
-            )
+            log.chunk(peak if reserved is None else reserved, 0x7F0000000000)
         addresses = [0x7F0000000000 + sum(sizes[:place]) for place in range(blocks)]
         for size, address in zip(sizes, addresses, strict=True):
-            say(f"Alloc {size} bytes, ptr = {address:#x}")
+            log.alloc(size, address)
         if oom_bytes and step == steps - 1:
-            lines.append("Traceback (most recent call last):")
-            lines.append(
+            log.lines.append("Traceback (most recent call last):")
+            log.lines.append(
                 f"Out of memory error on GPU 0. Cannot allocate {oom_bytes / MIB:.6f}MB memory on GPU 0, {peak / MIB / 1024:.6f}GB "
                 "memory has been allocated and available memory is only 117.750000MB."
             )
         for size, address in zip(sizes, addresses, strict=True):
-            say(f"Free {size} bytes, ptr = {address:#x}")
-    return "\n".join(lines) + "\n"
+            log.free(size, address)
+    return log.text

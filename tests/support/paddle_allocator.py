@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from logs import LogText
+
 MIB = 1 << 20
 
 
@@ -55,7 +57,7 @@ class PaddleAllocator:
         advance: Bytes of chunks made at the start, of each pool.
         capacity: Bytes of the device.
         retry: A refusal is tried again.
-        lines: The log.
+        log: The log.
     """
 
     chance: Random
@@ -69,23 +71,27 @@ class PaddleAllocator:
     capacity: int = 1 << 60
     retry: bool = True
     apart: Random | None = None
-    lines: list[str] = field(default_factory=list)
+    log: LogText = field(default_factory=lambda: LogText(line_us=0))
     chunks: list[Chunk] = field(default_factory=list)
     addresses: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.own = self.chance if self.apart is None else self.apart
         self.reserved = self.peak = self.taken = self.given_back = 0
-        self.say(1, f"chunk_size_:{max(self.chunk[0], self.alignment)}")
+        self.by(1).say(f"chunk_size_:{max(self.chunk[0], self.alignment)}")
         for pool, name in enumerate(("small", "large")):
             if self.advance[pool]:
                 self.take(self.advance[pool], pool)
-                self.say(1, f"PreAlloc {name}_pool_pre_alloc_in_mb = {self.advance[pool] // MIB}")
+                self.by(1).say(f"PreAlloc {name}_pool_pre_alloc_in_mb = {self.advance[pool] // MIB}")
 
-    def say(self, thread: int, text: str) -> None:
-        self.lines.append(
-            f"I1120 10:22:32.856109 {thread:5} auto_growth_best_fit_allocator.cc:{self.own.randint(60, 400)}] {text}"
-        )
+    @property
+    def lines(self) -> list[str]:
+        return self.log.lines
+
+    def by(self, thread: int) -> LogText:
+        """The log, for a line of a thread from somewhere in the allocator's source."""
+        self.log.thread, self.log.place = thread, self.own.randint(60, 400)
+        return self.log
 
     def pool_of(self, size: int) -> int:
         return int(size > self.small) if self.small else 0
@@ -94,7 +100,7 @@ class PaddleAllocator:
         return -(-(size + self.pad) // self.alignment) * self.alignment
 
     def ask(self, thread: int, size: int) -> None:
-        self.say(thread, f"Allocate {size} bytes, aligned to {self.aligned(size)}, extra size {self.pad}")
+        self.by(thread).request(size, self.aligned(size), self.pad)
 
     def serve(self, thread: int, size: int) -> int:
         """Serve a request, under the lock."""
@@ -109,19 +115,17 @@ class PaddleAllocator:
         ]
         if fitting:
             bytes_, start, chunk = min(fitting, key=lambda one: one[:2])
-            self.say(thread, f"Allocate {size} bytes from chunk size {bytes_}, remaining {bytes_ - size}")
+            self.by(thread).from_chunk(size, bytes_)
         else:
             least = self.chunk[pool] if self.small else self.chunk[0]
             chunk = self.grow(thread, max(size, least), pool)
-            self.say(
-                thread, f"Not found and reallocate {chunk.size}({chunk.start:#x}), and remaining {chunk.size - size}"
-            )
+            self.by(thread).chunk(chunk.size, chunk.start, chunk.size - size)
             bytes_, start = chunk.size, chunk.start
         at = next(k for k, stretch in enumerate(chunk.stretches) if stretch.start == start)
         address = start + bytes_ - size
         parts = [Stretch(start, bytes_ - size, True), Stretch(address, size, False)]
         chunk.stretches[at : at + 1] = [part for part in parts if part.size]
-        self.say(thread, f"Alloc {size} bytes, ptr = {address:#x}")
+        self.by(thread).alloc(size, address)
         self.addresses.append(address)
         return address
 
@@ -150,7 +154,7 @@ class PaddleAllocator:
 
     def give_back(self, thread: int) -> None:
         for chunk in [chunk for chunk in self.chunks if chunk.idle]:
-            self.say(thread, f"Free chunk with size {chunk.size}")
+            self.by(thread).release(chunk.size)
             self.chunks.remove(chunk)
             self.reserved -= chunk.size
             self.given_back += 1
@@ -158,7 +162,7 @@ class PaddleAllocator:
     def announce(self, thread: int, address: int) -> None:
         """A FREE begins: its line, before the lock."""
         size = next(one.size for chunk in self.chunks for one in chunk.stretches if one.start == address)
-        self.say(thread, f"Free {size} bytes, ptr = {address:#x}")
+        self.by(thread).free(size, address)
 
     def free(self, thread: int, address: int) -> None:
         """It takes effect, under the lock."""

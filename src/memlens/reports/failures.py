@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Columns that an owner takes beside a figure.
 _OWNER = 48
 _ALL = (
-    *(Column("line", "Line", "count"), Column("requested_bytes", "ListOptions for", "bytes", strong=True)),
+    *(Column("line", "Line", "count"), Column("requested_bytes", "Asked for", "bytes", strong=True)),
     *(Column("allocated_bytes", "Allocated", "bytes"), Column("reserved_bytes", "Reserved", "bytes")),
     *(Column("largest_gap_bytes", "Largest gap", "bytes", drop=1), Column("cause", "Cause", "word")),
 )
@@ -57,7 +57,7 @@ def failure_blocks(
 def _figures(failure: MemoryFailure, options: ListOptions) -> Iterator[Figure]:
     chunk, needed = options.terms.chunk, failure.requested_bytes
     by = "" if failure.owner is None else f"by {shorten(visible(clipped(failure.owner)), _OWNER)}"
-    yield Figure("ListOptions for", "?" if needed is None else format_bytes(needed), by)
+    yield Figure("Asked for", "?" if needed is None else format_bytes(needed), by)
     if failure.allocated_bytes is not None:
         yield Figure("Allocated", format_bytes(failure.allocated_bytes), _reserved(failure, chunk))
     if failure.device_free_bytes is not None:
