@@ -34,7 +34,14 @@ SMOKE = frozenset(
     }
 )
 #: Tests that replay runs, which only the compiled modules can.
-REPLAYS = ("tests/allocators/", "tests/replaying/", "cli/test_whatif.py", "[cli_oom_whole]")
+REPLAYS = (
+    "tests/allocators/",
+    "tests/replaying/",
+    "cli/test_whatif.py",
+    "[cli_oom_whole]",
+    "_of_a_replay_is_described",
+    "[whatif ",
+)
 WITHOUT = pytest.mark.skip(reason="without the compiled modules nothing is replayed")
 
 
