@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -90,3 +91,11 @@ def test_a_module_is_one_thing(name: str) -> None:
 @pytest.mark.parametrize("folder", sorted({path.parent for path in modules().values()}), ids=lambda path: path.name)
 def test_a_folder_is_not_crowded(folder: Path) -> None:
     assert len(list(folder.glob("*.py"))) <= MOST_MODULES
+
+
+def test_what_a_module_shows_is_there() -> None:
+    shown = [name for name, path in modules().items() if "\n__all__ = " in path.read_text(encoding="utf-8")]
+    assert "analyzers" in shown
+    for name in shown:
+        module = importlib.import_module(f"memlens.{name}".rstrip("."))
+        assert [one for one in module.__all__ if not hasattr(module, one)] == [], name
