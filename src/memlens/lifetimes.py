@@ -13,8 +13,9 @@ from memlens.facts import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
+
     Kinds = NDArray[np.int8]
-    Ints = NDArray[np.int64]
 
 
 #: Events looked at together: their temporaries stay in the cache.

@@ -18,13 +18,11 @@ from memlens.diffing.window_order import longest_common
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.diffing.pairing import InOrder
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
 
 #: Slots whose levels are laid out at once, unless one bucket alone has more.
 _TOGETHER = 1 << 20

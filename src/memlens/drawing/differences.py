@@ -26,15 +26,13 @@ from memlens.units import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.diffing.finding import Finding, Side
     from memlens.diffing.result import Diff, WindowDiff
     from memlens.log import Input, Log
     from memlens.options import Report
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
 
 #: An axis of so many slots is drawn slot by slot; of a longer one there are so many buckets.
 EXACT, BUCKETS = 1 << 16, 1 << 15

@@ -27,15 +27,13 @@ from memlens.windows.anchors import landmarks_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from memlens.analyzers.curve import Curve
+    from memlens.columns import Ints
     from memlens.drawing.packing import Owners
     from memlens.events import EventLog
     from memlens.options import Cut
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
 
 #: A window of so many events is drawn event by event; of a longer one there are as many buckets.
 EXACT = 1 << 17

@@ -21,10 +21,10 @@ from memlens.units import format_bytes
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from memlens.columns import Ints
     from memlens.drawing.packing import Owners
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
 
 #: Blocks that have a bar of their own at most, beside those that are asked for by name.
 MOST = 4000

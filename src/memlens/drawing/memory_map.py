@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from memlens.analyzers.chunks import inside
 from memlens.analyzers.places import lines_at
 from memlens.analyzers.segments import layout_before
-from memlens.columns import distinct
+from memlens.columns import Ints, distinct
 from memlens.drawing.packing import pack, pack_json
 from memlens.folding.chunk_use import ends_of
 from memlens.text import terms_of
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from memlens.drawing.packing import Owners
     from memlens.events import EventLog
 
-    Ints = NDArray[np.int64]
 
 #: Failures that are shown, chunks of a moment, pools and streams that are set apart, and pieces of all moments together, at most.
 _FAILURES, _CHUNKS, _PLACES, _PIECES = 3, 2_000, 8, 24_000

@@ -9,20 +9,17 @@ from msgspec import Struct, structs
 
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import lines_at
-from memlens.columns import distinct
+from memlens.columns import Ints, distinct
 from memlens.drawing.packing import pack
 from memlens.folding.levels import levels_before
 from memlens.folding.tally import tally
 from memlens.trust.report import failures_in
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from memlens.drawing.lifetimes import WindowBlocks
     from memlens.drawing.packing import Owners
     from memlens.windows.windows import Window
 
-    Ints = NDArray[np.int64]
 
 #: Events of the grid at most, and how many of them may be failures.
 GRID, FAILURES = 1024, 64

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.windows.windows import Window
 
     Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 
 class Track(Struct, frozen=True, eq=False):

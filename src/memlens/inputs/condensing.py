@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.columns import distinct
+from memlens.columns import Ints, distinct
 from memlens.facts import Facts
 from memlens.folding.condenser import Condenser, Counted, Events
 from memlens.inputs.growing import GrowingColumn
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from memlens.folding.condensed import Condensed
     from memlens.windows.patterns import Pattern
-
-    Ints = NDArray[np.int64]
 
 
 #: Lines that may mark the work of the run: of more of them only those are kept that count its steps, and of more of these none.

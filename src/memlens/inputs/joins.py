@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.columns import NOTHING, SET, TAKE, USE, last_by_key
+from memlens.columns import NOTHING, SET, TAKE, USE, Ints, last_by_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
 
 
 #: Up to so many different numbers a pass over a column for each is quicker than a sort.

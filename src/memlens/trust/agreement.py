@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
 
 
-#: What a figure may be of, in the order of the rows of :func:`levels_before`.
+#: What a figure may be of, in the order of the rows of :func:`metrics_before`.
 METRICS = ("allocated", "allocated_peak", "reserved", "reserved_peak")
 
 #: With several threads a stats line may be overtaken by events of other threads; so many in a row are believed to be that.
@@ -85,7 +85,7 @@ class Agreement(Struct, frozen=True):
         return self.checked - self.agreeing - self.missed_peaks - self.overtaken
 
 
-def levels_before(log: EventLog, events: Ints) -> Ints:
+def metrics_before(log: EventLog, events: Ints) -> Ints:
     """The sums, and the highest sums so far, before each of some events.
 
     Args:
@@ -169,7 +169,7 @@ def _compare_figures(log: EventLog, comparable: Flags, several: bool) -> Agreeme
     offset, metric, low, high = np.array(rows, np.int64).T
     before = np.searchsorted(log.offset, offset).astype(np.int64)
     places, place = np.unique(before, return_inverse=True)
-    ours = levels_before(log, places)[metric, place]
+    ours = metrics_before(log, places)[metric, place]
 
     kept = comparable[metric]
     origin = np.array([figure.origin for figure in figures])
@@ -232,7 +232,7 @@ def _compare_stat_lines(log: EventLog, comparable: Flags, several: bool) -> Agre
     metric = np.where(lines.reserved[chosen], 2, 0)
     before = np.searchsorted(log.offset, lines.offset[chosen], "left").astype(np.int64)
     places, place = np.unique(before, return_inverse=True)
-    rows = levels_before(log, places)
+    rows = metrics_before(log, places)
     change = lines.change[chosen]
     ahead = ((change < 0) ^ lines.reserved[chosen]) & ~np.array(of_stats)[lines.reserved[chosen].astype(np.int64)]
     ours = rows[metric, place] + np.where(ahead, change, 0)

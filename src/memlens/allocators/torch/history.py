@@ -109,7 +109,14 @@ class _Rows(NamedTuple):
     @classmethod
     def of(cls, place: Ints, operation: Operation, **columns: NDArray[Any]) -> _Rows:
         """Operations; columns that are not given are 0."""
-        types = {"addr": "u8", "size": "i8", "stream": "i4", "pool": "i4", "event": "i8", "line": "i8"}
+        types = {
+            "addr": np.uint64,
+            "size": np.int64,
+            "stream": np.int32,
+            "pool": np.int32,
+            "event": np.int64,
+            "line": np.int64,
+        }
         found: Any = (columns.get(name, np.zeros(len(place), kind)) for name, kind in types.items())
         return cls(place, np.full(len(place), operation, np.int8), *found)
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Flags, Ints
+
     Bytes = NDArray[np.uint8]
-    Ints = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
 
 
 #: A number of the scanner below this is what the text says, and exact as a float.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from memlens.log import Log
     from memlens.source import TextSource
 
-    Ints = NDArray[np.int64]
-
 
 _SHOWN = 200
 #: Names of threads, and of owners, that are told apart.

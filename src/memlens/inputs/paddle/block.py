@@ -38,11 +38,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.blocks import Block
     from memlens.scanner.formats import LineFormat
     from memlens.windows.patterns import Matcher
-
-    Ints = NDArray[np.int64]
 
 
 #: No header stands before that place in its block; one in an earlier block may be the nearest.

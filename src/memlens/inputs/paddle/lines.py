@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.blocks import Block
     from memlens.scanner.plain import Rows
     from memlens.windows.landmarks import Landmarks
 
-    Ints = NDArray[np.int64]
 
 _LONGEST_TEXT = 4096
 #: The tables of the scanners below; tests/scanner/test_prepared.py makes it.

@@ -12,11 +12,8 @@ from memlens.scanner.plain import Header
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from memlens.columns import Ints
     from memlens.events import EventLog
-
-    Ints = NDArray[np.int64]
 
 
 #: Days of the year before each month, 1-based; a year with a 29th of February, since a stamp without a year may have one.

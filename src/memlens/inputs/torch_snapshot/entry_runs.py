@@ -23,7 +23,8 @@ from memlens.inputs.torch_snapshot.pickles import value_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from memlens.columns import Ints
+
     Numbers = NDArray[np.int32]
 
 

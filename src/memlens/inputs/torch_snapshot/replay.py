@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.torch_snapshot.stacks import Tables
-
-    Ints = NDArray[np.int64]
 
 
 #: A device number beyond is none.

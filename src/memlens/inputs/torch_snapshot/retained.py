@@ -17,9 +17,9 @@ from memlens.inputs.torch_snapshot.entries import Action, Entries
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.torch_snapshot.replay import Columns, Final
 
-    Ints = NDArray[np.int64]
     Addresses = NDArray[np.uint64]
 
 
