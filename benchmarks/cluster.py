@@ -43,7 +43,7 @@ def dask(workers: int) -> Iterator[Any]:
     ):
         client.wait_for_workers(workers)
         list(client.map(len, [[]] * 20 * workers, pure=False))
-        client.run(__import__, "memlens.comparing.runs")  # what each of them loads once
+        client.run(__import__, "memlens.comparing.run")  # what each of them loads once
         yield client.get_executor()
 
 

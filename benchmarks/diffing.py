@@ -28,6 +28,8 @@ from memlens import read
 from memlens.diffing.run import diff, diff_windows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memlens.diffing.result import WindowDiff
     from memlens.windows.windows import Window
 
@@ -40,9 +42,9 @@ from long_logs import (  # noqa: E402
     SIZES,
     Columns,
     cheapest_cost,
-    cost_of_edits,
     cut,
     edited,
+    fates,
     half_freed,
     least_cost,
     random_fates,
@@ -55,6 +57,29 @@ MB = 1_000_000
 Made = tuple[Columns, Columns, int]
 #: Makes a case from a source of chance and the number of events.
 Maker = Callable[[np.random.Generator, int], Made]
+
+# --- what comparing costs at most ---------------------------------------------------------------------------------------
+
+
+def cost_of_edits(base: Window, head: Window, origin: NDArray[np.int64]) -> float:
+    """Bytes that the alignment costs which pairs each block with the one that it was made from, but for those that cross.
+
+    Args:
+        base: The window that head was made from.
+        head: The window that was made.
+        origin: For each event of head's log the event of base's that it was, -1 where it is new.
+    """
+    (events, size, held), (right, right_size, right_held) = fates(base), fates(head)
+    unpaired = float((size * (1 + held)).sum() + (right_size * (1 + right_held)).sum()) / 2
+    at = np.searchsorted(events, origin[right])
+    old = np.flatnonzero(np.append(events, -2)[at] == origin[right])
+    at = at[old]
+    forward = at > np.concatenate(([-1], np.maximum.accumulate(at)[:-1]))
+    old, at = old[forward], at[forward]
+    apart = held[at] != right_held[old]
+    saved = np.where(apart, 0.5, 1.0 + held[at]) * size[at]
+    return unpaired - float(saved.sum())
+
 
 # --- the cases -------------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memlens.analyzers.series.trend import judge
-from memlens.watching.verdict import lasting_gain
+from memlens.watching.judging import lasting_gain
 
 ROOT = Path(__file__).resolve().parents[1]
 # The kinds are those that the tests use, too

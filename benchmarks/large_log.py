@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import zstandard
 
-from memlens.units import parse_bytes
+from memlens.text import parse_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

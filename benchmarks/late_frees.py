@@ -9,15 +9,51 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from real_windows import real_windows  # noqa: E402
 
-from late_frees import rates  # noqa: E402
+from late_frees import late_frees, named  # noqa: E402
+from memlens.diffing.run import diff_windows  # noqa: E402
+
+if TYPE_CHECKING:
+    from memlens.windows.windows import Window
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What came of some runs: late and early Frees that there were, those of them that were named, and those named that are none."""
+
+    runs: int = 0
+    there: int = 0
+    found: int = 0
+    false: int = 0
+
+
+def rates(windows: list[Window], chance: Random, runs: int, *, most: int, swaps: float = 0.0) -> Rates:
+    """Free blocks of real windows late, let neighbours change places, compare, and count by sizes."""
+    total = Rates()
+    for _ in range(runs):
+        made = late_frees(chance.choice(windows), chance, chance.randint(min(most, 1), most), swaps)
+        (found,) = diff_windows([(made.base, made.head)])
+        kinds = zip(
+            (named(found, "late_free"), named(found, "early_free")), (made.late, made.early), made.sure, strict=True
+        )
+        for of_kind, most_of_kind, least in kinds:
+            total = Rates(
+                total.runs,
+                total.there + least.total(),
+                total.found + (of_kind & least).total(),
+                total.false + (of_kind - most_of_kind).total(),
+            )
+        total = replace(total, runs=total.runs + 1)
+    return total
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 """One log that is larger than memory: what each verb takes for it, beside merely reading it, and whether its figures are those of arithmetic.
 
 See README.md beside this file.  The log is made of an example again and again (``large_log.py``), a leak and one higher step among them.  Each
-command is a process of its own, of which the seconds on the clock and on the processors and the peak memory are printed.  Exits 1 where a figure is
+command is a process of its own, of which the seconds on the clock and on the processors and the peak memory (without mapped pages) are printed.  Exits 1 where a figure is
 wrong; it judges no time.
 """
 
@@ -22,9 +22,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
-from memlens.units import parse_bytes
+from memlens.text import parse_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 EVENT = "(Alloc|Free) [0-9]+ bytes, ptr = 0x[0-9a-f]+"
@@ -35,12 +36,23 @@ MB = 1_000_000
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took: seconds on the clock and on the processors, its peak memory in bytes, and its exit code."""
+    """What a process took: seconds on the clock and on the processors, the most memory of its own in bytes, and its exit code."""
 
     wall: float
     cpu: float
     peak: int
     code: int
+
+
+def watch(process: int, own: list[int]) -> None:
+    """Note the memory of a process again and again, without mapped pages of files, which the system may take back; by Linux alone."""
+    try:
+        while True:
+            status = Path(f"/proc/{process}/status").read_text()
+            own += (1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
+            time.sleep(0.02)
+    except OSError:  # it has ended
+        return
 
 
 def run(command: Sequence[str | Path]) -> Cost:
@@ -49,12 +61,14 @@ def run(command: Sequence[str | Path]) -> Cost:
     # Into a pipe: grep stops at its first match where nobody reads what it says.
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"})
     assert process.stdout is not None
+    own: list[int] = []
+    Thread(target=watch, args=(process.pid, own), daemon=True).start()
     with process.stdout as said:
         while said.read(1 << 20):
             pass
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    peak = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = max(own, default=used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
     return Cost(time.monotonic() - began, used.ru_utime + used.ru_stime, peak, process.returncode)
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from memlens.allocators.engine import replay
 from memlens.allocators.history import RequestHistory
+from memlens.allocators.models import AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 from memlens.allocators.placing import Addresses, Placement
-from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 
 MIB = 1 << 20
 #: What tensors ask for: few sizes that come again and again, as in training.

@@ -34,14 +34,7 @@ SMOKE = frozenset(
     }
 )
 #: Tests that replay runs, which only the compiled modules can.
-REPLAYS = (
-    "tests/allocators/",
-    "tests/replaying/",
-    "cli/test_whatif.py",
-    "[cli_oom_whole]",
-    "_of_a_replay_is_described",
-    "[whatif ",
-)
+REPLAYS = ("tests/allocators/", "tests/replaying/", "cli/test_whatif.py", "[cli_oom_whole]", "[whatif ")
 WITHOUT = pytest.mark.skip(reason="without the compiled modules nothing is replayed")
 
 

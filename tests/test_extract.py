@@ -123,19 +123,10 @@ def test_events_only_keeps_event_lines_and_anchors(base: Path, tmp_path: Path) -
 
 
 PARTS = [
-    "START",
-    "Alloc 1 bytes, ptr = 0x1",
-    "Free 2 bytes, ptr = 0x1",
-    "Free 2 bytes, ptr = 0",
-    "Free chunk with size 9",
-    "Not found and reallocate 4(0x7), and remaining 0",
-    "I1120 10:22:32.856307 13292 a.cc:270] ",
-    "Allocate 1 bytes, aligned to 256",
-    "69: ",
-    "\x1b[0m",
-    "Alloc ",
-    "\r",
-    " ",
+    *("START", "Alloc 1 bytes, ptr = 0x1", "Free 2 bytes, ptr = 0x1", "Free 2 bytes, ptr = 0"),
+    *("Free chunk with size 9", "Not found and reallocate 4(0x7), and remaining 0"),
+    *("I1120 10:22:32.856307 13292 a.cc:270] ", "Allocate 1 bytes, aligned to 256", "69: ", "\x1b[0m"),
+    *("Alloc ", "\r", " "),
 ]
 
 

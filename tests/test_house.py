@@ -16,16 +16,18 @@ import memlens
 PACKAGE = Path(memlens.__file__).parent
 #: The rooms, the lowest first: a module imports from its own room and from lower ones.
 ROOMS = (
-    ("errors", "version", "units", "native", "columns", "plugins"),
+    ("errors", "version", "native", "plugins"),
+    ("text",),
+    ("columns", "spool"),
+    ("claims",),
     ("results", "facts", "schemas"),
-    ("scanner", "source", "text"),
-    ("lifetimes",),
+    ("scanner", "source"),
     ("events", "folding", "windows", "trust"),
     ("log",),
     ("options",),
     ("inputs", "output"),
-    ("analyzers", "allocators", "scheduling"),
-    ("replaying",),
+    ("analyzers", "allocators"),
+    ("replaying", "summarizing"),
     ("analyzing", "diffing", "comparing", "gating", "watching"),
     ("reports",),
     ("drawing", "exporting", "recording"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from made_lives import plain_pairs
 
 from memlens.events import Kind
 from memlens.log import Log
@@ -16,25 +17,11 @@ rows = st.lists(
 )
 
 
-def plain_pairs(log: Log) -> tuple[list[int], list[int]]:
-    """The reference implementation: a dictionary of live addresses."""
-    partner, doubles, live = [-1] * len(log), [], {}
-    for event, (kind, addr) in enumerate(zip(log.kind.tolist(), log.addr.tolist(), strict=True)):
-        if kind == Kind.ALLOC:
-            if addr in live:
-                doubles.append(event)
-            live[addr] = event
-        elif kind == Kind.FREE and addr in live:
-            alloc = live.pop(addr)
-            partner[alloc], partner[event] = event, alloc
-    return partner, doubles
-
-
 @given(rows)
 def test_pairing_gives_what_a_dictionary_gives(rows: list[tuple[Kind, int, int]]) -> None:
     log = Log.from_rows(rows)
     found = log.lifetimes
-    assert (found.partner.tolist(), found.double_allocs.tolist()) == plain_pairs(log)
+    assert (found.partner.tolist(), found.double_allocs.tolist()) == plain_pairs(rows)
 
 
 def test_an_alloc_of_a_live_address_leaves_the_older_one_without_a_free() -> None:

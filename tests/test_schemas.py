@@ -57,7 +57,7 @@ def strict(found: Any) -> Any:
     """The schema without room for what it does not name."""
     if isinstance(found, dict):
         closed = {"additionalProperties": False} if "properties" in found else {}
-        return {name: strict(value) for name, value in found.items()} | closed
+        return closed | {name: strict(value) for name, value in found.items()}
     return [strict(value) for value in found] if isinstance(found, list) else found
 
 

@@ -23,7 +23,8 @@ _HOMES = {
     "memlens.analyzing.analyze": ("analyze",),
     "memlens.analyzing.result": ("Analysis", "LogAnalysis", "WindowAnalysis"),
     "memlens.analyzing.block": ("BlockLife", "block"),
-    "memlens.comparing.figures": ("Run", "RunWindow"),
+    "memlens.summarizing.figures": ("RunWindow",),
+    "memlens.summarizing.summary": ("Run",),
     "memlens.comparing.result": ("Comparison",),
     "memlens.comparing.run": ("compare",),
     "memlens.exporting.export": ("Exported", "export"),
@@ -34,16 +35,15 @@ _HOMES = {
     "memlens.drawing.plot": ("PlotFigure", "plot"),
     "memlens.drawing.report": ("ReportPage", "report"),
     "memlens.errors": ("AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError"),
-    "memlens.events": ("EventLog", "Kind"),
+    "memlens.events": ("EventLog", "Kind", "Lifetimes"),
     "memlens.gating.baseline": ("Baseline",),
     "memlens.gating.judging": ("Judged",),
     "memlens.gating.run": ("accept", "gate"),
     "memlens.gating.verdict": ("Verdict",),
-    "memlens.lifetimes": ("Lifetimes",),
     "memlens.log": ("Log",),
     "memlens.inputs": ("read",),
     "memlens.inputs.registry": ("Formats", "formats"),
-    "memlens.recording.result": ("RecordedLog", "Recording"),
+    "memlens.recording.logs": ("RecordedLog", "Recording"),
     "memlens.recording.run": ("record",),
     "memlens.recording.marks": ("mark", "window"),
     "memlens.recording.torch_history": ("TorchRecording", "record_torch"),
@@ -55,7 +55,7 @@ _HOMES = {
     "memlens.replaying.run": ("whatif",),
     "memlens.schemas": ("schema",),
     "memlens.trust": ("Trust",),
-    "memlens.units": ("format_bytes", "parse_bytes"),
+    "memlens.text": ("format_bytes", "parse_bytes"),
 }
 #: Public names that a module cannot use itself, for they are Python's.
 _OTHER_NAMES = {"slice": "slice_log"}
@@ -68,6 +68,8 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULES[name]), _OTHER_NAMES.get(name, name))
+    if (keywords := sys.modules.get("memlens.options.keywords")) is not None:
+        value = keywords.described(value)
     globals()[name] = value  # found at once the next time
     _show_in_notebooks()
     return value

@@ -3,7 +3,6 @@
 from memlens.analyzing.analyze import analyze
 from memlens.analyzing.block import BlockLife, block
 from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
-from memlens.comparing.figures import Run, RunWindow
 from memlens.comparing.result import Comparison
 from memlens.comparing.run import compare
 from memlens.diffing.finding import Finding
@@ -12,7 +11,7 @@ from memlens.diffing.run import diff
 from memlens.drawing.plot import PlotFigure, plot
 from memlens.drawing.report import ReportPage, report
 from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
-from memlens.events import EventLog, Kind
+from memlens.events import EventLog, Kind, Lifetimes
 from memlens.exporting.export import Exported, export
 from memlens.exporting.extract import slice_log as slice  # noqa: A004  the verb is called slice
 from memlens.gating.baseline import Baseline
@@ -21,17 +20,18 @@ from memlens.gating.run import accept, gate
 from memlens.gating.verdict import Verdict
 from memlens.inputs import read
 from memlens.inputs.registry import Formats, formats
-from memlens.lifetimes import Lifetimes
 from memlens.log import Log
+from memlens.recording.logs import RecordedLog, Recording
 from memlens.recording.marks import mark, window
-from memlens.recording.result import RecordedLog, Recording
 from memlens.recording.run import record
 from memlens.recording.torch_history import TorchRecording, record_torch
 from memlens.replaying.result import ReplayedLog, SettingTrial, WhatIf
 from memlens.replaying.run import whatif
 from memlens.schemas import schema
+from memlens.summarizing.figures import RunWindow
+from memlens.summarizing.summary import Run
+from memlens.text import format_bytes, parse_bytes
 from memlens.trust import Trust
-from memlens.units import format_bytes, parse_bytes
 from memlens.version import __version__
 from memlens.watching.result import Crossing, LiveWindow, LogState, Watched
 from memlens.watching.watch import watch

@@ -4,7 +4,7 @@
    stops early where there was much to look at one by one, as an allocator itself does it: what is not mapped of expandable chunks,
    groups, the ages of idle chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has four bytes an
    operation, for each block 40 (a chunk: 48) and some 80 at most in each tree that it is in, and of changes those of the last call.
-   The framework is not known here: allocators/rules.py says what the numbers mean.  */
+   The framework is not known here: allocators/models.py says what the numbers mean.  */
 
 #include "_columns.h"
 #include "_ordered.h"

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct, structs
 
 from memlens.native import load
+from memlens.spool import empty
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,10 +62,10 @@ def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[_Indices, In
     if _native is None:
         return reference_pair(kind, addr)
     wide = len(kind) >= 1 << 31
-    partner: _Indices = np.empty(len(kind), np.int64) if wide else np.empty(len(kind), np.int32)
-    doubled = np.empty(len(kind), np.uint8)
+    partner: _Indices = empty(len(kind), np.int64 if wide else np.int32)
+    doubled = empty(len(kind), np.uint8)
     _native.pair(_as(kind, np.int8), _as(addr, np.uint64), partner, doubled, wide, _SEED)
-    return partner, np.flatnonzero(doubled)
+    return partner, np.flatnonzero(doubled.view(np.bool_))
 
 
 def reference_pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[_Indices, Ints]:
@@ -148,7 +149,7 @@ class Symbols(Struct, frozen=True, eq=False):
         )
 
 
-class Aligned(NamedTuple):
+class Aligned(Struct, frozen=True):
     """The columns of tables that were filled.
 
     Attributes:

@@ -10,13 +10,13 @@ import re
 __all__ = ["AnchorError", "InputError", "MemlensError", "NoEventsError", "OutputError", "UsageError", "masked"]
 
 #: What is secret in a URL: a user's name and password, and the values of parameters that sign or open.
-_USER = re.compile(r"(?<=://)[^/\s?#@]*@")
-_SECRET = re.compile(r"(?i)([?&][\w.-]*(?:signature|sig|token|secret|password|credential|key|auth)[\w.-]*=)[^&#\s:]+")
+_USER = r"(?<=://)[^/\s?#@]*@"
+_SIGNS = r"(?i)([?&][\w.-]*(?:signature|sig|token|secret|password|credential|key|auth)[\w.-]*=)[^&#\s:]+"
 
 
 def masked(text: str) -> str:
     """A text as it may be shown to others: of URLs in it without a user's name, and with … for what signs or opens."""
-    return _SECRET.sub(r"\1…", _USER.sub("", text)) if "://" in text else text
+    return re.sub(_SIGNS, r"\1…", re.sub(_USER, "", text)) if "://" in text else text
 
 
 class MemlensError(Exception):

@@ -2,21 +2,22 @@
 
 What is cut out of it and what is to be doubted of it needs more than columns: :mod:`memlens.log`.
 
-Order is file order and nothing else.  Addresses are paired by it (see :mod:`memlens.lifetimes`), because in the Paddle
+Order is file order and nothing else.  Addresses are paired by it (:class:`Lifetimes`), because in the Paddle
 allocator the Alloc line is written inside the lock and the Free line before it, while time stamps step back.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from msgspec import Struct, field, structs
 
+from memlens.columns import pair as pair_by_address
 from memlens.facts import Facts, Kind, Mark
-from memlens.lifetimes import FreeAnomalies, Lifetimes, free_anomalies, pair
 from memlens.source import MemorySource, Source
+from memlens.spool import empty, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from memlens.folding.condensed import Condensed
+    from memlens.columns import Ints
     from memlens.windows.landmarks import Landmarks
     from memlens.windows.patterns import Anchor
 
-__all__ = ["BATCH", "Batch", "EventLog", "Kind", "Outline"]
+__all__ = ["BATCH", "Batch", "EventLog", "Kind", "Lifetimes", "Outline"]
 
 #: Events in one batch of :meth:`EventLog.batches`: its temporaries stay in the cache and below a few MB.
 BATCH = 1 << 17
@@ -47,6 +48,68 @@ class Batch(NamedTuple):
     size: NDArray[np.int64]
     allocated: NDArray[np.int64]
     reserved: NDArray[np.int64]
+
+
+class Lifetimes(Struct, frozen=True, eq=False):
+    """Which FREE ends which ALLOC.
+
+    A FREE ends the newest ALLOC of its address, if nothing has ended that one yet; else it is an unknown free.  An ALLOC of an address that is still live is a
+    *double alloc*: the older ALLOC is left without a FREE (its Free line was lost, or another process wrote it).
+
+    Attributes:
+        partner: For an ALLOC the index of its FREE, for a FREE the index of its ALLOC, else -1; one entry an event, int32
+            (int64 for logs of 2**31 events and more).
+        double_allocs: Indices of the ALLOCs that came while their address was still live, int64, rising.
+    """
+
+    partner: NDArray[np.int32] | NDArray[np.int64]
+    double_allocs: Ints
+
+
+def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64], *, addresses: bool = True) -> Lifetimes:
+    """Pair ALLOC and FREE events; none where events have no addresses.
+
+    Args:
+        kind: :class:`~memlens.facts.Kind` of each event, int8.
+        addr: Its address.
+        addresses: Blocks have addresses (:attr:`memlens.facts.Facts.addresses`).
+    """
+    if not addresses:
+        partner = empty(len(kind), np.int32)
+        partner.fill(-1)
+        return Lifetimes(partner, np.zeros(0, np.int64))
+    return Lifetimes(*pair_by_address(kind, addr))
+
+
+class FreeAnomalies(Struct, frozen=True):
+    """The FREE events that do not simply end one ALLOC of their own size, indices rising, int64.
+
+    Attributes:
+        unknown: FREEs without an earlier ALLOC.
+        mismatched: FREEs whose ALLOC has another size.
+        excess: ALLOC size - FREE size of each of ``mismatched``.
+    """
+
+    unknown: Ints
+    mismatched: Ints
+    excess: Ints
+
+
+def free_anomalies(kind: NDArray[np.int8], size: Ints, lifetimes: Lifetimes) -> FreeAnomalies:
+    """Gather the FREEs that stand out among events with these kinds and sizes."""
+    partner, none = lifetimes.partner, np.zeros(0, np.int64)
+    unknown, mismatched, excess = [none], [none], [none]
+    for start, stop in walk(0, len(kind)):
+        frees = np.flatnonzero(kind[start:stop] == Kind.FREE) + start
+        alloc = partner[frees]
+        if len(alloc) and alloc.min() < 0:
+            unknown.append(frees[alloc < 0])
+            frees, alloc = frees[alloc >= 0], alloc[alloc >= 0]
+        difference = size[alloc] - size[frees]
+        if difference.any():
+            mismatched.append(frees[difference != 0])
+            excess.append(difference[difference != 0])
+    return FreeAnomalies(*map(np.concatenate, (unknown, mismatched, excess)))
 
 
 class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
@@ -78,7 +141,6 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         facts: What the reader saw beside the events.
         anchors: Anchor lines found while reading, by the pattern asked for.
         landmarks: Lines found while reading that may mark the work of the run; ``None`` where they were not looked for.
-        condensed: What is known of all events where the columns hold only those that a result may need; ``None`` where they hold all.
     """
 
     kind: NDArray[np.int8]
@@ -102,7 +164,6 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
     facts: Facts = field(default_factory=Facts)
     anchors: tuple[Anchor, ...] = ()
     landmarks: Landmarks | None = None
-    condensed: Condensed | None = None
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[Kind, int, int]], **columns: Any) -> Self:
@@ -120,36 +181,22 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         return len(self.kind)
 
     def __repr__(self) -> str:
-        return f"<EventLog {self.source.name!r}: {self.events:,} events>"
-
-    @property
-    def events(self) -> int:
-        """How many events there are, those among them that a condensed log does not keep."""
-        return len(self) if self.condensed is None else self.condensed.events
-
-    def numbers(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of events among all of the input, from 0, by their indices; they differ where the log is condensed."""
-        return indices if self.condensed is None else self.condensed.numbers_at(indices)
-
-    @overload
-    def number(self, index: int) -> int: ...
-    @overload
-    def number(self, index: int | None) -> int | None: ...
-    def number(self, index: int | None) -> int | None:
-        """The number of one event; ``None`` for ``None``."""
-        if index is None or self.condensed is None:
-            return index
-        return self.condensed.events if index == len(self) else int(self.condensed.number[index])
-
-    def indices(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The reverse of :meth:`numbers`."""
-        return numbers if self.condensed is None else self.condensed.indices_of(numbers)
+        return f"<EventLog {self.source.name!r}: {len(self):,} events>"
 
     def line_numbers(self, events: Sequence[int]) -> list[int | None]:
         """The 1-based line of each of some events, in their order; ``None`` where it cannot be told."""
         if self.line is not None:
             return [line if line > 0 else None for line in self.line[events].tolist()]
         return self.source.line_numbers(self.offset[events].tolist()) if len(events) else []
+
+    def times_of(self, events: Sequence[int]) -> list[int | None]:
+        """When each of some events was logged, as in ``time_us``; ``None`` where that is not known.
+
+        Of a log that was read without times the lines are looked up where that is cheap: a screen shows one or two.
+        """
+        if self.time_us is not None:
+            return [time if time >= 0 else None for time in self.time_us[list(events)].tolist()]
+        return self.source.times(self.offset[list(events)].tolist())
 
     def owner_of(self, event: int | None) -> str | None:
         """The owner of one event; ``None`` for no event, or where nothing is known."""
@@ -162,16 +209,10 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         """Walk over events ``lo … hi-1`` in batches, with running sums that count from the start of the *log*.
 
         The sums start at 0 before event 0; to start elsewhere than 0 the events before ``lo`` are summed once.
-
-        Raises:
-            ValueError: The log is condensed: the events are not all there.
         """
-        if self.condensed is not None:
-            raise ValueError("the events of a condensed log are not all there")
         end = len(self) if hi is None else hi
         allocated, reserved = (0, 0) if lo == 0 else self.level_before(lo)
-        for start in range(lo, end, size):
-            stop = min(start + size, end)
+        for start, stop in walk(lo, end, size):
             kind, sizes = self.kind[start:stop], self.size[start:stop]
             a, r = running_sums(kind, sizes, allocated, reserved)
             yield Batch(start, stop, kind, sizes, a, r)
@@ -179,9 +220,12 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
 
     def level_before(self, event: int) -> tuple[int, int]:
         """Allocated and reserved bytes right before event number ``event``, counted from 0 at the start of the log."""
-        kind, size = self.kind[:event], self.size[:event]
-        sums = [int(size[kind == k].sum()) for k in Kind]
-        return sums[Kind.ALLOC] - sums[Kind.FREE], sums[Kind.RESERVE] - sums[Kind.RELEASE]
+        sums = np.zeros(len(Kind), np.int64)
+        for start, stop in walk(0, event):
+            kind, size = self.kind[start:stop], self.size[start:stop]
+            sums += [int(size[kind == k].sum()) for k in Kind]
+        allocated, freed, reserved, released = sums.tolist()
+        return allocated - freed, reserved - released
 
     def events_before(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """The index of the first event on a line at or after each of some places, given as byte offsets; int64."""
@@ -190,12 +234,12 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
     @cached_property
     def tells_of_blocks(self) -> bool:
         """Whether allocated bytes are known: an event is of a block, or the input says what was there before its first event."""
-        return bool(self.facts.opening) or bool((self.kind <= Kind.FREE).any())
+        return bool(self.facts.opening) or bool(len(self) and self.kind.min() <= Kind.FREE)
 
     @cached_property
     def tells_of_chunks(self) -> bool:
         """Whether reserved bytes are known."""
-        return bool((self.kind > Kind.FREE).any())
+        return bool(len(self) and self.kind.max() > Kind.FREE)
 
     @cached_property
     def lifetimes(self) -> Lifetimes:

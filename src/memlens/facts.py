@@ -6,15 +6,12 @@ Readers fill these; :mod:`memlens.trust` judges them.  Nothing here is computed 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
+import numpy as np  # noqa: TC002  the types of columns are read when facts are read from a file
 from msgspec import Struct
+from numpy.typing import NDArray  # noqa: TC002
 
 from memlens.results import Result
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 #: The largest size that is believed: 128 TiB, the address space of one process.  A larger one is a damaged line.
 MAX_SIZE = 1 << 47

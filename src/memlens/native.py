@@ -42,12 +42,3 @@ def missing() -> bool:
 
 def _switched_off() -> bool:
     return os.environ.get("MEMLENS_PURE", "0") not in ("", "0")
-
-
-def give_back_memory() -> None:
-    """Give freed memory that the C library holds for later back to the system, where it can (glibc): blocks of text, freed, may be most of a process."""
-    import ctypes
-
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -45,7 +45,7 @@ def refuse_inputs(outputs: Iterable[str | Path | None], inputs: Iterable[object]
 
 def _places(given: object, stream: object) -> Iterator[object]:
     """Yield what tells a file from all others: its place without links, and its number on its device."""
-    from memlens.inputs.remote import is_url, local_path
+    from memlens.source import is_url, local_path
 
     given = local_path(given)
     if (source := getattr(given, "source", None)) is not None:  # a log that was read

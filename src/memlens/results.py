@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 import msgspec
 from msgspec import Struct
+
+from memlens.claims.claim import Answer, Claim, Tone, answer_of, ranked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Answered",
+    "Claim",
     "Deferred",
     "Failure",
     "Listed",
@@ -29,7 +32,7 @@ __all__ = [
     "Tables",
     "Tabular",
     "Tone",
-    "answered",
+    "claimed",
     "deferred",
     "lazy",
     "names_of",
@@ -43,7 +46,6 @@ R = TypeVar("R", bound="Answered")
 S = TypeVar("S", bound=type[Struct])
 Arguments = ParamSpec("Arguments")
 
-Tone: TypeAlias = Literal["good", "bad", "plain"]
 #: The fields of a result that are tables, with the types of their rows.
 Tables: TypeAlias = Mapping[str, type[Struct]]
 
@@ -277,6 +279,8 @@ def plain(value: Any, top: int | None = None, min_size: int = 0) -> Any:
 
 
 def _plain_struct(value: Struct, top: int | None, min_size: int) -> dict[str, Any]:
+    if isinstance(value, Claim):
+        return value.to_dict()
     if not isinstance(value, Result):
         return {name: plain(getattr(value, name), top, min_size) for name in value.__struct_fields__}
     top, min_size = getattr(value, "top", top), getattr(value, "min_size", min_size)
@@ -313,34 +317,23 @@ def _builtin(value: Any) -> Any:
 # -- verdicts -----------------------------------------------------------------------------------------------------------------
 
 
-class Answer(Struct, frozen=True):
-    """A verdict in plain words, with exact figures.
-
-    Attributes:
-        sentences: One to three, the most important first; names in them are text from logs.
-        tone: ``bad`` where memory ran out, grew, or costs more than before; ``good`` where a question was asked and nothing of that was
-            found; else ``plain``.
-    """
-
-    sentences: tuple[str, ...]
-    tone: Tone = "plain"
-
-    def __str__(self) -> str:
-        return " ".join(self.sentences)
-
-
-@lazy("answer")
+@lazy("claims")
 class Answered(Result, frozen=True, kw_only=True):
-    """A result with a verdict, which whoever makes the result gives it (:func:`answered`); a notebook shows it as its screen.
+    """A result with what follows from it, which whoever makes the result gives it (:func:`claimed`); a notebook shows it as its screen.
 
     Attributes:
-        answer: What it says, in sentences.
+        claims: What is concluded, the weightiest first.
     """
 
     #: Makes the HTML that a notebook shows of a result; set where the reports are at hand.
     to_html: ClassVar[Callable[[object], str] | None] = None
 
-    answer: Answer = Answer(())
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def answer(self) -> Answer:
+        """The claims in sentences."""
+        return answer_of(self.claims)
 
     @property
     def verdict(self) -> str:
@@ -373,6 +366,6 @@ class Tabular(Answered, frozen=True):
         return pd.DataFrame(self.rows()) if table is None else Answered.to_pandas(self, table)
 
 
-def answered(result: R, answer_of: Callable[[R], Answer]) -> R:
-    """A result with its verdict, which is worked out when it is asked for."""
-    return msgspec.structs.replace(result, answer=deferred(answer_of, result))
+def claimed(result: R, claims_of: Callable[[R], Iterable[Claim]]) -> R:
+    """A result with its claims, which are worked out when they are asked for."""
+    return msgspec.structs.replace(result, claims=deferred(lambda: ranked(claims_of(result))))

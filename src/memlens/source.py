@@ -1,16 +1,53 @@
-"""Where a log came from, and how to get at its text again: lines and line numbers by byte offset."""
+"""Where a log came from, by its name, and how to get at its text again: lines and line numbers by byte offset."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import re
+from typing import TYPE_CHECKING, TypeVar
 
 from memlens.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
+
+
+_Where = TypeVar("_Where")
+#: A scheme has two letters at least: ``c://`` is a drive.
+_URL = r"([A-Za-z][A-Za-z0-9+.-]+)(?:::[^\s]+)?://"
+
+
+def scheme_of(where: object) -> str:
+    """The scheme of a URL, lower case; ``""`` for anything else."""
+    match = re.match(_URL, where) if isinstance(where, str) and "://" in where else None
+    return "" if match is None else match[1].lower()
+
+
+def is_url(where: object) -> bool:
+    """Whether an input is named by a URL (``s3://bucket/run.log``) and not by a path."""
+    return bool(scheme_of(where))
+
+
+def local_path(where: _Where) -> _Where | Path:
+    """The path that a ``file://`` URL of this machine names; anything else as it is."""
+    if scheme_of(where) != "file":
+        return where
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(str(where))
+    return Path(unquote(parts.path)) if parts.netloc in ("", "localhost") and parts.path else where
+
+
+def is_folder(given: object) -> bool:
+    """Whether an input is a folder: of a URL its last character says so, for to ask takes time."""
+    if is_url(given):
+        return str(given).endswith("/")
+    return isinstance(given, (str, os.PathLike)) and str(given) != "-" and os.path.isdir(given)
 
 
 class Source:
@@ -21,6 +58,8 @@ class Source:
     """
 
     _rereadable = False
+    #: Tells when the event of a line was logged, in microseconds; the reader sets it of an input whose lines say so.
+    time_of_line: Callable[[bytes], int | None] | None = None
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -53,6 +92,18 @@ class Source:
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be told."""
         return [None] * len(offsets)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether lines are to be numbered while they are read, because to look at some of them again is dear."""
+        return False
+
+    def times(self, offsets: Sequence[int]) -> list[int | None]:
+        """When the event on the line of each offset was logged, in microseconds; ``None`` where no line says, or a second look is dear."""
+        time_of_line = self.time_of_line
+        if time_of_line is None or not self.rereadable or self.numbered:
+            return [None] * len(offsets)
+        return [None if line is None else time_of_line(line) for line in self.lines(offsets)]
 
     def stack(self, offset: int) -> tuple[str, ...]:  # noqa: ARG002
         """The whole call stack of the event at an offset, innermost first; empty where it has none."""
@@ -129,7 +180,6 @@ class TextSource(Source):
 
     @property
     def numbered(self) -> bool:
-        """Whether lines are to be numbered while they are read."""
         return True
 
     @property

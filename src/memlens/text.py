@@ -1,7 +1,9 @@
-"""Text for people: log text made harmless, figures written out, long names cut in the middle.
+"""Text for people: log text made harmless, figures written out and read, long names cut in the middle.
 
 Everything that comes from a log or from a file name is hostile data.  It goes through :func:`visible` before any report
 that a terminal, a browser or a spreadsheet may show.
+
+The standard library alone is imported here: the plug-in of pytest reads sizes where nothing else that memlens needs is installed.
 """
 
 from __future__ import annotations
@@ -10,13 +12,66 @@ import os
 import re
 import unicodedata
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memlens.units import format_bytes, format_signed
+from memlens.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+# --- bytes and counts ---
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_UNIT_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_SIZE = r"(?i)\s*(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>[kmgtp]?)(?:i?b)?\s*"
+
+
+def format_bytes(count: int) -> str:
+    """Write a number of bytes for people: ``3538944`` as ``3.38 MiB``; below 1 KiB exact, ``640 B``.
+
+    Two decimals, binary units, a leading ``-`` for negative counts.  A value that would round to 1024.00 goes to the
+    next unit, so ``1048575`` is ``1.00 MiB``.
+    """
+    sign, value = ("-", -count) if count < 0 else ("", count)
+    if value < 1024:
+        return f"{sign}{value} B"
+    scaled, unit = float(value), 0
+    while unit < len(_UNITS) - 1 and round(scaled, 2) >= 1024:
+        scaled /= 1024
+        unit += 1
+    return f"{sign}{scaled:.2f} {_UNITS[unit]}"
+
+
+def format_signed(count: int) -> str:
+    """Write a difference in bytes: always with a sign, ``+3.38 MiB``, ``-640 B``; zero is ``0 B``."""
+    return f"+{format_bytes(count)}" if count > 0 else format_bytes(count)
+
+
+def parse_bytes(text: str) -> int:
+    """Read a size as people type it: ``4096``, ``64k``, ``1.5MiB``, ``2 GB`` (all units binary).
+
+    Returns:
+        The size in bytes, rounded to the nearest byte.
+
+    Raises:
+        UsageError: The text is not a size.
+    """
+    match = re.fullmatch(_SIZE, text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a size", "Write a size like 4096, 64KiB, 1.5MiB or 2GiB (units are binary).")
+    number, unit = match["number"], _UNIT_BYTES[match["unit"].lower()]
+    return round(float(number) * unit) if "." in number else int(number) * unit
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """``1 free``, ``1,942 frees``; ``many`` is for words that do not just take an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+# --- text from logs, names, figures ---
 
 #: Categories that a terminal or an editor acts upon instead of showing them: controls, formats (bidi overrides, zero-width
 #: marks), surrogates, private use, unassigned, line and paragraph separators.
@@ -32,8 +87,12 @@ _LONGEST = 200
 
 _SPARKLINE = dict(zip("▁▂▃▄▅▆▇█", "..:::###", strict=True))
 _IN_ASCII = str.maketrans({"…": "...", "·": "-", "×": "x", "Δ": "d", "±": "+/-", "\N{EN DASH}": "-", **_SPARKLINE})
-_LINE = re.compile(r"(?i)\bline\b")
+_LINE = r"(?i)\bline\b"
 _DAY_US = 86_400 * 1_000_000
+
+
+#: The name of the window that holds what precedes a series.
+BEFORE_FIRST = "(before)"
 
 
 class Terms(NamedTuple):
@@ -49,7 +108,7 @@ class Terms(NamedTuple):
 
     def title(self, title: str) -> str:
         """The heading of a column: ``First line``, or ``First entry``."""
-        return _LINE.sub(lambda found: self.line.capitalize() if found[0][0] == "L" else self.line, title)
+        return re.sub(_LINE, lambda found: self.line.capitalize() if found[0][0] == "L" else self.line, title)
 
 
 #: The terms of a log of text.
@@ -87,6 +146,7 @@ def width_of(text: str) -> int:
     return sum(map(_cells, text))
 
 
+@lru_cache(1 << 12)
 def _cells(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
         return 0
@@ -220,7 +280,7 @@ def format_moment(time_us: int) -> str:
     """
     from datetime import datetime, timedelta
 
-    # A stamp without a year may come from a leap year (see memlens.inputs.paddle.times).
+    # A stamp without a year may come from a leap year (see memlens.inputs.paddle.lines).
     year, form = (1970, "%Y-%m-%d") if time_us >= 366 * _DAY_US else (1972, "%m-%d")
     return f"{datetime(year, 1, 1) + timedelta(microseconds=time_us):{form} %H:%M:%S.%f}"  # noqa: DTZ001  as it stands in the log
 

@@ -9,11 +9,10 @@ from made_requests import CHOICES, UNIT, Choice, history_from, history_of, rules
 from msgspec.structs import replace
 from night import many
 
-from memlens.allocators.engine import replay
+from memlens.allocators.engine import Matched, prove, replay
 from memlens.allocators.history import Operation, RequestHistory
+from memlens.allocators.models import AllocatorRules, Groups
 from memlens.allocators.placing import Addresses, Placement
-from memlens.allocators.proof import Matched, prove
-from memlens.allocators.rules import AllocatorRules, Groups
 
 
 def recorded(history: RequestHistory, rules: AllocatorRules, limit: int | None = None) -> RequestHistory:

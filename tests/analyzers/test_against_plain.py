@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -12,12 +10,12 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from made_lives import batches_of, plain_pairs
 
+from memlens import folding
 from memlens.analyzers import fates, get, names
-from memlens.events import Kind
+from memlens.events import Kind, Lifetimes
 from memlens.facts import Facts
-from memlens.folding import tally as tallying
-from memlens.lifetimes import Lifetimes
 from memlens.log import Log
 from memlens.windows.windows import Window
 
@@ -71,22 +69,11 @@ def sound_logs(draw: st.DrawFn) -> tuple[Rows, Bounds, int]:
 batch_sizes = st.sampled_from([1, 2, 3, 7, 64])
 
 
-@contextmanager
-def batches_of(size: int) -> Iterator[None]:
-    """Few events in a batch, so that small logs have many."""
-    before = tallying.BATCH
-    tallying.BATCH = size
-    try:
-        yield
-    finally:
-        tallying.BATCH = before
-
-
 def build(rows: Rows, opening: int = 0, **columns: Any) -> Log:
     line = np.arange(1, len(rows) + 1)
     line[:opening] = 0  # an opening event has no line
     log = Log.from_rows(rows, line=line, facts=Facts(opening=opening), **columns)
-    log.__dict__["lifetimes"] = plain_pairs(rows)
+    log.__dict__["lifetimes"] = lifetimes_of(rows)
     return log
 
 
@@ -94,16 +81,8 @@ def windows_of(log: Log, bounds: Bounds) -> list[Window]:
     return [Window(log, f"{lo}-{hi}", lo, hi, lo, hi, lo + 1, hi) for lo, hi in bounds]
 
 
-def plain_pairs(rows: Rows) -> Lifetimes:
-    partner, doubles, live = [-1] * len(rows), [], {}
-    for event, (kind, _, addr) in enumerate(rows):
-        if kind == Kind.ALLOC:
-            if addr in live:
-                doubles.append(event)
-            live[addr] = event
-        elif kind == Kind.FREE and addr in live:
-            partner[event] = live.pop(addr)
-            partner[partner[event]] = event
+def lifetimes_of(rows: Rows) -> Lifetimes:
+    partner, doubles = plain_pairs(rows)
     return Lifetimes(np.array(partner, np.int32), np.array(doubles, np.int64))
 
 
@@ -121,7 +100,7 @@ class Plain:
 
 
 def plain(rows: Rows, lo: int, hi: int, opening: int = 0) -> Plain:
-    pairs, out = plain_pairs(rows), Plain()
+    pairs, out = lifetimes_of(rows), Plain()
     partner, f = pairs.partner.tolist(), out.figures
     level = reserved = 0
     f["event"] = None
@@ -338,9 +317,9 @@ def test_tallies_of_a_split_log_join_to_the_tally_of_the_whole(rows: Rows, data:
     cuts = np.unique([*data.draw(st.lists(st.integers(0, end), max_size=6)), 0, end])
     kept = np.unique([*data.draw(st.lists(st.sampled_from(cuts.tolist()))), 0, end])
     with batches_of(batch):
-        whole = tallying.tally(log, kept).squeeze(kept)
-        parts = [tallying.tally(log, np.array([lo, hi])) for lo, hi in pairwise(cuts)]
-        empty = tallying.tally(log, np.array([0, 0]))
+        whole = folding.tally(log, kept).squeeze(kept)
+        parts = [folding.tally(log, np.array([lo, hi])) for lo, hi in pairwise(cuts)]
+        empty = folding.tally(log, np.array([0, 0]))
         joined = empty.join(*(part.squeeze(part.edges[[0, -1]]) for part in parts)).squeeze(kept)
     for name in ("edges", "sums", "largest", "rise"):
         assert getattr(joined, name).tolist() == getattr(whole, name).tolist(), name

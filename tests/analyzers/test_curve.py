@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import window_of
-from made_lives import any_events, plain_levels
+from made_lives import any_events, batches_of, plain_levels
 
-import memlens
-from memlens.analyzers.curve import BUCKETS, Curve, curve
+from memlens.analyzers.curve import Curve, curve
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.log import Log
 from memlens.windows.windows import Window
 
 Rows = list[tuple[Kind, int, int]]
-
-
-@contextmanager
-def batches_of(size: int) -> Iterator[None]:
-    """Few events in a batch, so that small logs have many."""
-    defaults = Log.batches.__kwdefaults__
-    assert defaults is not None
-    before, defaults["size"] = defaults["size"], size
-    try:
-        yield
-    finally:
-        defaults["size"] = before
 
 
 def check(made: Curve, window: Window, levels: list[tuple[int, int]], buckets: int) -> None:
@@ -86,16 +68,3 @@ def test_opening_blocks_are_the_level_that_the_first_bucket_starts_from() -> Non
     assert made.low_bytes.tolist() == [0, 10]
     assert made.reserved_bytes.tolist() == [4000, 4000]
     assert made.peak_event is None
-
-
-@pytest.mark.parametrize(
-    "name", ["05_fixed_331", "05_grow_batch_331", "05_leak_activations_331", "05_leak_graph_331", "331_dygraph_cnn"]
-)
-def test_the_curve_of_a_log_has_the_peaks_of_the_frameworks_own_figures(shared: Path, name: str) -> None:
-    figures = json.loads((shared / "data/paddle" / f"{name}.stats.json").read_text())
-    (log,) = (shared / "data/paddle").glob(f"{name}.log*")
-    made = memlens.analyze(log).logs[0].curve
-    assert made is not None
-    assert len(made) == BUCKETS
-    assert made.high_bytes.max() == figures["allocated_peak"]
-    assert made.reserved_bytes.max() == figures["reserved_peak"]

@@ -11,8 +11,7 @@ from memlens.analyzers import get
 from memlens.analyzers.peak import LiveGroup, Peak
 from memlens.analyzers.places import YEAR_US
 from memlens.errors import UsageError
-from memlens.events import Kind
-from memlens.lifetimes import Lifetimes
+from memlens.events import Kind, Lifetimes
 from memlens.log import Log
 from memlens.windows.windows import Window
 

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import window_of
+from made_lives import plain_pairs
 
 from memlens.analyzers import get, growth
 from memlens.analyzers.series.growth import PILE_WINDOWS
@@ -37,23 +38,11 @@ def name(number: int) -> str | None:
     return NAMES[number] if number >= 0 else None
 
 
-def pairs(events: Sequence[Row]) -> dict[int, int]:
-    """The FREE of each ALLOC that has one, and the ALLOC of each such FREE."""
-    live: dict[int, int] = {}
-    partner = {}
-    for event, (kind, _, addr, _) in enumerate(events):
-        if kind == Kind.ALLOC:
-            live[addr] = event
-        elif addr in live:
-            partner[event] = live.pop(addr)
-            partner[partner[event]] = event
-    return partner
-
-
 @given(st.lists(rows, min_size=1, max_size=40), st.data())
 def test_groups_are_those_of_the_plain_twin(events: list[Row], data: st.DataObject) -> None:
     lo, hi = sorted(data.draw(st.tuples(st.integers(0, len(events)), st.integers(0, len(events)))))
-    log, partner = build(events), pairs(events)
+    log, pairs = build(events), enumerate(plain_pairs(row[:3] for row in events)[0])
+    partner = {event: other for event, other in pairs if other >= 0}
     held: dict[tuple[int, str | None, bool], list[int]] = defaultdict(list)
     released: dict[tuple[int, str | None], list[int]] = defaultdict(list)
     unknown: dict[tuple[int, str | None], list[int]] = defaultdict(list)

@@ -72,23 +72,6 @@ def test_chunks_alone_do_not_say_that_they_are_free() -> None:
     assert segments_of(made([(R, 300, 5000)], opening=1)).moments[1].free_bytes == 300
 
 
-def test_a_failure_is_a_moment_of_its_own_with_what_was_asked_for() -> None:
-    oom = OutOfMemory(4, 5, "GPU 0", 4096, None, "oom")
-    _, _, failed = segments_of(made(TWO_CHUNKS, ooms=(oom,))).moments
-    # Before the event at offset 4 the blocks of 200 and 300 bytes are there.
-    assert (failed.at, failed.event, failed.line, failed.requested_bytes) == ("oom", 3, 5, 4096)
-    assert (failed.allocated_bytes, failed.gap_bytes, failed.largest_gap_bytes) == (500, 1000, 500)
-
-
-def test_a_release_without_address_ends_the_chunk_that_is_not_used_again() -> None:
-    rows: Rows = [
-        (R, 100, 1000), (A, 100, 1000), (R, 100, 2000), (A, 100, 2000),
-        (F, 100, 1000), (X, 100, 0), (F, 100, 2000), (A, 50, 2000),
-    ]  # fmt: skip
-    end = segments_of(made(rows)).moments[1]
-    assert (end.chunks, end.gaps, end.gap_bytes, end.outside_bytes) == (1, 1, 50, 0)
-
-
 stretches = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 25)), max_size=6)
 
 

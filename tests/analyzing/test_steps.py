@@ -15,7 +15,7 @@ from made_series import LEAKS, NO_LEAKS, Maker, made
 import memlens
 from memlens.analyzers.series.trend import judge
 from memlens.analyzing.result import LogAnalysis
-from memlens.analyzing.verdict import window_label
+from memlens.claims.template import window_label
 from memlens.log import Log
 from memlens.windows.windows import BEFORE
 
@@ -104,17 +104,17 @@ def test_evaluation_between_steps_adds_no_false_alarm(kind: Maker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "name", "said"),
+    ("unit", "name", "said"),
     [
-        (None, BEFORE, "the part before the first step"),
-        (r"STEP (\d+)", BEFORE, "the part before the first window"),
-        (r"STEP (\d+) START", "9", "window 9"),
-        (r"(STEP \d+) START", "STEP 9", "STEP 9"),
-        (r"STEP \d+ START", "STEP 9 START", "STEP 9 START"),
+        ("step", BEFORE, "the part before the first step"),
+        ("window", BEFORE, "the part before the first window"),
+        ("window", "9", "window 9"),
+        ("window", "STEP 9", "STEP 9"),
+        ("window", "STEP 9 START", "STEP 9 START"),
     ],
 )
-def test_a_sentence_calls_a_window_what_the_table_calls_it(by: str | None, name: str, said: str) -> None:
-    assert window_label(by, name) == said
+def test_a_sentence_calls_a_window_what_the_table_calls_it(unit: str, name: str, said: str) -> None:
+    assert window_label(name, unit) == said
 
 
 def test_steps_are_the_windows_of_their_expression() -> None:

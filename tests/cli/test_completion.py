@@ -14,8 +14,8 @@ from commands import HERE
 
 from memlens.analyzers.registry import names
 from memlens.cli import VERBS, main
-from memlens.comparing.figures import METRICS
 from memlens.reports.tables import sort_names
+from memlens.summarizing.figures import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 Ask = Callable[..., list[str]]

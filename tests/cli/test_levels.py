@@ -12,7 +12,7 @@ import pytest
 from snapshots import Allocator, entry, frame, pickled, segment, snapshot
 
 import memlens as package
-from memlens.units import format_bytes
+from memlens.text import format_bytes
 
 MIB = 1 << 20
 HERE = [frame("train.py", 7, "step")]

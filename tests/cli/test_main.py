@@ -108,24 +108,6 @@ def test_no_guess_is_made_where_nothing_is_near_and_no_name_is_obeyed(memlens: A
     assert "\x1b" not in ran.err
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"), [("memlens ana", "analyze"), ("memlens run.log --s", ""), ("memlens dif ", "")]
-)
-def test_a_shell_that_asks_for_completions_gets_no_error(words: str, offered: str) -> None:
-    asked = {"_MEMLENS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
-    ran = process(env=asked)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert offered in ran.stdout
-
-
-def test_every_public_name_can_be_had() -> None:
-    for name in package.__all__:
-        assert getattr(package, name) is not None
-    assert set(package.__all__) <= set(dir(package))
-    with pytest.raises(AttributeError, match="no attribute 'diff_all'"):
-        _ = getattr(package, "diff_all")  # noqa: B009
-
-
 class Verb:
     """A verb that fails in a given way."""
 

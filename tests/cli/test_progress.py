@@ -9,9 +9,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from memlens import native
-from memlens.cli import output
-from memlens.cli.output import progress_bar
-from memlens.cli.show import Output, Show
+from memlens.cli import live, output
+from memlens.cli.output import Output, Show, progress_bar
 
 
 class FakeTerminal(io.StringIO):
@@ -28,7 +27,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> FakeTerminal:
     monkeypatch.setenv("TERM", "xterm")
     stream = FakeTerminal()
     # Not sys.stderr itself, which pytest sets anew between a fixture and its test.
-    monkeypatch.setattr(output, "sys", SimpleNamespace(stderr=stream))
+    for module in (live, output):
+        monkeypatch.setattr(module, "sys", SimpleNamespace(stderr=stream))
     return stream
 
 
@@ -37,7 +37,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: self.now))
 
 
 @pytest.fixture

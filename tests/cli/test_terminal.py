@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from commands import process
 
-from memlens.cli import show as terminal
-from memlens.cli.show import Show
+from memlens.cli import output as terminal
+from memlens.cli.output import Show
 from memlens.cli.verbs.analyze import ShowAnalysis
 from memlens.text import visible, width_of
 

@@ -9,9 +9,10 @@ import pytest
 from traces import write_trace
 
 import memlens
-from memlens.comparing.figures import METRICS, Run
 from memlens.comparing.result import Comparison
 from memlens.errors import UsageError
+from memlens.summarizing.figures import METRICS
+from memlens.summarizing.summary import Run
 
 
 def held(run: Run) -> int | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from memlens.comparing.first import CLOCKS_US, Failed, FirstFailure, first_to_fail
+from memlens.comparing.ranks import CLOCKS_US, FirstFailure, first_to_fail
+from memlens.summarizing.summary import Oom, Run
 
 S = 1_000_000
+Failed = tuple[str, Run, Oom]
 
 
 def failed(rank: int, time_us: int | None, allocs: int = 10, begins_us: int | None = 0, **fields: str) -> Failed:
-    return Failed(str(rank), f"{rank}.log", fields, time_us, begins_us, allocs)
+    oom = Oom(None, "", 1, time_us, allocs)
+    return str(rank), Run(f"{rank}.log", fields, "oom", oom=oom, begins_us=begins_us), oom
 
 
 def first_of(*found: Failed, alike: bool = True) -> FirstFailure:

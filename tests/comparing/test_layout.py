@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memlens.comparing.figures import Run
 from memlens.comparing.layout import Layout, lay_out, lay_out_list
 from memlens.errors import UsageError
+from memlens.summarizing.summary import Run
 
 VALUES = {"gbs": ("32", "64"), "branch": ("develop", "pr"), "rank": ("0", "1"), "node": ("a",)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memlens.comparing.naming import fields_of_ranks, is_machine, labels_of, missing_of
+from memlens.comparing.templates import fields_of_ranks, is_machine, labels_of, missing_of
 
 
 @pytest.mark.parametrize(

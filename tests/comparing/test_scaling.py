@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.comparing.figures import Oom, Run, RunWindow
 from memlens.comparing.scaling import Slope, scaling_fields, slopes, theil_sen
+from memlens.summarizing.figures import RunWindow
+from memlens.summarizing.summary import Oom, Run
 
 MIB = 1 << 20
 

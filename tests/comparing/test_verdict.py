@@ -7,13 +7,12 @@ from random import Random
 import made_comparisons as made
 import pytest
 
-from memlens.comparing.figures import Oom
 from memlens.comparing.result import Comparison
 from memlens.reports.blocks import brief
 from memlens.reports.compare import compare_blocks
 from memlens.reports.terminal import render
-from memlens.text import visible
-from memlens.units import format_bytes
+from memlens.summarizing.summary import Oom
+from memlens.text import format_bytes, visible
 
 MIB = 1 << 20
 MADE = ("case_2", "case_3", "failures", "hostile", "series", "ranks_healthy", "ranks_loud", "ranks_hostile")

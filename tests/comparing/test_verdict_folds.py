@@ -5,10 +5,10 @@ from __future__ import annotations
 import made_comparisons as made
 import pytest
 
-from memlens.comparing.figures import Oom, Run
 from memlens.comparing.result import Comparison
 from memlens.reports.compare import compare_blocks
 from memlens.reports.terminal import render
+from memlens.summarizing.summary import Oom, Run
 
 GBS, RANKS = (8, 16, 32, 64), (0, 1, 2, 3)
 

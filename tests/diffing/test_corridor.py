@@ -10,8 +10,7 @@ from night import many
 from memlens.columns import Symbols
 from memlens.diffing.alignment import tables
 from memlens.diffing.alignment.align import align
-from memlens.diffing.alignment.costs import alone, savings
-from memlens.diffing.alignment.tables import Corridor, Problem, solve, unordered_costs_of
+from memlens.diffing.alignment.tables import Corridor, Problem, alone, savings, solve, unordered_costs_of
 
 SIZES = (0, 1, 3, 7, 256)
 _ENTRY = st.tuples(st.integers(0, len(SIZES) - 1), st.booleans(), st.integers(0, 2))

@@ -6,8 +6,7 @@ import pytest
 from memlens.columns import Symbols
 from memlens.diffing.alignment import tables
 from memlens.diffing.alignment.align import align
-from memlens.diffing.alignment.seeds import cut
-from memlens.diffing.alignment.tables import Problem
+from memlens.diffing.alignment.tables import Problem, cut
 
 SIZES = np.random.default_rng(7).integers(1, 4000, 60) * 256
 

@@ -11,7 +11,7 @@ from real_windows import real_windows
 from scaled import scaled
 
 from late_frees import whole
-from memlens.diffing.factor import common_factor
+from memlens.diffing.compare import common_factor
 from memlens.diffing.run import diff
 from memlens.events import Kind
 from memlens.windows.windows import Window

@@ -13,11 +13,12 @@ from diff_judge import assert_mirrored, check_accounts
 from real_windows import real_windows
 
 from late_frees import late_frees, named, whole
-from memlens.diffing.explaining import timing
+from memlens.claims.template import write
+from memlens.claims.words_compared import TIMING
+from memlens.diffing.claims import timing
 from memlens.diffing.result import WindowDiff
 from memlens.diffing.run import diff_windows
 from memlens.events import Kind
-from memlens.text import LINES
 from memlens.windows.windows import Window
 
 A, F = Kind.ALLOC, Kind.FREE
@@ -54,10 +55,9 @@ def test_a_late_free_is_told_in_allocations_from_each_runs_own_peak(before: int,
     assert finding.base is not None
     assert finding.head is not None
     lines = finding.head.free_line, finding.base.free_line
-    assert timing(finding) == f"{own} after head's peak, {before} before base's"
-    assert (
-        timing(finding, LINES) == f"{own} after head's peak (line {lines[0]}), {before} before base's (line {lines[1]})"
-    )
+    without, text = (write(TIMING, timing(finding, lines=known)) for known in (False, True))
+    assert without == f"{own} after head's peak, {before} before base's"
+    assert text == f"{own} after head's peak (line {lines[0]}), {before} before base's (line {lines[1]})"
     assert_mirrored(found, compared(head, base))
     check_accounts(base, head, found)
 

@@ -59,38 +59,16 @@ def worth(rows: Entries, columns: Entries, pairs: list[tuple[int, int]]) -> tupl
 
 @given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=6), st.sampled_from([1, 100, 1 << 28]))
 @settings(max_examples=many(300))
-def test_every_table_saves_as_much_as_the_table_filled_cell_by_cell(
+def test_every_pair_of_sequences_saves_as_much_as_the_table_filled_cell_by_cell_and_the_same_turned_round(
     problems: list[tuple[Entries, Entries]], cells_of_a_call: int
 ) -> None:
-    problems = [(rows, columns) for rows, columns in problems if rows and columns]
-    rows = [row for one, _ in problems for row in one]
-    columns = [column for _, one in problems for column in one]
-    asked, i, j = [], 0, 0
-    for one, two in problems:
-        asked.append(Problem(np.arange(i, i + len(one)), np.arange(j, j + len(two)) + len(rows)))
-        i, j = i + len(one), j + len(two)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "_CELLS_OF_A_CALL", cells_of_a_call)
-        pairs = solve(symbols(rows).join(symbols(columns)), asked)
-    found = list(zip(*(at.tolist() for at in pairs), strict=True))
-    for problem, (one, two) in zip(asked, problems, strict=True):
-        first, other = int(problem.rows[0]), int(problem.columns[0])
-        own = [(a - first, b - other) for a, b in found if first <= a < first + len(one)]
-        assert worth(one, two, own) == best(one, two)
-
-
-@given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=5))
-@settings(max_examples=many(300))
-def test_pairing_common_ends_and_leaving_out_lonely_keys_costs_nothing(problems: list[tuple[Entries, Entries]]) -> None:
-    found = aligned(problems)
+        found = aligned(problems)
+        turned = aligned([(columns, rows) for rows, columns in problems])
     for (rows, columns), pairs in zip(problems, found, strict=True):
         assert worth(rows, columns, pairs) == best(rows, columns)
-
-
-@given(st.lists(st.tuples(_SEQUENCE, _SEQUENCE), min_size=1, max_size=5))
-def test_turned_round_the_same_pairs_are_found(problems: list[tuple[Entries, Entries]]) -> None:
-    turned = aligned([(columns, rows) for rows, columns in problems])
-    assert aligned(problems) == [sorted((i, j) for j, i in pairs) for pairs in turned]
+    assert found == [sorted((i, j) for j, i in pairs) for pairs in turned]
 
 
 def aligned(problems: list[tuple[Entries, Entries]]) -> list[list[tuple[int, int]]]:
@@ -117,14 +95,3 @@ def test_where_marks_could_overflow_they_do_not_count_and_bytes_still_do() -> No
 def test_mixing_sends_no_two_numbers_to_one() -> None:
     numbers = np.concatenate([np.arange(1 << 16, dtype=np.uint64), ~np.arange(1 << 16, dtype=np.uint64)])
     assert len(np.unique(mix(numbers))) == len(numbers)
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(1, 300), (300, 1), (1000, 1000)])
-def test_wide_and_high_tables_are_no_special_case(rows: int, columns: int) -> None:
-    rng = np.random.default_rng(1)
-    one, two = (
-        [(int(k), bool(h), 0, 0, 0, 0) for k, h in zip(rng.integers(0, 4, n), rng.random(n) < 0.3, strict=True)]
-        for n in (rows, columns)
-    )
-    (pairs,) = aligned([(one, two)])
-    assert worth(one, two, pairs)[0] == best(one, two)[0]

@@ -12,8 +12,8 @@ from edited_runs import Row, rows_of, write
 
 import memlens
 from memlens.diffing.result import Diff
+from memlens.text import format_bytes
 from memlens.trust.case import Note
-from memlens.units import format_bytes
 
 KIB, MIB = 1 << 10, 1 << 20
 #: Blocks of a step; their numbers leave room for those that a test adds.

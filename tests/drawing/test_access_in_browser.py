@@ -30,17 +30,8 @@ def test_keys_reach_all_of_it_in_the_order_in_which_it_is_read(page: Page) -> No
 
 def test_whatever_can_be_used_has_a_name(page: Page) -> None:
     used = {
-        "button",
-        "link",
-        "checkbox",
-        "radio",
-        "combobox",
-        "textbox",
-        "searchbox",
-        "slider",
-        "image",
-        "img",
-        "listbox",
+        *("button", "link", "checkbox", "radio", "combobox", "textbox", "searchbox", "slider", "image"),
+        *("img", "listbox"),
     }
     nameless = [node for node in page.accessible() if node["role"] in used and not node["name"].strip()]
     assert nameless == []

@@ -9,36 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_lives import plain_levels, random_rows, rows_of
 from made_threads import run, threaded_program
 
 import memlens
+from memlens.columns import Ints
 from memlens.diffing.pairing import InOrder
 from memlens.diffing.result import Diff
 from memlens.diffing.window_pairs import WindowPairs
 from memlens.drawing import aligned as module
-from memlens.drawing.aligned import AlignedAxis, AlignedCurves, aligned, aligned_curves
-from memlens.events import EventLog, Kind
+from memlens.drawing.aligned import AlignedAxis, aligned, aligned_curves
+from memlens.events import Kind
 from memlens.log import Log
 from memlens.windows.windows import Window
 
 Row = tuple[Kind, int, int]
-
-
-def random_rows(chance: Random, events: int) -> list[Row]:
-    """ALLOCs and FREEs by chance, a chunk now and then, and a FREE of nothing."""
-    rows: list[Row] = []
-    live: dict[int, int] = {}
-    for address in range(1, events + 1):
-        what = chance.random()
-        if live and what < 0.45:
-            freed = chance.choice(list(live))
-            rows.append((Kind.FREE, live.pop(freed), freed))
-        elif what > 0.97:
-            rows.append((chance.choice([Kind.RESERVE, Kind.FREE]), 256, 10_000 + address))
-        else:
-            live[address] = 256 * chance.randint(1, 9)
-            rows.append((Kind.ALLOC, live[address], address))
-    return rows
 
 
 def changed(chance: Random, rows: list[Row]) -> list[Row]:
@@ -61,14 +46,6 @@ def pieces(log: Log, chance: Random, count: int, names: list[str]) -> list[Windo
     ]
 
 
-def plain_levels(log: EventLog) -> list[int]:
-    """The level before the first event and after each."""
-    found = [0]
-    for kind, size in zip(log.kind.tolist(), log.size.tolist(), strict=True):
-        found.append(found[-1] + (size if kind == Kind.ALLOC else -size if kind == Kind.FREE else 0))
-    return found
-
-
 def assert_sound(axis: AlignedAxis) -> None:
     """What holds for any axis: events of a run stand one after the other, in their order, and no slot is empty."""
     taken = np.zeros(len(axis), np.int64)
@@ -87,15 +64,17 @@ def assert_sound(axis: AlignedAxis) -> None:
     assert (taken > 0).all()
 
 
-def assert_curves(axis: AlignedAxis, curves: AlignedCurves) -> None:
+def assert_curves(axis: AlignedAxis, curves: dict[str, Ints]) -> None:
     """The curves are those of the two step functions, walked slot by slot."""
-    levels = [plain_levels(axis.base.log), plain_levels(axis.head.log)]
+    levels = [[level for level, _ in plain_levels(rows_of(run_.log))] for run_ in (axis.base, axis.head)]
     places = [
         {slot: event for event, slot in enumerate(run_.slots_of(np.arange(run_.lo, run_.hi)).tolist(), run_.lo)}
         for run_ in (axis.base, axis.head)
     ]
     events = [axis.base.lo - 1, axis.head.lo - 1]
-    for number, (first, stop) in enumerate(zip(curves.edges[:-1].tolist(), curves.edges[1:].tolist(), strict=True)):
+    for number, (first, stop) in enumerate(
+        zip(curves["edges"][:-1].tolist(), curves["edges"][1:].tolist(), strict=True)
+    ):
         seen = []
         for slot in range(first, stop):
             events = [place.get(slot, event) for place, event in zip(places, events, strict=True)]
@@ -103,13 +82,13 @@ def assert_curves(axis: AlignedAxis, curves: AlignedCurves) -> None:
         starts = [(-1, 0, 0, levels[0][axis.base.lo], levels[1][axis.head.lo])] if number == 0 else []
         base, head = [row[3] for row in starts + seen], [row[4] for row in starts + seen]
         apart = [two - one for one, two in zip(base, head, strict=True)]
-        assert [int(column[number]) for column in (curves.base_low, curves.base_high)] == [min(base), max(base)]
-        assert [int(column[number]) for column in (curves.head_low, curves.head_high)] == [min(head), max(head)]
-        assert [int(column[number]) for column in (curves.low, curves.high)] == [min(apart), max(apart)]
+        assert [int(column[number]) for column in (curves["base_low"], curves["base_high"])] == [min(base), max(base)]
+        assert [int(column[number]) for column in (curves["head_low"], curves["head_high"])] == [min(head), max(head)]
+        assert [int(column[number]) for column in (curves["low"], curves["high"])] == [min(apart), max(apart)]
         farthest = max(seen, key=lambda row: abs(row[4] - row[3]))
-        columns = curves.slot, curves.base_event, curves.head_event, curves.base_bytes, curves.head_bytes
+        columns = curves["slot"], curves["base_event"], curves["head_event"], curves["base_bytes"], curves["head_bytes"]
         assert tuple(int(column[number]) for column in columns) == farthest
-    assert not len(axis) or curves.edges[-1] == len(axis)
+    assert not len(axis) or curves["edges"][-1] == len(axis)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -204,7 +183,10 @@ def assert_figures(found: Diff) -> AlignedAxis:
     curves = aligned_curves(axis, len(axis))
     for window, both in zip(found.windows, pairs.windows.pairs, strict=True):
         ends, peaks = [], []
-        for run_, own, level in ((axis.base, both[0], curves.base_bytes), (axis.head, both[1], curves.head_bytes)):
+        for run_, own, level in (
+            (axis.base, both[0], curves["base_bytes"]),
+            (axis.head, both[1], curves["head_bytes"]),
+        ):
             start, *rest = (
                 int(level[slot]) if slot >= 0 else int(run_.levels[0])
                 for slot in [*(run_.slots_of(np.array([own.lo])) - 1), *run_.slots_of(np.arange(own.lo, own.hi))]

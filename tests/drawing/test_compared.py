@@ -10,12 +10,12 @@ import pytest
 from browser import Browser
 from elements import Elements
 from hostile import TEXTS, hostile_log
+from made_lives import plain_levels, rows_of
 
 import memlens
 from memlens.cli import main
 from memlens.comparing.result import Comparison
 from memlens.drawing.compared import comparison_page
-from memlens.events import Kind
 from memlens.reports.blocks import Table
 from memlens.reports.compare import compare_blocks
 
@@ -68,16 +68,6 @@ def tables_of(comparison: Comparison) -> list[list[list[str]]]:
     ]
 
 
-def levels_of(path: Path) -> list[int]:
-    """The level after each event, summed one by one."""
-    log = memlens.read(path)
-    found, level = [], 0
-    for kind, size in zip(log.kind.tolist(), log.size.tolist(), strict=True):
-        level += size if kind == Kind.ALLOC else -size if kind == Kind.FREE else 0
-        found.append(level)
-    return found
-
-
 @pytest.fixture
 def leaks(shared: Path) -> list[str]:
     return [str(shared / "data/paddle" / name) for name in LEAKS]
@@ -89,7 +79,7 @@ def test_each_run_has_its_curve_on_one_scale(leaks: list[str], jobs: int) -> Non
     page = Tables(comparison_page(comparison).html)
     assert page.tables == tables_of(comparison)
     assert len(page.curves) == 3  # the missing one has none
-    levels = [levels_of(Path(path)) for path in leaks[:3]]
+    levels = [[level for level, _ in plain_levels(rows_of(memlens.read(path)))][1:] for path in leaks[:3]]
     highest = max(max(own) for own in levels)
     for (table, row, column), drawn in page.curves.items():
         assert (table, column) == (0, 1)

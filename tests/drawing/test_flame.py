@@ -1,20 +1,18 @@
-"""What is live at the peak: the leaves and what is no block's add up to the peak, and are the blocks of a plain walk over the events."""
+"""What is live at the peak: the leaves and what is no block's add up to the peak, and are those of the analyzer."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from real_logs import FOLDERS, real_logs
 from unpacked import unpacked
 
 from memlens.analyzers import get
 from memlens.analyzers.peak import Peak
-from memlens.drawing.packing import Owners
-from memlens.drawing.tables import flame_view
+from memlens.drawing.page import Owners
+from memlens.drawing.report import flame_view
 from memlens.events import Kind
 from memlens.log import Log
 
@@ -26,40 +24,28 @@ def flame_of(log: Log, owners: Owners | None = None) -> Any:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_flame_graph_of_every_real_log_is_what_a_walk_over_its_events_finds_live_at_its_peak(
+def test_the_flame_graph_of_every_real_log_is_what_the_analyzer_finds_live_at_its_peak(
     shared: Path, folder: str
 ) -> None:
     for path, log in real_logs(shared / folder):
         owners = Owners(log)
         shown = flame_of(log, owners)
-        levels, peak, at, level = [], 0, -1, 0
-        for event, (kind, size) in enumerate(zip(log.kind.tolist(), log.size.tolist(), strict=True)):
-            level += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
-            levels.append(level)
-            if event == log.facts.opening - 1:
-                peak = level  # what is live before the first event
-            elif event >= log.facts.opening and level > peak:
-                peak, at = level, event
-        stop = log.facts.opening if at < 0 else at + 1
-        live: dict[int, int] = {}
-        for event, (kind, addr) in enumerate(zip(log.kind[:stop].tolist(), log.addr[:stop].tolist(), strict=True)):
-            if kind == Kind.ALLOC:
-                assert addr not in live or log.trust.double_allocs or not log.facts.addresses
-                live[addr] = event
-            elif kind == Kind.FREE:
-                live.pop(addr, None)
+        found = get("peak")(log.whole)
         groups = zip(shown["size_bytes"], shown["blocks"], shown["owners"], strict=True)
-        totals = [size * blocks for size, blocks, _ in groups]
-        assert shown["peak_bytes"] == peak, path
-        assert sum(totals) + shown["left"]["bytes"] + shown["other_bytes"] == peak, path
-        if log.trust.double_allocs or not log.facts.addresses:
-            continue
-        events = np.array(list(live.values()), np.int64)
-        expected = Counter(zip(log.size[events].tolist(), owners.code(events).tolist(), strict=True))
-        assert shown["left"]["groups"] == 0, path
-        assert {(s, o): n for s, n, o in zip(shown["size_bytes"], shown["blocks"], shown["owners"], strict=True)} == expected  # fmt: skip
-        if not log.trust.unknown_frees and not log.trust.size_mismatches:
-            assert shown["other_bytes"] == 0, path
+        codes = owners.code_texts(group.owner for group in found.live).tolist()
+        assert (
+            list(groups)
+            == [(one.size_bytes, one.count, code) for one, code in zip(found.live, codes, strict=True)][:1500]
+        )
+        totals = [size * blocks for size, blocks in zip(shown["size_bytes"], shown["blocks"], strict=True)]
+        assert shown["peak_bytes"] == found.peak_bytes == sum(totals) + shown["left"]["bytes"] + shown["other_bytes"], (
+            path
+        )
+        if (
+            not (log.trust.double_allocs or log.trust.unknown_frees or log.trust.size_mismatches)
+            and log.facts.addresses
+        ):
+            assert (shown["other_bytes"], shown["left"]["groups"]) == (0, 0), path
 
 
 def test_what_the_log_frees_and_never_allocated_is_no_blocks() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_lives import any_events, plain_levels
 
-import memlens
+from memlens.analyzers.curve import Curve, curve
 from memlens.drawing import levels as module
-from memlens.drawing.levels import Levels, levels, marks
-from memlens.drawing.packing import Owners
+from memlens.drawing.levels import levels, marks
+from memlens.drawing.page import Owners
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.log import Log
@@ -38,24 +37,29 @@ def log_of(events: Rows, **columns: object) -> Log:
     return Log.from_rows(events, owner=owner, owner_names=("matmul", "relu"), line=line, **columns)
 
 
-def check(made: Levels, log: Log, window: Window, known: list[tuple[int, int]], owners: list[str]) -> None:
-    for k, (a, b) in enumerate(pairwise(made.curve.edges.tolist())):
+def drawn(window: Window, owners: Owners) -> tuple[Curve, Any]:
+    made = curve(window, buckets=module.EXACT)
+    return made, levels(window, made, owners)
+
+
+def check(made: Any, log: Log, window: Window, known: list[tuple[int, int]], owners: list[str]) -> None:
+    for k, (a, b) in enumerate(pairwise(made["edges"].tolist())):
         inside = {event: known[event + 1][0] for event in ([window.lo - 1] if k == 0 else []) + list(range(a, b))}
         highest = [event for event, level in inside.items() if level == max(inside.values())]
         first = next((event for event in highest if event >= a), window.lo - 1)
-        assert made.curve.high_bytes[k] == inside[first]
-        assert made.high_event[k] == first
-        assert made.line[k] == (0 if first < 0 else 2 * first + 1)
-        number = int(made.owner[k])
+        assert made["high_bytes"][k] == inside[first]
+        assert made["high_event"][k] == first
+        assert made["line"][k] == (0 if first < 0 else 2 * first + 1)
+        number = int(made["owner"][k])
         assert (owners[number] if number >= 0 else None) == (None if first < 0 else log.owner_of(first))
-    for detail in made.details:
-        for k, level in enumerate(detail.bytes.tolist()):
-            event = detail.lo + k
-            assert (level, detail.reserved_bytes[k]) == known[event + 1]
-            assert detail.line[k] == 2 * event + 1
-            number = int(detail.owner[k])
+    for detail in made["details"]:
+        for k, level in enumerate(detail["bytes"].tolist()):
+            event = detail["lo"] + k
+            assert (level, detail["reserved_bytes"][k]) == known[event + 1]
+            assert detail["line"][k] == 2 * event + 1
+            number = int(detail["owner"][k])
             assert (owners[number] if number >= 0 else None) == log.owner_of(event)
-    spans = [(detail.lo, detail.lo + len(detail.bytes)) for detail in made.details]
+    spans = [(detail["lo"], detail["lo"] + len(detail["bytes"])) for detail in made["details"]]
     assert all(end < begin for (_, end), (begin, _) in pairwise(spans))
 
 
@@ -69,27 +73,29 @@ def test_each_bucket_names_the_event_that_reaches_its_highest_level(events: Rows
     log = log_of(events, facts=Facts(ooms=ooms))
     window = Window(log, "", lo, hi, lo, hi, lo + 1, hi)
     owners = Owners(log)
-    made = levels(window, owners)
+    curved, made = drawn(window, owners)
     known = plain_levels(events)
     check(made, log, window, known, list(owners._numbers))
-    found = marks(window, made.curve)
-    assert len(found) == (hi > lo) + len(made.curve.failures)
+    found = marks(window, curved)
+    assert len(found) == (hi > lo) + len(curved.failures)
     for mark in found[1:]:
-        assert mark.kind == "oom"
-        assert mark.bytes == known[mark.event + 1][0]
+        assert mark["kind"] == "oom"
+        assert mark["bytes"] == known[mark["event"] + 1][0]
     if hi - lo > 7:
-        exact = {event for detail in made.details for event in range(detail.lo, detail.lo + len(detail.bytes))}
-        wanted = [made.curve.peak_event, *made.curve.failures]
+        exact = {
+            event for detail in made["details"] for event in range(detail["lo"], detail["lo"] + len(detail["bytes"]))
+        }
+        wanted = [curved.peak_event, *curved.failures]
         assert {event for event in wanted if event is not None} <= exact
         assert exact <= set(range(lo, hi))
     else:
-        assert not made.details
+        assert not made["details"]
 
 
 @given(st.lists(st.integers(-1, 2000), min_size=1, max_size=30))
 def test_times_at_the_edges_never_step_back(stamps: list[int]) -> None:
     log = Log.from_rows([(Kind.ALLOC, 1, k) for k in range(len(stamps))], time_us=np.array(stamps))
-    times = levels(log.whole, Owners(log)).time_us
+    times = drawn(log.whole, Owners(log))[1]["time_us"]
     known = [stamp for stamp in stamps if stamp >= 0]
     if not known or max(known) == known[0]:  # no time passes
         assert times is None
@@ -100,16 +106,3 @@ def test_times_at_the_edges_never_step_back(stamps: list[int]) -> None:
         sofar = [stamp for stamp in stamps[: k + 1] if stamp >= 0]
         expected.append(max(sofar) if sofar else known[0])
     assert times.tolist() == [*expected, expected[-1]]
-
-
-@pytest.mark.parametrize("name", ["05_fixed_331", "05_leak_graph_331", "331_dygraph_cnn"])
-def test_the_page_has_the_peaks_of_the_frameworks_own_figures(shared: Path, name: str) -> None:
-    figures = json.loads((shared / "data/paddle" / f"{name}.stats.json").read_text())
-    (path,) = (shared / "data/paddle").glob(f"{name}.log*")
-    log = memlens.read(path)
-    made = levels(log.whole, Owners(log))
-    (peak,) = marks(log.whole, made.curve)
-    assert peak.bytes == figures["allocated_peak"] == made.curve.high_bytes.max()
-    assert made.curve.reserved_bytes.max() == figures["reserved_peak"]
-    assert peak.event in made.high_event
-    assert peak.line == log.line_numbers([peak.event])[0]

@@ -16,14 +16,15 @@ from night import many
 import memlens
 from memlens.analyzers.lifetimes import lifetimes
 from memlens.analyzers.unmatched import unmatched
-from memlens.drawing.lifetimes import Fate, LargestBlocks, WindowBlocks, largest_blocks
-from memlens.drawing.packing import Owners
+from memlens.drawing.lifetimes import Fate, WindowBlocks, largest_blocks
+from memlens.drawing.page import Owners
 from memlens.facts import Kind
 from memlens.log import Log
+from memlens.text import format_bytes
 from memlens.windows.windows import Window
 
 
-def bars_of(window: Window, **how: Any) -> LargestBlocks:
+def bars_of(window: Window, **how: Any) -> Any:
     return largest_blocks(WindowBlocks(window), Owners(window.log), **how)
 
 
@@ -43,24 +44,23 @@ def test_the_blocks_and_the_bars_of_any_window(window: Window, most: int) -> Non
     found = zip(of.alloc.tolist(), of.size.tolist(), of.freed.tolist(), of.end.tolist(), of.fate.tolist(), strict=True)
     assert list(found) == expected
     bars = bars_of(window, most=most, contexts=0)
-    assert len(bars) == min(most, len(expected))
+    assert len(bars["alloc"]) == min(most, len(expected))
     # The largest half are as large as the largest there are, and of the rest none has more bytes times events than one that is shown.
     largest = sorted((size for _, size, *_ in expected), reverse=True)[: most - most // 2]
-    assert sorted(bars.size_bytes.tolist(), reverse=True)[: len(largest)] == largest
+    assert sorted(bars["size_bytes"].tolist(), reverse=True)[: len(largest)] == largest
     area = {alloc: size * (end - max(alloc, lo)) for alloc, size, _, end, _ in expected}
-    shown = {alloc: area.pop(alloc) for alloc in bars.alloc.tolist()}
+    shown = {alloc: area.pop(alloc) for alloc in bars["alloc"].tolist()}
     if most > 1 and area:
         assert sum(value >= max(area.values()) for value in shown.values()) >= most // 2
-    assert bars.fates == [
-        (sum(row[4] == fate for row in expected), sum(row[1] for row in expected if row[4] == fate)) for fate in Fate
-    ]
+    for fate, said in zip(Fate, bars["fates"], strict=True):
+        sizes = [row[1] for row in expected if row[4] == fate]
+        assert said["name"] == f"{said['words']} ({len(sizes):,}, {format_bytes(sum(sizes))})"
     drawn = [row for row in expected if row[0] in shown]
     sums = [sum(size for alloc, size, _, end, _ in drawn if alloc <= event < end) for event in range(-1, hi)]
-    assert bars.most_bytes == max(sums, default=0)
-    plain = bars.to_dict()
-    assert plain["left_out"] == {
-        "blocks": len(expected) - len(bars),
-        "bytes": sum(row[1] for row in expected) - int(bars.size_bytes.sum()),
+    assert bars["most_bytes"] == max(sums, default=0)
+    assert bars["left_out"] == {
+        "blocks": len(expected) - len(bars["alloc"]),
+        "bytes": sum(row[1] for row in expected) - int(bars["size_bytes"].sum()),
     }
 
 
@@ -83,8 +83,8 @@ def test_the_owners_of_the_most_bytes_times_events_have_colours() -> None:
     log = Log.from_rows(rows, owner=np.array([*range(9), -1], np.int32), owner_names=tuple("abcdefghi"))
     bars = bars_of(log.whole)
     # Block k of 10 (k + 1) bytes lives for 10 - k events: 100, 180, 240, 280, 300, 300, 280, 240, 180; the last one has no owner.
-    largest = [bars.owner[k] for k in (4, 5, 3, 6, 2, 7, 1)]
-    assert bars.largest_owners == largest
+    largest = [bars["owner"][k] for k in (4, 5, 3, 6, 2, 7, 1)]
+    assert bars["largest_owners"] == largest
 
 
 REAL = (
@@ -103,8 +103,10 @@ def test_the_fates_are_those_of_the_analyzers(shared: Path, name: str) -> None:
     third = (len(log) - log.facts.opening) // 3 + log.facts.opening
     for window in (log.whole, window_of(log, third, len(log) - 5), window_of(log, log.facts.opening, third)):
         lives, left = lifetimes([window])[0], unmatched([window])[0]
-        bars = bars_of(window)
-        temporary, held, released, kept = bars.fates
+        of = WindowBlocks(window)
+        temporary, held, released, kept = (
+            (int(np.count_nonzero(of.fate == fate)), int(of.size[of.fate == fate].sum())) for fate in Fate
+        )
         assert temporary == (lives.temporary_allocs, lives.temporary_bytes)
         assert held == (lives.held_allocs, lives.held_bytes) == (left.held_allocs, left.held_bytes)
         assert released == (lives.released_frees, lives.released_bytes)

@@ -6,9 +6,11 @@ import gzip
 import re
 from pathlib import Path
 
+from unpacked import unpacked
+
 import memlens
-from memlens.drawing.levels import bands, levels, marks, series_of
-from memlens.drawing.packing import Owners
+from memlens.analyzers.curve import curve
+from memlens.drawing.levels import EXACT, bands, marks, series_of
 from memlens.options import Report
 
 EVENT = re.compile(r"\] (?:Alloc|Free) (\d+) bytes|Not found and reallocate|Free chunk with size")
@@ -22,19 +24,18 @@ def events_before(lines: list[str], line: int) -> int:
 def test_a_failure_is_marked_before_its_message_with_what_was_live(examples: Path) -> None:
     log = memlens.read(examples / "oom.log.gz")
     lines = gzip.decompress((examples / "oom.log.gz").read_bytes()).decode(errors="replace").splitlines()
-    made = levels(log.whole, Owners(log))
-    peak, failure = marks(log.whole, made.curve)
-    assert (peak.kind, failure.kind) == ("peak", "oom")
-    assert failure.event == events_before(lines, failure.line) - 1
-    assert failure.label.startswith("out of memory: 768.00 KiB")
+    peak, failure = marks(log.whole, curve(log.whole, buckets=EXACT))
+    assert (peak["kind"], failure["kind"]) == ("peak", "oom")
+    assert failure["event"] == events_before(lines, failure["line"]) - 1
+    assert failure["label"].startswith("out of memory: 768.00 KiB")
     level = highest = 0
     for number, text in enumerate(lines, 1):
         if found := re.search(r"\] (Alloc|Free) (\d+) bytes", text):
             level += int(found[2]) if found[1] == "Alloc" else -int(found[2])
             highest = max(highest, level)
-        if number == failure.line:
-            assert failure.bytes == level
-    assert peak.bytes == highest
+        if number == failure["line"]:
+            assert failure["bytes"] == level
+    assert peak["bytes"] == highest
 
 
 def test_steps_found_by_themselves_are_bands_and_their_phases_lie_in_them(examples: Path) -> None:
@@ -46,13 +47,11 @@ def test_steps_found_by_themselves_are_bands_and_their_phases_lie_in_them(exampl
         if (found := re.match(r"(STEP \d+) START", text))
     }
     log = memlens.read(path)
-    made = bands(log.whole, series_of(log, Report()))
-    names = [made.names[name] for name in made.name.tolist()]
-    steps = {name: int(lo) for name, lo, level in zip(names, made.lo, made.level, strict=True) if level == 0}
-    assert steps == {"(before)": 0, **starts}
-    spans = [(int(lo), int(hi)) for lo, hi, level in zip(made.lo, made.hi, made.level, strict=True) if level == 0]
+    windows, phases = unpacked(bands(log.whole, series_of(log, Report())))
+    assert (windows["kind"], phases["kind"]) == ("windows", "phases")
+    assert dict(zip(windows["names"], windows["lo"], strict=True)) == {"(before)": 0, **starts}
+    spans, within = (list(zip(row["lo"], row["hi"], strict=True)) for row in (windows, phases))
     assert [lo for lo, _ in spans[1:]] == [hi for _, hi in spans[:-1]]
-    phases = [(int(lo), int(hi)) for lo, hi, level in zip(made.lo, made.hi, made.level, strict=True) if level == 1]
-    assert len(phases) > len(spans)
-    assert all(any(lo >= a and hi <= b for a, b in spans) for lo, hi in phases)
-    assert "BACKWARD" in names
+    assert len(within) > len(spans)
+    assert all(any(lo >= a and hi <= b for a, b in spans) for lo, hi in within)
+    assert "BACKWARD" in phases["names"]

@@ -12,7 +12,7 @@ from real_logs import real_logs
 
 from memlens.analyzers import get
 from memlens.analyzers.segments import Segments, layout_before
-from memlens.drawing.memory_map import MemoryMaps, Piece, Pieces, bars_in_rows, memory_maps, pieces_of
+from memlens.drawing.memory_map import MemoryMap, Piece, Pieces, bars_in_rows, memory_maps, pieces_of
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.log import Log
@@ -21,10 +21,10 @@ BLOCK, GAP, KEPT, SEVERAL = Piece
 Rows = list[tuple[Kind, int, int]]
 
 
-def maps_of(log: Log) -> tuple[Segments, MemoryMaps]:
+def maps_of(log: Log) -> tuple[Segments, list[MemoryMap], int]:
     found = get("segments")(log.whole)
     assert isinstance(found, Segments)
-    return found, memory_maps(log, found)
+    return found, *memory_maps(log, found)
 
 
 def columns_of(pieces: Pieces) -> list[tuple[int, int, Piece, int]]:
@@ -118,12 +118,12 @@ def test_every_byte_of_a_device_is_in_the_piece_that_it_belongs_to(made: tuple[R
 def test_on_every_real_log_the_pieces_add_up_to_the_figures_of_the_segments_analyzer(shared: Path, folder: str) -> None:
     checked = 0
     for _, log in real_logs(shared / folder):
-        found, maps = maps_of(log)
-        assert bool(maps.maps) == bool(found.moments)
-        events = [-1 if one.moment.event is None else one.moment.event for one in maps.maps]
+        found, maps, _ = maps_of(log)
+        assert bool(maps) == bool(found.moments)
+        events = [-1 if one.moment.event is None else one.moment.event for one in maps]
         assert events == sorted(events)
-        assert {one.moment for one in maps.maps} == set(found.moments)  # no real log has more than three failures
-        for one in maps.maps:
+        assert {one.moment for one in maps} == set(found.moments)  # no real log has more than three failures
+        for one in maps:
             moment, pieces = one.moment, one.pieces
             assert (pieces is None) == (moment.gaps is None)
             if pieces is None:
@@ -146,11 +146,11 @@ def test_of_many_failures_the_first_ones_are_shown_in_the_order_of_the_log() -> 
         ooms.append(OutOfMemory(len(rows), 100 + k, "GPU 0", (k + 1) << 30, None, "out of memory"))
     rows += [(Kind.ALLOC, 512, 1 << 19), (Kind.FREE, 512, 1 << 19)]
     log = Log.from_rows(rows, facts=Facts(ooms=tuple(ooms), bytes=1000, lines=200))
-    maps = maps_of(log)[1]
-    assert [one.moment.at for one in maps.maps] == ["oom", "oom", "oom", "peak", "end"]
-    assert [one.moment.event for one in maps.maps] == [1, 2, 3, 7, 8]
-    assert maps.left_failures == 3
-    assert [one.pieces.block_bytes.sum() for one in maps.maps if one.pieces] == [512, 1024, 1536, 3584, 3072]
+    _, maps, left_failures = maps_of(log)
+    assert [one.moment.at for one in maps] == ["oom", "oom", "oom", "peak", "end"]
+    assert [one.moment.event for one in maps] == [1, 2, 3, 7, 8]
+    assert left_failures == 3
+    assert [one.pieces.block_bytes.sum() for one in maps if one.pieces] == [512, 1024, 1536, 3584, 3072]
 
 
 @settings(max_examples=many(300))

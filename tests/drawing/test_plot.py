@@ -20,8 +20,8 @@ from night import many, some
 
 import memlens
 from memlens.cli import main
+from memlens.drawing.levels import Track, seconds_of, track
 from memlens.drawing.stills import Still, binary_ticks, render
-from memlens.drawing.tracks import Track, seconds_of, track
 from memlens.errors import MemlensError
 from memlens.events import Kind
 from memlens.log import Log

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 import memlens
-from memlens.drawing.levels import levels
+from memlens.analyzers.curve import curve
+from memlens.drawing.levels import EXACT, levels
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
-from memlens.drawing.packing import Owners, pack, pack_json
-from memlens.drawing.page import MODULES, script_of
+from memlens.drawing.page import MODULES, Owners, encoded, pack, pack_json, script_of
 from memlens.facts import Kind
-from memlens.units import format_bytes
+from memlens.text import format_bytes
 
 TESTS = Path(__file__).resolve().parents[1] / "viewer"
 VIEWER = "src/memlens/drawing/viewer"
@@ -130,8 +130,8 @@ def test_bars_and_rest_are_the_level_at_every_column(node: Callable[..., str], s
     log = memlens.read(shared / "data" / name)
     owners = Owners(log)
     view = {
-        "levels": levels(log.whole, owners).to_dict(),
-        "lifetimes": largest_blocks(WindowBlocks(log.whole), owners, most=200, contexts=0).to_dict(),
+        "levels": levels(log.whole, curve(log.whole, buckets=EXACT), owners),
+        "lifetimes": largest_blocks(WindowBlocks(log.whole), owners, most=200, contexts=0),
     }
     width = 731
     script = f"""
@@ -143,7 +143,9 @@ def test_bars_and_rest_are_the_level_at_every_column(node: Callable[..., str], s
     const app = new App({{ lo: {log.facts.opening}, hi: {len(log)}, ...view }}), lives = livesOf(app);
     const {{ columns: {{ events, bytes }} }} = lives.picture(app.axis, {width}, 100, app.levels.peak);
     console.log(JSON.stringify([[...events], [...bytes], [...events].map((event) => lives.bytesAfter(event))]));"""
-    events, level, bars = map(np.array, json.loads(node("--input-type=module", "--eval", script, given=view)))
+    events, level, bars = map(
+        np.array, json.loads(node("--input-type=module", "--eval", script, given=json.loads(encoded(view))))
+    )
     signed = np.where(log.kind == Kind.ALLOC, log.size, np.where(log.kind == Kind.FREE, -log.size, 0))
     assert level.tolist() == np.append(np.cumsum(signed), 0)[events].tolist()
     assert level.max() == np.cumsum(signed)[log.facts.opening :].max()

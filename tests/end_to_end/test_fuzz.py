@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from paddle import read
 from texts import mutate, read_packed
 
 from memlens.analyzers import get
 from memlens.cli import group
 from memlens.errors import AnchorError, MemlensError
 from memlens.events import Kind
+from memlens.inputs import Reading
 from memlens.log import Log
+from memlens.options import ReadAs
 
 #: How often one log is damaged; a night has more of them (``rounds``).
 ROUNDS = 40
 LOGS = (
-    "05_oom_331.log",
-    "09_torn_4procs_unbuffered_331.log.gz",
-    "10_v10_dygraph_331.log.gz",
-    "331_sot_pir_cnnbreaks.log",
+    *("paddle/05_oom_331.log", "paddle/09_torn_4procs_unbuffered_331.log.gz", "paddle/10_v10_dygraph_331.log.gz"),
+    *("paddle/331_sot_pir_cnnbreaks.log", "rmm/rmm_log.dev0.csv"),
 )
+SNAPSHOTS = ("forward_fp32", "state_only_2023", "without_frames", "ring_3000")
 
 
 def check_identities(log: Log) -> int:
@@ -47,6 +47,7 @@ def check_identities(log: Log) -> int:
         assert s.frees <= s.allocs + u.released_frees + u.unknown_frees
     assert sum(r.remaining_bytes for r in remaining[:-1]) == remaining[-1].remaining_bytes
     assert max(p.peak_bytes for p in peak[:-1]) <= peak[-1].peak_bytes
+    assert remaining[-1].live_bytes == log.level_before(len(log))[0]
     whole = log.trust
     assert (whole.allocs, whole.frees) == tuple(int((log.kind == kind).sum()) for kind in (Kind.ALLOC, Kind.FREE))
     return len(windows)
@@ -56,19 +57,38 @@ def check_identities(log: Log) -> int:
 def test_damaged_real_logs_give_figures_that_agree_with_each_other(
     shared: Path, rounds: Callable[[int], range], name: str
 ) -> None:
-    text = read_packed(shared / "data/paddle" / name)
-    chance = random.Random(name)
+    text = read_packed(shared / "data" / name)
+    chance = random.Random(Path(name).name)
     checked = 0
     for _ in (turns := rounds(ROUNDS)):
         at = chance.randrange(max(len(text) - 80_000, 1))
         damaged = mutate(text[at : at + chance.randrange(1000, 80_000)], chance)
         try:
-            log = read(io.BytesIO(damaged), columns=("time_us", "thread"))
+            (log,) = Reading(how=ReadAs(read_as=name.split("/", maxsplit=1)[0]), times=True, threads=True).read_all(
+                io.BytesIO(damaged)
+            )
         except MemlensError as error:
             assert error.message
             continue
-        checked += check_identities(log.without_cache(source=memory(damaged))) > 2
+        checked += check_identities(log.without_cache(source=memory(damaged))) > ("paddle" in name) * 2
     assert checked > len(turns) / 2  # most pieces still hold events and anchors, or nothing was checked
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_damaged_real_snapshots_are_read_or_refused(shared: Path, rounds: Callable[[int], range], name: str) -> None:
+    data = (shared / f"data/torch/snapshots/{name}.pickle").read_bytes()
+    chance = random.Random(name)
+    for turn in rounds(ROUNDS):
+        damaged = bytearray(data[: chance.randrange(len(data))] if turn % 3 == 0 else data)
+        for _ in range(chance.choice((1, 1, 5, 40)) if turn % 3 else 0):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        try:
+            logs = Reading(how=ReadAs(read_as="torch-snapshot")).read_all(io.BytesIO(bytes(damaged)))
+        except MemlensError as error:
+            assert error.hint
+            continue
+        for log in logs:
+            check_identities(log)
 
 
 def memory(text: bytes) -> object:
@@ -81,8 +101,8 @@ def memory(text: bytes) -> object:
 def test_the_command_line_answers_damaged_logs_without_a_traceback(
     shared: Path, rounds: Callable[[int], range], tmp_path: Path, name: str
 ) -> None:
-    text = read_packed(shared / "data/paddle" / name)
-    chance = random.Random(name)
+    text = read_packed(shared / "data" / name)
+    chance = random.Random(Path(name).name)
     path = tmp_path / "damaged.log"
     answered = 0
     for _ in (turns := rounds(ROUNDS)):

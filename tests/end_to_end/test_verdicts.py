@@ -19,7 +19,7 @@ from texts import read_packed
 import memlens
 from memlens.errors import NoEventsError
 from memlens.reports.markdown import plain
-from memlens.units import format_bytes
+from memlens.text import format_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "benchmarks" / "verdicts.md"

@@ -22,7 +22,7 @@ from memlens.reports.compare import compare_blocks
 from memlens.reports.diff import diff_blocks
 from memlens.reports.gate import gate_blocks
 from memlens.reports.terminal import render
-from memlens.units import format_bytes, format_signed
+from memlens.text import format_bytes, format_signed
 
 ROWS = 40
 MIB = 1 << 20

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.errors import InputError
-from memlens.gating.baseline import SCHEMA, Anchors, Baseline, parse_baseline, read_baseline
-from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.baseline import SCHEMA, Anchors, Baseline, RunFigures, WindowFigures, parse_baseline, read_baseline
 
 WINDOWS = (
     WindowFigures("(before)", 395_008, 395_008, 395_008),

@@ -38,7 +38,7 @@ def test_the_baseline_on_the_page_has_the_fields_of_a_baseline() -> None:
     text = re.search(r"^    \{\n     \"anchors\".*?^    \}\n", PAGE, re.MULTILINE | re.DOTALL)
     assert text
     shown = json.loads(text[0])
-    from memlens.gating.figures import RunFigures, WindowFigures
+    from memlens.gating.baseline import RunFigures, WindowFigures
 
     written = json.loads(Baseline(Anchors(by="x"), (RunFigures(1, 1, (WindowFigures("0", 1, 1, 1),)),)).render())
     assert list(shown) == list(written)

@@ -13,7 +13,7 @@ import pytest
 from made_gates import BY, FAILING, PASSING, write
 
 import memlens
-from memlens.folding.levels import profile
+from memlens.folding import profile
 
 #: More cases, with other seeds: MEMLENS_SEED=… pytest; benchmarks/gating.py takes fresh ones and prints rates.
 SEED = os.environ.get("MEMLENS_SEED", "gate")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_verdicts import MIB, window
 from msgspec.structs import replace
 
-from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.baseline import RunFigures, WindowFigures
 from memlens.gating.judging import Judged, judge, pair_runs
 from memlens.gating.limits import BUDGETED, METRICS, Limit, Metric, Rules
 from memlens.windows.windows import WHOLE

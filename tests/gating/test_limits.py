@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.errors import UsageError
-from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.baseline import RunFigures, WindowFigures
 from memlens.gating.judging import Judged, judge, pair_runs
 from memlens.gating.limits import Limit, Rules, parse_budgets, parse_limits
 

@@ -15,7 +15,7 @@ from made_runs import MIB, log_text
 
 import memlens
 from memlens.errors import InputError
-from memlens.inputs.folders import expanded
+from memlens.inputs import expanded
 from memlens.options import ReadAs
 
 

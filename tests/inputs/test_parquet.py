@@ -217,8 +217,7 @@ def test_the_events_of_any_log_come_back_in_every_column(
 ) -> None:
     folder = tmp_path_factory.mktemp("events")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memlens.exporting.tabular._GROUP", batch)
-        patch.setattr("memlens.inputs.parquet.reader._BATCH", max(batch - 1, 1))
+        patch.setattr("memlens.exporting.tables._GROUP", batch)
         again = memlens.read(exported(log, folder))
     for name in COLUMNS:
         ours, theirs = getattr(log, name), getattr(again, name)

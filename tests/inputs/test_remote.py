@@ -22,8 +22,7 @@ import memlens
 from memlens.errors import InputError
 from memlens.inputs import blocks, file_source, remote
 from memlens.inputs.file_source import FileSource, open_source
-from memlens.inputs.remote import is_url, local_path, scheme_of
-from memlens.source import MemorySource
+from memlens.source import MemorySource, is_url, local_path, scheme_of
 
 fsspec = pytest.importorskip("fsspec")
 

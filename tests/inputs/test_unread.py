@@ -248,33 +248,12 @@ def test_real_logs_look_like_nothing_else(shared: Path, examples: Path) -> None:
 
 
 HOSTILE = [
-    b" ",
-    b"\n",
-    b"\0",
-    b"{",
-    b'"',
-    b"[ ",
-    b'{"',
-    b"a,",
-    b'"",',
-    b"a, ",
-    b"# x\n",
-    b"| ",
-    b"<?xml<nvidia",
-    b"torcht",
-    b"paddl",
-    b"CUDA_GP",
+    *(b" ", b"\n", b"\0", b"{", b'"', b"[ ", b'{"', b"a,", b'"",', b"a, ", b"# x\n", b"| ", b"<?xml<nvidia"),
+    *(b"torcht", b"paddl", b"CUDA_GP"),
 ]
 PREFIXES = [
-    b"",
-    b"PK\x03\x04",
-    b"SQLite format 3\0",
-    b"{",
-    b"import a\n",
-    b"\x04\x22\x4d\x18",
-    b"<html",
-    b"MZ",
-    b"\x80\x04",
+    *(b"", b"PK\x03\x04", b"SQLite format 3\0", b"{", b"import a\n", b"\x04\x22\x4d\x18", b"<html", b"MZ"),
+    *(b"\x80\x04",),
 ]
 
 

@@ -11,8 +11,7 @@ import pytest
 import memlens
 from memlens.errors import MemlensError, NoEventsError, UsageError
 from memlens.events import Kind
-from memlens.inputs import registry
-from memlens.inputs.custom.formats import user_formats
+from memlens.inputs.custom import user_formats
 from memlens.inputs.custom.lines import TextError, bytes_in
 from memlens.inputs.input_format import InputFormat
 from memlens.log import Log
@@ -84,10 +83,10 @@ def test_the_nearest_pyproject_is_looked_at(tmp_path: Path, pool: Path, monkeypa
         (("size = 4096", "length = 4096"), "there is no 'length' to check"),
         (('"pool: takes its time"', '"pool: take 1B at 0x1"'), "reads its trap 'pool: take 1B at 0x1'"),
         (("(?P<size>", "(?P<sice>"), "no meaning is known of the group sice"),
-        ((r"(?P<device>\d+)", r"(?P<device>\d+"), "regex is no regular expression"),
+        ((r"(?P<device>\d+)", r"(?P<device>\d+"), "no regular expression"),
         (('alloc = ["take"]', 'alloc = ["take", "give"]'), "one of them stands for two kinds"),
-        (('alloc = ["take"]', 'allocs = ["take"]'), "there is no key allocs"),
-        (('literal = "pool: "', ""), "literal is missing"),
+        (('alloc = ["take"]', 'allocs = ["take"]'), "unknown field `allocs`"),
+        (('literal = "pool: "', ""), "missing required field `literal`"),
         (('name = "pool"', 'name = "paddle"'), "'paddle' cannot be the name of a format"),
         (('name = "pool"', "name = 5"), "format number 1 has no name"),
         (('name = "pool"', "name ="), "is no TOML"),
@@ -184,7 +183,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, form: object) -> None:
             return form
 
     point = Point("marks", "marks_package.formats:marks", "memlens.formats")
-    monkeypatch.setattr(registry, "entry_points", lambda _: [point])
+    monkeypatch.setattr("memlens.plugins.entry_points", lambda _: [point])
 
 
 def one_alloc(source: Any, request: object) -> list[Log]:

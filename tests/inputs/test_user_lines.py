@@ -16,7 +16,7 @@ from night import many
 from memlens.errors import InputError, NoEventsError
 from memlens.events import Kind
 from memlens.inputs import blocks
-from memlens.inputs.custom.formats import user_formats
+from memlens.inputs.custom import user_formats
 from memlens.inputs.custom.lines import LONGEST, TextError, UserLine
 from memlens.inputs.file_source import open_source
 from memlens.inputs.input_format import InputFormat, Request
@@ -310,6 +310,6 @@ def test_a_format_of_a_user_runs_compiled_and_gives_the_same_through_re(
     with monkeypatch.context() as without_re:
         without_re.setattr(PlainScanner, "rows_of", never)
         compiled = read()
-    monkeypatch.setattr("memlens.scanner.scan.native.load", lambda _: None)
+    monkeypatch.setattr("memlens.scanner.native.load", lambda _: None)
     # THEN the same is found
     assert compiled == read()

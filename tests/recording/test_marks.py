@@ -83,7 +83,11 @@ def test_a_program_that_marks_its_log_needs_nothing_but_python(tmp_path: Path) -
     packages = tmp_path / "packages"
     packages.mkdir()
     (packages / "memlens").symlink_to(Path(memlens.__file__).parent)
-    text = "import sys; from memlens import mark, record_torch, window; mark('A')\nwith window('B'): pass\nprint('msgspec' in sys.modules)"
+    # The plug-in of pytest reads and writes sizes there.
+    text = (
+        "import sys; from memlens import mark, record_torch, window; mark('A')\nwith window('B'): pass\n"
+        "from memlens.text import format_bytes, parse_bytes\nprint('msgspec' in sys.modules)"
+    )
     ran = subprocess.run(
         [sys.executable, "-S", "-c", text],
         env={"PYTHONPATH": str(packages)},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memlens.recording.passing import FILTERS, PassedOn
+from memlens.recording.sink import FILTERS, PassedOn
 
 #: The definition, for a whole text at once: an INFO line of glog from its header to its end.
 INFO = re.compile(rb"I(?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [^\s:\]]+:\d+\][^\n]*(?:\n|\Z)")

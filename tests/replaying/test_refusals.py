@@ -8,7 +8,7 @@ from msgspec import structs
 
 from memlens.allocators.history import RequestHistory
 from memlens.allocators.placing import Addresses
-from memlens.replaying.refusals import ending_failure, limit_of, with_refused_served
+from memlens.replaying.run import ending_failure, limit_of, with_refused_served
 
 
 def failing(program: MadeProgram, failed: list[int]) -> RequestHistory:

@@ -14,8 +14,7 @@ from msgspec import structs
 
 import memlens
 from memlens.errors import UsageError
-from memlens.options import TryOut
-from memlens.options.parts import ReadAs
+from memlens.options import ReadAs, TryOut
 from memlens.replaying import remedy
 from memlens.replaying.remedy import FailureRemedy, remedy_of
 

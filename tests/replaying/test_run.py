@@ -15,13 +15,12 @@ from whatif_worlds import judge_case
 import memlens
 from memlens.allocators import engine, registry
 from memlens.allocators.history import NotReplayable, RequestHistory
-from memlens.allocators.models import Values
-from memlens.allocators.rules import AllocatorRules
+from memlens.allocators.models import AllocatorRules, Values
 from memlens.errors import InputError, UsageError
 from memlens.replaying import run, trials
 from memlens.replaying.result import MemoryRange, ReplayedLog
 from memlens.replaying.trials import PLACEMENTS
-from memlens.units import format_bytes, parse_bytes
+from memlens.text import format_bytes, parse_bytes
 
 KIB = 1024
 

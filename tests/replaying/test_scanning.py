@@ -8,7 +8,7 @@ import pytest
 from made_allocator import DEFAULTS, MadeProgram, history_of, random_program, run_made
 
 from memlens.allocators.placing import Addresses, Placement
-from memlens.replaying.scanning import TriedLimits, scan_limits, summed_up
+from memlens.replaying.trials import TriedLimits, scan_limits, summed_up
 
 UNIT = 256  # blocks are multiples of it, and so are all levels at which something changes
 

@@ -9,7 +9,7 @@ import made_comparisons as made
 import pytest
 from widths import check_widths
 
-from memlens.comparing.figures import choose_metrics
+from memlens.comparing.layout import choose_metrics
 from memlens.comparing.result import Comparison
 from memlens.reports.compare import compare_blocks
 from memlens.reports.compare.tables import scale_of, tables_of

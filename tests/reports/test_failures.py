@@ -6,11 +6,11 @@ import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from answers import failure_sentence
 from failing_runs import run_until_full
 
 import memlens
-from memlens.analyzers.failures.failures import MemoryFailure, failures
-from memlens.analyzers.failures.words import failure_sentence
+from memlens.analyzers.failures import MemoryFailure, failures
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading

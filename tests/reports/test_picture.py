@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from memlens.analyzers.curve import Curve
 from memlens.reports.blocks import Picture
 from memlens.reports.picture import draw, sparkline
-from memlens.text import plain_ascii, visible, width_of
-from memlens.units import format_bytes
+from memlens.text import format_bytes, plain_ascii, visible, width_of
 
 MIB = 1 << 20
 

@@ -10,8 +10,7 @@ import pytest
 from snapshots import Allocator, pickled, snapshot
 
 from memlens.cli import main
-from memlens.text import LINES, terms_of
-from memlens.units import plural
+from memlens.text import LINES, plural, terms_of
 
 #: Words of a log of text; the "lines" around an event are shown of those only.
 OF_TEXT = re.compile(r".*\b(?:lines?|chunks?)\b.*", re.IGNORECASE)

@@ -15,7 +15,7 @@ from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 from memlens.reports.blocks import ListOptions, Table
 from memlens.reports.series import steps_blocks, windows_table
 from memlens.reports.terminal import render
-from memlens.units import format_bytes
+from memlens.text import format_bytes
 from memlens.windows.windows import BEFORE
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Toned, take
 from memlens.reports.terminal import render
-from memlens.text import visible, width_of
-from memlens.units import format_bytes
+from memlens.text import format_bytes, visible, width_of
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 NAME = Column("name", "Window", "name")

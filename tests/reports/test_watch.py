@@ -13,8 +13,8 @@ from memlens.reports.html import of
 from memlens.reports.terminal import render
 from memlens.reports.watch import live_blocks, state_line, watch_blocks
 from memlens.text import width_of
+from memlens.watching.judging import growth_of
 from memlens.watching.result import Crossing, LogState, Watched
-from memlens.watching.verdict import growth_of
 
 #: Text of logs made to break things: markup, escape codes, a title change, bidi and zero-width marks, a line's end.
 HOSTILE = "[red]STEP[/] \x1b[31m\x1b]0;owned\x07 \u202etxt.exe\u200b\x9b2J\r\n<b>|`@root`"

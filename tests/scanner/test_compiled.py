@@ -20,9 +20,9 @@ import memlens.inputs
 from memlens import native
 from memlens.inputs.paddle.context import CALL
 from memlens.inputs.paddle.events import BLOCK, HEADER
+from memlens.scanner import Scanner
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Rows, Scan
-from memlens.scanner.scan import Scanner
 
 compiled = native.load("memlens.scanner._scan")
 pytestmark = pytest.mark.skipif(compiled is None, reason="the compiled module was not built")
@@ -83,8 +83,8 @@ def assert_same(scanner: Scanner, text: bytes) -> None:
 
 
 def assert_rows(found: Rows, expected: Rows) -> None:
-    for name, one, other in zip(Rows._fields, found, expected, strict=True):
-        np.testing.assert_array_equal(one, other, err_msg=name)
+    for name in Rows.__struct_fields__:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
 def damaged(chance: random.Random, lines: int) -> bytes:

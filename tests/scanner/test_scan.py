@@ -8,10 +8,10 @@ import pytest
 from memlens import native
 from memlens.inputs.paddle.context import CALL
 from memlens.inputs.paddle.events import BLOCK, CHUNK_NEW, HEADER, REQUEST
-from memlens.scanner.expressions import Conversion, groups_of
+from memlens.scanner import Scanner
+from memlens.scanner.expressions import Conversion, Group, groups_of
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Rows, Scan
-from memlens.scanner.scan import Scanner
 
 GLOG = "I1120 10:22:32.856307 13292 a.cc:270] "
 
@@ -103,7 +103,7 @@ def test_the_expression_of_a_group_says_how_it_becomes_a_number(
     regex: str, conversion: Conversion, words: tuple[bytes, ...]
 ) -> None:
     (group,) = groups_of(f"<(?P<g>{regex})>".encode())
-    assert group == ("g", 1, conversion, words)
+    assert group == Group("g", 1, conversion, words)
 
 
 @pytest.fixture

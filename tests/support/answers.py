@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct, structs
 
-from memlens.analyzing import verdict as of_analysis
+from memlens.analyzers.failures import MemoryFailure, failure_claim
+from memlens.analyzing import claims as of_analysis
 from memlens.analyzing.result import Analysis, LogAnalysis
-from memlens.comparing import run as of_comparison
+from memlens.claims.claim import answer_of
+from memlens.comparing import claims as of_comparison
 from memlens.comparing.result import Comparison
-from memlens.diffing import verdict as of_diff
+from memlens.diffing import claims as of_diff
 from memlens.diffing.result import Diff
 from memlens.gating import verdict as of_gate
-from memlens.results import Answered, answered
+from memlens.results import Answered, claimed
 from memlens.trust import Trust
-from memlens.watching import verdict as of_watch
+from memlens.watching import judging as of_watch
 from memlens.watching.result import Watched
 
 #: Log text made to break things: markup, escape codes, a title change, bidi and zero-width marks, HTML, Markdown, a formula.
 HOSTILE = "[red]STEP[/] \x1b[31m\x1b]0;owned\x07 \u202etxt.exe\u200b <b>|`@root`"
 LONG = "BLOCK_" + "a" * 60 + "_" + "b" * 60 + "_17"
 
-_ANSWERS: dict[type[Answered], Any] = {
-    Analysis: of_analysis.answer_of,
-    LogAnalysis: of_analysis.answer_of_log,
-    Comparison: of_comparison._answer_of,
-    Diff: of_diff.answer_of,
-    Watched: of_watch.answer_of,
-    of_gate.Verdict: of_gate.answer_of,
+_CLAIMS: dict[type[Answered], Any] = {
+    Analysis: of_analysis.claims_of,
+    LogAnalysis: of_analysis.claims_of_log,
+    Comparison: of_comparison.claims_of,
+    Diff: of_diff.claims_of,
+    Watched: of_watch.claims_of,
+    of_gate.Verdict: of_gate.claims_of,
 }
 
 R = TypeVar("R", bound=Answered)
@@ -38,7 +41,12 @@ S = TypeVar("S", bound=Struct)
 
 def with_answer(result: R) -> R:
     """A result with the verdict that its figures give."""
-    return answered(result, _ANSWERS[type(result)])
+    return claimed(result, _CLAIMS[type(result)])
+
+
+def failure_sentence(failures: Sequence[MemoryFailure]) -> str:
+    """What the failures of a log come to."""
+    return str(answer_of([failure_claim(failures)]))
 
 
 def replace(made: S, **changes: Any) -> S:

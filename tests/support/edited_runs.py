@@ -7,7 +7,7 @@ that is gone leaves nothing else amiss.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -81,3 +81,47 @@ def temporary(rows: list[Row], chance: Random) -> tuple[str, int, int]:
     born = {row[2]: place for place, row in enumerate(rows[lo:hi], lo) if row[0] == "ALLOC"}
     ends = [(born[row[2]], place) for place, row in enumerate(rows[lo:hi], lo) if row[0] == "FREE" and row[2] in born]
     return f"STEP {rows[lo][1]}", *chance.choice(ends)
+
+
+def without_a_free(rows: list[Row], chance: Random) -> list[Row]:
+    _, _, free = temporary(rows, chance)
+    return [*rows[:free], *rows[free + 1 :]]
+
+
+def later_free(rows: list[Row], chance: Random) -> list[Row]:
+    _, _, free = temporary(rows, chance)
+    end = next(place for place in range(free, len(rows)) if rows[place][0] == "STEP")
+    to = chance.randint(free + 1, end)
+    return [*rows[:free], *rows[free + 1 : to], rows[free], *rows[to:]]
+
+
+def kept_block(rows: list[Row], chance: Random) -> list[Row]:
+    _, place, _ = temporary(rows, chance)
+    return [*rows[:place], ("ALLOC", 777_216, 999_999), *rows[place:]]
+
+
+def new_temporary(rows: list[Row], chance: Random) -> list[Row]:
+    _, alloc, free = temporary(rows, chance)
+    new = ("ALLOC", 777_216, 999_999), ("FREE", 777_216, 999_999)
+    return [*rows[:alloc], new[0], *rows[alloc:free], new[1], *rows[free:]]
+
+
+def swapped(rows: list[Row], chance: Random) -> list[Row]:
+    """Neighbours change places, but no block is freed before it is allocated."""
+    rows = list(rows)
+    for _ in range(20):
+        at = chance.randrange(len(rows) - 1)
+        if "STEP" not in (rows[at][0], rows[at + 1][0]) and rows[at][2] != rows[at + 1][2]:
+            rows[at : at + 2] = [rows[at + 1], rows[at]]
+    return rows
+
+
+#: Each gives another run.
+EDITS: dict[str, Callable[[list[Row], Random], list[Row]]] = {
+    "without a free": without_a_free,
+    "later free": later_free,
+    "kept block": kept_block,
+    "new temporary": new_temporary,
+    "swapped": swapped,
+    "nothing": lambda rows, _: rows,
+}

@@ -1,15 +1,11 @@
-"""Runs of a small model of Paddle's allocator on a device that may run full: the log that it writes, and what is so at the failure.
-
-The model looks for room byte by byte among its blocks and keeps no free list, so that it shares nothing with what is tested.
-"""
+"""Runs of Paddle's allocator in plain Python on a device that may run full: the log that it writes, and what is so at the failure."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from logs import LogText
+from paddle_allocator import DeviceRefusedError, PaddleAllocator
 
 KIB = 1024
 
@@ -32,52 +28,39 @@ class FailedAt:
 
 @dataclass
 class Machine:
-    """A device of ``total`` bytes of which others hold some, and an allocator on it that takes a chunk for each block that fits nowhere."""
+    """A device of ``total`` bytes of which others hold some, and an allocator on it that takes a chunk for each block that fits nowhere.
+
+    Attributes:
+        live: By the addresses of blocks their bytes and the lines of their ALLOCs.
+    """
 
     total: int
     others: int = 0
-    log: LogText = field(default_factory=lambda: LogText(line_us=0))
-    chunks: list[tuple[int, int]] = field(default_factory=list)
     live: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.allocator = PaddleAllocator(random.Random(0), capacity=self.total - self.others, retry=False)
+        self.lines = self.allocator.lines
+        self.lines.clear()  # what it says of its settings
 
     @property
     def left(self) -> int:
-        return self.total - self.others - sum(size for _, size in self.chunks)
-
-    @property
-    def lines(self) -> list[str]:
-        return self.log.lines
-
-    def gaps(self) -> Iterator[tuple[int, int]]:
-        """Size and beginning of each gap."""
-        for begin, size in self.chunks:
-            at = begin
-            inside = sorted((addr, held) for addr, (held, _) in self.live.items() if begin <= addr < begin + size)
-            for addr, held in [*inside, (begin + size, 0)]:
-                if addr > at:
-                    yield addr - at, at
-                at = addr + held
+        return self.total - self.others - self.allocator.reserved
 
     def alloc(self, size: int) -> int | None:
         """The address of a new block, ``None`` where there is no room."""
-        self.log.request(size - 16, size)
-        fitting = sorted(gap for gap in self.gaps() if gap[0] >= size)
-        if fitting:
-            gap, begin = fitting[0]
-            self.log.from_chunk(size, gap)
-        elif size <= self.left:
-            gap, begin = size, 0x7F0000000000 + (len(self.chunks) << 24)
-            self.chunks.append((begin, size))
-            self.log.chunk(size, begin)
-        else:
+        self.allocator.ask(1, size - 16)
+        try:
+            addr = self.allocator.serve(1, size - 16)
+        except DeviceRefusedError:
             return None
-        addr = begin + gap - size
-        self.log.alloc(size, addr)
         self.live[addr] = size, len(self.lines)
         return addr
 
     def free(self, addr: int) -> None:
-        self.log.free(self.live.pop(addr)[0], addr)
+        del self.live[addr]
+        self.allocator.announce(1, addr)
+        self.allocator.free(1, addr)
 
     def fail(self, asked: int, message: str) -> FailedAt:
         """Write the message of a failure: ``full``, ``size`` alone, or ``none`` of the figures."""
@@ -95,23 +78,23 @@ class Machine:
             self.lines.append(
                 "OSError: (External)  CustomDevice error, the error code is : 2.  (at custom_device.cc:387)"
             )
-        held = [(begin, size, [a for a in self.live if begin <= a < begin + size]) for begin, size in self.chunks]
+        chunks = self.allocator.chunks
         return FailedAt(
             len(self.lines),
             asked,
             sum(size for size, _ in self.live.values()),
-            sum(size for _, size in self.chunks),
-            [size for size, _ in self.gaps()],
+            self.allocator.reserved,
+            [stretch.size for chunk in chunks for stretch in chunk.stretches if stretch.free],
             self.left,
             self.total,
             self.others,
             list(self.live.values()),
-            [size for _, size, blocks in held if not blocks],
+            [chunk.size for chunk in chunks if chunk.idle],
         )
 
     @property
     def text(self) -> bytes:
-        return self.log.text.encode()
+        return self.allocator.log.text.encode()
 
 
 def _kb(size: int) -> str:
@@ -139,23 +122,3 @@ def run_until_full(seed: int, message: str = "full", *, others: int | None = Non
             for addr in list(machine.live):
                 machine.free(addr)
             return machine, failed
-
-
-def replayed(text: str, line: int) -> tuple[int, int, list[int]]:
-    """Allocated and reserved bytes and the gaps right before a line of a log of Paddle, by a plain walk over its lines."""
-    import re
-
-    live: dict[int, int] = {}
-    chunks: dict[int, int] = {}
-    for row in text.splitlines()[: line - 1]:
-        if found := re.search(r"\b(Alloc|Free) (\d+) bytes, ptr = (0x[0-9a-f]+)", row):
-            if found[1] == "Alloc":
-                live[int(found[3], 16)] = int(found[2])
-            else:
-                live.pop(int(found[3], 16))
-        elif found := re.search(r"Not found and reallocate (\d+)\((0x[0-9a-f]+)\)", row):
-            chunks[int(found[2], 16)] = int(found[1])
-    machine = Machine(0)
-    machine.chunks = sorted(chunks.items())
-    machine.live = {addr: (size, 0) for addr, size in live.items()}
-    return sum(live.values()), sum(chunks.values()), [size for size, _ in machine.gaps()]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import numpy as np
 
 from memlens.diffing.result import WindowDiff
-from memlens.diffing.run import diff_windows
 from memlens.events import EventLog, Kind
 from memlens.log import Log
 from memlens.windows.windows import Window
@@ -113,33 +112,3 @@ def named(found: WindowDiff, kind: str) -> Counter[int]:
         if finding.kind == kind:
             sizes[finding.size_bytes] += finding.count
     return sizes
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What came of some runs: late and early Frees that there were, those of them that were named, and those named that are none."""
-
-    runs: int = 0
-    there: int = 0
-    found: int = 0
-    false: int = 0
-
-
-def rates(windows: list[Window], chance: Random, runs: int, *, most: int, swaps: float = 0.0) -> Rates:
-    """Free blocks of real windows late, let neighbours change places, compare, and count by sizes."""
-    total = Rates()
-    for _ in range(runs):
-        made = late_frees(chance.choice(windows), chance, chance.randint(min(most, 1), most), swaps)
-        (found,) = diff_windows([(made.base, made.head)])
-        kinds = zip(
-            (named(found, "late_free"), named(found, "early_free")), (made.late, made.early), made.sure, strict=True
-        )
-        for of_kind, most_of_kind, least in kinds:
-            total = Rates(
-                total.runs,
-                total.there + least.total(),
-                total.found + (of_kind & least).total(),
-                total.false + (of_kind - most_of_kind).total(),
-            )
-        total = replace(total, runs=total.runs + 1)
-    return total

@@ -159,26 +159,6 @@ def least_cost(base: Window, head: Window) -> float:
     return float((sizes * (2 * cross + rest[0] + 2 * rest[1])).sum() / 2)
 
 
-def cost_of_edits(base: Window, head: Window, origin: Ints) -> float:
-    """Bytes that the alignment costs which pairs each block with the one that it was made from, but for those that cross.
-
-    Args:
-        base: The window that head was made from.
-        head: The window that was made.
-        origin: For each event of head's log the event of base's that it was, -1 where it is new.
-    """
-    (events, size, held), (right, right_size, right_held) = fates(base), fates(head)
-    unpaired = float((size * (1 + held)).sum() + (right_size * (1 + right_held)).sum()) / 2
-    at = np.searchsorted(events, origin[right])
-    old = np.flatnonzero(np.append(events, -2)[at] == origin[right])
-    at = at[old]
-    forward = at > np.concatenate(([-1], np.maximum.accumulate(at)[:-1]))
-    old, at = old[forward], at[forward]
-    apart = held[at] != right_held[old]
-    saved = np.where(apart, 0.5, 1.0 + held[at]) * size[at]
-    return unpaired - float(saved.sum())
-
-
 def cheapest_cost(base: Window, head: Window) -> float:
     """Bytes that the cheapest alignment costs, by the exact program."""
     left, right = (

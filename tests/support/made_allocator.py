@@ -12,9 +12,16 @@ from msgspec import structs
 
 from memlens.allocators.engine import Replay, replay
 from memlens.allocators.history import NotReplayable, Operation, RequestHistory
-from memlens.allocators.models import AllocatorModel, AllocatorSetting, Values
+from memlens.allocators.models import (
+    AllocatorModel,
+    AllocatorRules,
+    AllocatorSetting,
+    Groups,
+    IdleChunks,
+    Relief,
+    Values,
+)
 from memlens.allocators.placing import Addresses, Placement
-from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
 from memlens.facts import Facts
 from memlens.log import Log
 from memlens.source import NumberedSource

@@ -8,12 +8,21 @@ from typing import Any
 import made_runs
 from answers import HOSTILE, replace, with_answer
 
-from memlens.analyzers.failures.failures import MemoryFailure
-from memlens.comparing.figures import DEFAULT, DEFAULT_OF_RANKS, Oom, Run, RunWindow, choose_metrics, field_values
-from memlens.comparing.layout import Layout, lay_out, lay_out_list
-from memlens.comparing.ranks import HeldMore, Job, names_of, outliers_of
+from memlens.analyzers.failures import MemoryFailure
+from memlens.comparing.layout import (
+    DEFAULT,
+    DEFAULT_OF_RANKS,
+    Layout,
+    choose_metrics,
+    field_values,
+    lay_out,
+    lay_out_list,
+)
+from memlens.comparing.ranks import HeldMore, Job, names_of_ranks, outliers_of
 from memlens.comparing.result import Comparison
 from memlens.comparing.scaling import slopes
+from memlens.summarizing.figures import RunWindow
+from memlens.summarizing.summary import Oom, Run
 
 MIB = 1 << 20
 LONG = "/data/runs/2024/" + "a" * 60 + "_" + "b" * 60 + "_17.log"
@@ -70,7 +79,7 @@ def of_job(
 ) -> Comparison:
     """The ranks of one job; by the name of a rank what it holds more at its peak, and how the first one failed."""
     metrics = choose_metrics(DEFAULT_OF_RANKS)
-    job = Job(runs, [run.window(None) for run in runs], names_of(runs))
+    job = Job(runs, [run.window(None) for run in runs], names_of_ranks(runs))
     ranks, found = job.ranks(metrics), [one for metric in metrics for one in job.outliers(metric)]
     if failure is not None and ranks.first_failure is not None:
         ranks = replace(ranks, first_failure=replace(ranks.first_failure, failure=failure))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
@@ -23,17 +26,66 @@ class PlainBlock:
     free: int | None
 
 
-def plain_blocks(log: EventLog) -> list[PlainBlock]:
-    """The blocks of a log, one event after the other: a FREE ends the newest block of its address."""
+def plain_pairs(rows: Iterable[tuple[int, int, int]]) -> tuple[list[int], list[int]]:
+    """By a dictionary of live addresses: the other event of each pair, -1 for none, and the ALLOCs of addresses that are still live."""
+    partner: list[int] = []
+    doubles: list[int] = []
     live: dict[int, int] = {}
-    ends: dict[int, int] = {}
-    for event, (kind, addr) in enumerate(zip(log.kind.tolist(), log.addr.tolist(), strict=True)):
+    for event, (kind, _, addr) in enumerate(rows):
+        partner.append(-1)
         if kind == Kind.ALLOC:
+            if addr in live:
+                doubles.append(event)
             live[addr] = event
         elif kind == Kind.FREE and addr in live:
-            ends[live.pop(addr)] = event
-    allocs = np.flatnonzero(log.kind == Kind.ALLOC).tolist()
-    return [PlainBlock(event, int(log.size[event]), ends.get(event)) for event in allocs]
+            partner[event] = live.pop(addr)
+            partner[partner[event]] = event
+    return partner, doubles
+
+
+def rows_of(log: EventLog) -> list[tuple[int, int, int]]:
+    """The kind, the size and the address of each event."""
+    return list(zip(log.kind.tolist(), log.size.tolist(), log.addr.tolist(), strict=True))
+
+
+def plain_blocks(log: EventLog) -> list[PlainBlock]:
+    """The blocks of a log, one event after the other: a FREE ends the newest block of its address."""
+    rows = rows_of(log)
+    partner, _ = plain_pairs(rows)
+    return [
+        PlainBlock(event, size, None if partner[event] < 0 else partner[event])
+        for event, (kind, size, _) in enumerate(rows)
+        if kind == Kind.ALLOC
+    ]
+
+
+def random_rows(chance: Random, events: int) -> list[tuple[Kind, int, int]]:
+    """ALLOCs and FREEs by chance, a chunk now and then, and a FREE of nothing."""
+    rows: list[tuple[Kind, int, int]] = []
+    live: dict[int, int] = {}
+    for address in range(1, events + 1):
+        what = chance.random()
+        if live and what < 0.45:
+            freed = chance.choice(list(live))
+            rows.append((Kind.FREE, live.pop(freed), freed))
+        elif what > 0.97:
+            rows.append((chance.choice([Kind.RESERVE, Kind.FREE]), 256, 10_000 + address))
+        else:
+            live[address] = 256 * chance.randint(1, 9)
+            rows.append((Kind.ALLOC, live[address], address))
+    return rows
+
+
+@contextmanager
+def batches_of(size: int) -> Iterator[None]:
+    """Few events in a batch, so that small logs have many."""
+    defaults = EventLog.batches.__kwdefaults__
+    assert defaults is not None
+    before, defaults["size"] = defaults["size"], size
+    try:
+        yield
+    finally:
+        defaults["size"] = before
 
 
 #: Events of any kind, of few sizes and addresses.
@@ -42,20 +94,19 @@ any_events = st.lists(
 )
 
 
-def plain_levels(events: list[tuple[Kind, int, int]]) -> list[tuple[int, int]]:
+def plain_levels(events: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
     """Allocated and reserved bytes before the first event and after each."""
     found, allocated, reserved = [(0, 0)], 0, 0
     for kind, size, _ in events:
-        allocated += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
-        reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
+        allocated += {Kind.ALLOC: size, Kind.FREE: -size}.get(Kind(kind), 0)
+        reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(Kind(kind), 0)
         found.append((allocated, reserved))
     return found
 
 
 def plain_level(log: EventLog, event: int) -> int:
     """The allocated level right after an event."""
-    signs = {Kind.ALLOC: 1, Kind.FREE: -1}
-    return sum(signs.get(Kind(int(log.kind[k])), 0) * int(log.size[k]) for k in range(event + 1))
+    return plain_levels(rows_of(log)[: event + 1])[-1][0]
 
 
 @st.composite

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from memlens.allocators.history import ChunkChanges, Operation, RequestHistory
+from memlens.allocators.models import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 from memlens.allocators.placing import Addresses, Placement
-from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
 
 UNIT = 512
 #: What is done (a request, a free, a trim, a request that failed as recorded), which live block or size, and which group.

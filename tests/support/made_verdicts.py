@@ -10,7 +10,7 @@ import made_diffs as made
 from answers import HOSTILE, LONG, fake_trust, replace, with_answer
 
 from memlens.analyzers.series.growth import Growth, Pile
-from memlens.gating.figures import RunFigures, WindowFigures
+from memlens.gating.baseline import RunFigures, WindowFigures
 from memlens.gating.judging import judge, pair_runs
 from memlens.gating.limits import Rules
 from memlens.gating.verdict import Blame, Verdict

@@ -10,8 +10,8 @@ import numpy as np
 
 from memlens.allocators.engine import Replay
 from memlens.allocators.history import ChunkChange, ChunkChanges, Operation, RequestHistory
+from memlens.allocators.models import NO_LIMIT, AllocatorRules, IdleChunks, IdleSorting, Relief
 from memlens.allocators.placing import Addresses, Fixed, Placement, fixed
-from memlens.allocators.rules import NO_LIMIT, AllocatorRules, IdleChunks, IdleSorting, Relief
 
 Gap = tuple[int, int]  # bytes and address
 #: New chunks begin at multiples of this, those that lie anywhere below ``ANYWHERE``, and all end below ``END``.

@@ -52,23 +52,24 @@ def read_plain(text: bytes) -> dict[tuple[int, int], PlainLog]:
         args: Any = event.get("args")
         args = args if isinstance(args, dict) else {}
         time = nanoseconds(event.get("ts"))
-        track = (thread(event.get("pid")), thread(event.get("tid")))
+        track = (thread(event.get("pid", -1)), thread(event.get("tid", -1)))
+        sound = is_sound(event)
         if phase in ("i", "I") and name == "[memory]":
             change = read_change(args)
-            if time is None or change is None:
+            if time is None or change is None or not sound:
                 malformed += 1
             else:
                 changes.append((time, number, track, change))
         elif phase in ("i", "I") and name == "[OutOfMemory]":
             kind, device, size = (whole_number(args.get(key)) for key in ("Device Type", "Device Id", "Bytes"))
-            if time is None or not is_device(kind, device):
+            if time is None or not is_device(kind, device) or not sound:
                 malformed += 1
             else:
                 failures.append((time, number, (kind, device), size if size and 0 < size <= 1 << 60 else None))
         elif phase == "X" and isinstance(category, str) and category in SPANS and isinstance(name, str):
             span = SPANS[category]
             lasts = 0 if span == "note" else nanoseconds(event.get("dur"))
-            if time is None or lasts is None:
+            if time is None or lasts is None or not sound:
                 malformed += 1
                 continue
             stack = args.get("Call stack") if span == "op" else None
@@ -222,16 +223,30 @@ def is_device(kind: int | None, device: int | None) -> bool:
     return kind is not None and device is not None and 0 <= kind < 256 and -1 <= device < 32768
 
 
+def is_sound(event: dict[str, Any]) -> bool:
+    """Whether what is not asked for by itself has the type that it has in every trace: one decoder reads all kinds of events."""
+    args = event.get("args")
+    if not isinstance(args, (dict, type(None))) or any(
+        type(event.get(key, -1)) not in (int, str) for key in ("pid", "tid")
+    ):
+        return False
+    found = {} if args is None else args
+    most = {"Device Type": (0, 255), "Device Id": (-1, 32767), "Bytes": (-(10**999), 10**999), "Addr": (0, 10**999)}
+    most |= dict.fromkeys(("Total Allocated", "Total Reserved"), (-(1 << 60), 1 << 60))
+    numbers = all(
+        type(found[key]) is int and low <= found[key] <= high for key, (low, high) in most.items() if key in found
+    )
+    return numbers and isinstance(found.get("Call stack"), (str, type(None))) and isinstance(event.get("cat", ""), str)
+
+
+def whole_number(value: Any) -> int | None:
+    return value if type(value) is int else None
+
+
 def is_number(value: Any) -> bool:
     if type(value) is Decimal:
         return value.is_finite() and value.adjusted() <= 20
     return type(value) is int
-
-
-def whole_number(value: Any) -> int | None:
-    if not is_number(value) or value != int(value):
-        return None
-    return int(value) if -(1 << 62) <= value < 1 << 64 else None
 
 
 def nanoseconds(value: Any) -> int | None:

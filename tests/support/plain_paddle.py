@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import structs
 
 from memlens.facts import MAX_SIZE, Kind
 from memlens.inputs.paddle import context
@@ -22,6 +23,7 @@ from memlens.inputs.paddle.layers import SIZELESS, Layer, choose
 from memlens.inputs.paddle.other_events import STAT_LINE
 
 if TYPE_CHECKING:
+    from memlens.log import Log
     from memlens.scanner.formats import LineFormat
     from memlens.windows.patterns import Pattern
 
@@ -174,7 +176,7 @@ def _event(form: LineFormat, match: re.Match[bytes], here: PlainEvent, state: _S
     groups = match.groupdict()
     if form in paddle_layers.RARE:
         rare = paddle_layers.read_rare(form, match)
-        return None if rare is None else replace(here, **rare._asdict())
+        return None if rare is None else replace(here, **structs.asdict(rare))
     if form is STAT_LINE:
         change = int(match["change"])
         kind = Kind((Kind.RESERVE if match["what"] == b"Reserved" else Kind.ALLOC) + (change < 0))
@@ -204,6 +206,17 @@ def _event(form: LineFormat, match: re.Match[bytes], here: PlainEvent, state: _S
             stream=int(groups.get("stream") or b"-1", 16),
         )
     return None
+
+
+def rows_of(events: Iterable[PlainEvent]) -> list[tuple[int, ...]]:
+    """Events as :func:`rows` has them."""
+    return [(e.kind, e.size, e.addr, e.line_start, e.thread, e.time_us, e.requested, e.stream) for e in events]
+
+
+def rows(log: Log) -> list[tuple[int, ...]]:
+    """Kind, size, address, offset, thread, time, request and stream of each event of a log, -1 where it has no such column."""
+    columns = (log.kind, log.size, log.addr, log.offset, log.thread, log.time_us, log.requested, log.stream)
+    return list(zip(*([-1] * len(log) if one is None else one.tolist() for one in columns), strict=True))
 
 
 def choose_plain(text: bytes, wanted: Layer | None) -> tuple[list[PlainEvent], int]:

@@ -15,10 +15,13 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from memlens.analyzers import registry
+from memlens.claims.claim import Claim
 from memlens.results import Result, names_of
 
 #: What has no fields of its own in the machine output, as what stands there.
 _PLAIN: dict[str, Any] = {"Path": str, "Fraction": str, "ndarray": list[int]}
+#: What every claim has; its values stand beside that.
+_CLAIM = msgspec.defstruct("Claim", [("kind", str), ("weight", int), ("text", str)])
 
 
 @cache
@@ -61,6 +64,8 @@ def _twin(hint: Any) -> Any:
         return Any
     if typing.get_origin(hint) is typing.ClassVar:
         return _twin(typing.get_args(hint)[0])
+    if hint is Claim:
+        return _CLAIM
     if isinstance(hint, type) and issubclass(hint, Struct):
         return _struct(hint)
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
@@ -115,6 +120,8 @@ def schema_of(kind: type[Result | Struct]) -> dict[str, Any]:
     twin = _struct(kind)
     found = msgspec.json.schema(twin, ref_template="#/$defs/{name}")
     found = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": kind.__name__, **found}
+    if claim := found["$defs"].get("Claim"):
+        claim["additionalProperties"] = True
     name = getattr(kind, "schema", None)
     if isinstance(name, str):
         found["$defs"][kind.__name__]["properties"]["schema"] = {"const": name}

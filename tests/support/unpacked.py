@@ -9,11 +9,15 @@ import zlib
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 
 def unpacked(value: Any) -> Any:
-    """The same tree with lists of integers and texts for what was packed."""
+    """The same tree with lists of integers and texts for what was packed, or is packed as the page is written."""
     if isinstance(value, list):
         return [unpacked(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     if not isinstance(value, dict):
         return value
     if "packed" in value:

@@ -15,8 +15,8 @@ import memlens
 from memlens.allocators.engine import Replay
 from memlens.allocators.history import RequestHistory
 from memlens.allocators.placing import Addresses, Placement
-from memlens.replaying.refusals import with_refused_served
-from memlens.replaying.scanning import scan_limits, summed_up
+from memlens.replaying.run import with_refused_served
+from memlens.replaying.trials import scan_limits, summed_up
 
 #: Seeds of worlds begin here; the verb uses a few small ones.
 _FIRST = 1 << 20

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-
-from msgspec import Struct, field
+import time
 
 from memlens.errors import InputError
-from memlens.options import Analyze
+from memlens.summarizing.workers import Order
 
 
-class Number(Struct, frozen=True):
-    """An order to do something with a number, in place of a log."""
-
-    given: str
-    options: Analyze = field(default_factory=Analyze)
-
-
-def square_or_fail(order: Number) -> object:
-    number = int(os.path.basename(order.given))
+def square_or_fail(order: Order) -> object:
+    number = int(os.path.basename(str(order.given)))
     if number == 3:
         raise InputError("3 cannot be read", "Take 4.")
     if number == 4:
@@ -30,4 +22,6 @@ def square_or_fail(order: Number) -> object:
         return open(os.devnull)  # which has no pickle
     if number == 7:
         os.kill(os.getpid(), signal.SIGKILL)
+    if number == 8:
+        time.sleep(100)
     return number * number

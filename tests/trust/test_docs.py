@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memlens.trust import SWITCH_ON, Trust
+from memlens.trust import Trust
+from memlens.trust.advice import SWITCH_ON
 from memlens.trust.doubts import DOUBTS
 from memlens.trust.notes import NOTES
 

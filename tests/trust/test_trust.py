@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_lives import plain_pairs
 from paddle import read
 
 from memlens.events import Kind
 from memlens.facts import Facts, Figure, LineSample, OutOfMemory, StatLines
 from memlens.log import Log
 from memlens.source import MemorySource
-from memlens.trust import Trust, no_events_error, trust_of
+from memlens.trust import Trust, trust_of
+from memlens.trust.advice import no_events_error
 
 STAMP = "I1120 10:22:33.{us:06d} {thread} auto_growth_best_fit_allocator.cc:270] "
 
@@ -273,21 +275,6 @@ def test_a_stats_line_overtaken_by_another_thread_is_explained() -> None:
     assert not judged(Facts(threads=(7,), stat_lines=lines), rows).ok
 
 
-@pytest.mark.parametrize(("overtaken", "explained"), [(16, True), (17, False)])
-def test_sixteen_stats_lines_in_a_row_may_be_overtaken(overtaken: int, explained: bool) -> None:
-    rows = [(Kind.RESERVE, 1 << 20, 1), *((Kind.ALLOC, 512, 1 + k) for k in range(overtaken + 2))]
-    # The line of each ALLOC follows it; all but the first and the last one say what is not our sum.
-    says = [(k + 1) * 512 + (0 < k <= overtaken) for k in range(overtaken + 2)]
-    lines = stat_lines(*((10 * k + 15, 0, False, 512, current, -1) for k, current in enumerate(says)))
-    assert judged(Facts(threads=(7, 8), stat_lines=lines), rows).ok == explained
-
-
-@pytest.mark.parametrize(("off", "failures"), [(1024, 1), (1025, 2)])
-def test_sizes_of_one_failure_may_differ_by_what_rounding_to_gb_takes(off: int, failures: int) -> None:
-    messages = [OutOfMemory(15 + k, 2, "GPU 0", size, None, "") for k, size in enumerate((1 << 30, (1 << 30) + off))]
-    assert judged(Facts(ooms=tuple(messages))).distinct_ooms == failures
-
-
 def test_figures_of_several_devices_are_not_compared() -> None:
     figures = (Figure(15, "allocated", 1, 1, "x", 0), Figure(15, "allocated", 1, 1, "x", 1))
     trust = judged(Facts(figures=figures))
@@ -309,21 +296,18 @@ ROWS = st.lists(
 
 @given(ROWS)
 def test_counts_are_those_of_a_plain_walk(rows: list[tuple[Kind, int, int]]) -> None:
-    live: dict[int, int] = {}
-    unknown = [0, 0]
-    doubles = left_behind = mismatches = 0
-    for kind, size, addr in rows:
-        if kind == Kind.ALLOC:
-            if addr in live:
-                doubles, left_behind = doubles + 1, left_behind + live[addr]
-            live[addr] = size
-        elif kind == Kind.FREE and addr in live:
-            mismatches += live.pop(addr) != size
-        elif kind == Kind.FREE:
-            unknown = [unknown[0] + 1, unknown[1] + size]
+    partner, doubles = plain_pairs(rows)
+    frees = [(size, partner[event]) for event, (kind, size, _) in enumerate(rows) if kind == Kind.FREE]
+    unknown = [size for size, alloc in frees if alloc < 0]
+    # What stood at the address of an ALLOC that is another's still: the newest ALLOC before it.
+    left = [
+        next(size for kind, size, addr in rows[at - 1 :: -1] if (kind, addr) == (Kind.ALLOC, rows[at][2]))
+        for at in doubles
+    ]
     trust = judged(Facts(), rows)
-    assert [trust.unknown_frees, trust.unknown_free_bytes] == unknown
-    assert (trust.double_allocs, trust.double_alloc_bytes, trust.size_mismatches) == (doubles, left_behind, mismatches)
+    assert (trust.unknown_frees, trust.unknown_free_bytes) == (len(unknown), sum(unknown))
+    assert (trust.double_allocs, trust.double_alloc_bytes) == (len(doubles), sum(left))
+    assert trust.size_mismatches == sum(alloc >= 0 and rows[alloc][1] != size for size, alloc in frees)
 
 
 @given(

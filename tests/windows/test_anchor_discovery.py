@@ -44,76 +44,13 @@ def lines_of(family: Family) -> tuple[int, int]:
     return base, head
 
 
-# -- what is found ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("anchor", "name"),
-    [
-        ("START SOT_CALL_{}", "SOT_CALL_{}"),
-        ("STEP {} START", "STEP {}"),
-        ("STEP {} START\r", "STEP {}"),
-        ("\x1b[32mSTEP {} START\x1b[0m", "STEP {}"),
-        ("===== START CALL_{} =====", "CALL_{}"),
-        ("== iteration {} ==", "iteration {}"),
-        ("--- micro batch {} begins ---", "micro batch {}"),
-        ("BEGIN subgraph_{} (fwd)", "subgraph_{} (fwd)"),
-        ("SOT_CALL_{} forward", "SOT_CALL_{} forward"),
-        ("Step {}/100 START", "Step {}/100"),
-        ("START fp16 CALL_{}", "fp16 CALL_{}"),
-        ("[rank0] STEP {} START", "[rank0] STEP {}"),
-        ("step={} begin", "step={}"),
-        ("step_id: {} begin", "step_id: {}"),
-        ("Start training epoch {} with lr 0.1", "training epoch {}"),
-        ("2024-07-10T09:56:31.123Z START SOT_CALL_{}", "SOT_CALL_{}"),
-        ("[1,0]<stdout>:START SOT_CALL_{}", "SOT_CALL_{}"),
-        ("INFO: step {} begin", "step {}"),
-        ("iter {}: loss 2.5123, time 100.23ms, mfu 3.2%", "iter {}"),
-        ("epoch 1, batch {}, loss: 1.23", "epoch 1, batch {}"),
-        ("Epoch [1/5], Step [{}/600], Loss: 0.1", "Epoch [1/5], Step [{}/600]"),
-        ("STEP {} END loss=3.615504", "STEP {} END"),
-        ("hello {}", "hello {}"),
-        # Lines of trainers as people pasted them
-        ("Epoch: [0] [   {}/6250] mem_allocated: 1021 MB mem_reserved: 3496 MB", "Epoch: [0] [   {}/6250]"),
-        ("[03/03 10:20:46] ppdet.engine.callbacks INFO: Epoch: [0] [{}/827] learning_rate: 0.1 ips: 4.1807 images/s", "Epoch: [0] [{}/827]"),
-        ("[2024/10/10 23:55:07] ppocr INFO: epoch: [34/200], global_step: {}, lr: 0.000950", "epoch: [34/200], global_step: {}"),
-        ("[2023-11-21 13:28:00,207] [    INFO] - step_idx: {}, ips: 31763.60242 words/sec", "step_idx: {}"),
-        ("[2023-11-21 13:28:00,207] [    INFO] - global step {} / 22140, loss: 1.780640", "global step {}"),
-        ("[2024/07/10 09:56:31] ppcls INFO: [Train][Epoch 1/1][Iter: {}/9]lr(AdamW): 0.001", "[Train][Epoch 1/1][Iter: {}/9]"),
-    ],
-)  # fmt: skip
-def test_lines_that_count_the_work_are_a_family(log, anchor: str, name: str) -> None:  # type: ignore[no-untyped-def]
-    family = found(log, steps(anchor, "START LOSS"))
-    assert family is not None
-    windows = log(steps(anchor, "START LOSS")).windows(family.by)
-    assert [window.name for window in windows] == ["(before)", *(name.replace("{}", str(k)) for k in range(5))]
-    assert lines_of(family) == (5, 5)
-
-
-@pytest.mark.parametrize(("length", "found"), [(100, True), (101, False)])
-def test_an_anchor_has_a_hundred_characters_up_to_its_number(length: int, found: bool) -> None:
-    assert bool(templates(b"STEP 0".rjust(length - 8, b"x") + b" START 1")) == found
-
-
-def test_the_first_three_numbers_of_a_line_may_count() -> None:
-    kinds = templates(b"STEP 0 CALL 0 LAYER 0 BLOCK 0 begins")
-    assert [kind.numbers for kind in kinds] == [(0,), (0, 1), (0, 1, 2)]
-
-
-@pytest.mark.parametrize(("length", "is_family"), [(400, True), (401, False)])
-def test_a_line_of_more_than_four_hundred_characters_is_no_anchor(log, length: int, is_family: bool) -> None:  # type: ignore[no-untyped-def]
-    assert (found(log, steps("iter {}: loss 2.5 ".ljust(length + 1, "x"))) is not None) == is_family
-
-
-@pytest.mark.parametrize(("first", "is_family"), [(999_999_990, True), (9_999_999_990, False)])
-def test_a_number_of_more_than_nine_digits_counts_nothing(log, first: int, is_family: bool) -> None:  # type: ignore[no-untyped-def]
-    lines = ["*", *(line for k in range(5) for line in (f"STEP {first + k} START", "*"))]
-    assert (found(log, lines) is not None) == is_family
+# -- what is found; the lines that are stand in test_step_discovery.py -----------------------------------------------------
 
 
 @pytest.mark.parametrize(("count", "is_family"), [(2, False), (3, True)])
 def test_lines_without_a_word_of_anchors_are_three_at_least(log, count: int, is_family: bool) -> None:  # type: ignore[no-untyped-def]
     assert (found(log, steps("hello {}", count=count)) is not None) == is_family
+    assert found(log, steps("SOT_CALL_{} forward", count=count)) is not None
 
 
 # -- which one -------------------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def test_a_log_full_of_them_says_that_there_are_more(tmp_path: Path, monkeypatch
     path = tmp_path / "run.log"
     path.write_bytes(b"".join(b"STEP %d START\n" % k + ALLOC * 2 for k in range(50)))
     assert read(path) == by_hand(path.read_bytes())
-    for name, most in (("_MOST_OF_BLOCK", 20), ("_MOST", 30)):
+    for name, most in (("_MOST_OF_BLOCK", 20), ("MOST_LANDMARKS", 30)):
         with monkeypatch.context() as patch:
             patch.setattr(landmarks, name, most)
             (log,) = Reading(landmarks=True).read_all(path)

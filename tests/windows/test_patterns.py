@@ -110,44 +110,15 @@ def test_an_odd_expression_never_ends_in_another_error(text: str) -> None:
 # -- the fast way is the plain way ---------------------------------------------------------------------------------------
 
 WORDS = [
-    "START",
-    "STEP",
-    "SOT_CALL_4",
-    "SOT_CALL_42",
-    " ",
-    "  ",
-    "a",
-    "\x1b[31m",
-    "\x1b[0m",
-    "0",
-    "_",
-    "é",
-    "\r",
-    "\n",
-    "\n",
-    "S",
+    *("START", "STEP", "SOT_CALL_4", "SOT_CALL_42", " ", "  ", "a", "\x1b[31m", "\x1b[0m", "0", "_", "é"),
+    *("\r", "\n", "\n", "S"),
 ]
 TEXTS = st.lists(st.sampled_from(WORDS) | st.text("STAR \n\x1b[m_4", max_size=6), max_size=40).map("".join)
 LITERALS = st.sampled_from(["START", "SOT_CALL_4", "START SOT_CALL_4", "S", "_", " ", "é", "T S"])
 ATOMS = st.sampled_from(
     [
-        "S",
-        "T",
-        "START",
-        "STEP",
-        " ",
-        r"\d",
-        r"\w+",
-        ".",
-        "^",
-        "$",
-        r"\b",
-        "[A-S]",
-        "a?",
-        "4*",
-        "(?=SOT)",
-        "(?<=_)",
-        r"(?i:start)",
+        *("S", "T", "START", "STEP", " ", r"\d", r"\w+", ".", "^", "$", r"\b", "[A-S]", "a?", "4*"),
+        *("(?=SOT)", "(?<=_)", r"(?i:start)"),
     ]
 )
 EXPRESSIONS = st.recursive(

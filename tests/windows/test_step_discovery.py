@@ -13,7 +13,7 @@ from step_lines import steps, text_of
 from memlens.errors import MemlensError
 from memlens.inputs import Reading
 from memlens.log import Log
-from memlens.windows.anchor_discovery import Family, family
+from memlens.windows.anchor_discovery import Family, common_family, family
 from memlens.windows.anchor_templates import Work
 from memlens.windows.anchors import find_anchors
 from memlens.windows.patterns import Pattern
@@ -32,39 +32,64 @@ def found(*lines: str) -> Family | None:
 @pytest.mark.parametrize(
     ("anchor", "name", "work"),
     [
-        ("STEP {} START", "STEP 3", Work.STEP),
-        ("== iteration {} ==", "iteration 3", Work.STEP),
-        ("iter {}: loss 2.5123, time 100.23ms, mfu 3.2%", "iter 3", Work.STEP),
-        ("Epoch [1/5], Step [{}/600], Loss: 0.1", "Epoch [1/5], Step [3/600]", Work.STEP),
-        ("[2024/10/10 23:55:07] ppocr INFO: epoch: [34/200], global_step: {}, lr: 0.1", "epoch: [34/200], global_step: 3", Work.STEP),
-        ("EPOCH {} START", "EPOCH 3", Work.EPOCH),
-        ("START SOT_CALL_{}", "SOT_CALL_3", Work.PART),
-        ("START BLOCK_{}", "BLOCK_3", Work.PART),
-        ("--- micro batch {} begins ---", "micro batch 3", Work.PART),
-        ("START loading shard {}", "loading shard 3", Work.PART),
-        ("STEP {} END loss=3.6", "STEP 3 END", Work.STEP),
-        ("round {}", "round 3", Work.STEP),
-        ("Request {} done", "Request 3 done", Work.STEP),
-        ("processing sample {}", "processing sample 3", Work.STEP),
-        ("    step {}", "step 3", Work.STEP),
-        ("\tStep {}: loss 0.25", "Step 3", Work.STEP),
-        ('{"step": {}, "loss": 0.1}', '"step": 3', Work.STEP),
-        ('{"loss": 0.1, "global_step": {}}', '"global_step": 3', Work.STEP),
+        ("STEP {} START", "STEP {}", Work.STEP),
+        ("== iteration {} ==", "iteration {}", Work.STEP),
+        ("iter {}: loss 2.5123, time 100.23ms, mfu 3.2%", "iter {}", Work.STEP),
+        ("Epoch [1/5], Step [{}/600], Loss: 0.1", "Epoch [1/5], Step [{}/600]", Work.STEP),
+        ("EPOCH {} START", "EPOCH {}", Work.EPOCH),
+        ("START SOT_CALL_{}", "SOT_CALL_{}", Work.PART),
+        ("START BLOCK_{}", "BLOCK_{}", Work.PART),
+        ("--- micro batch {} begins ---", "micro batch {}", Work.PART),
+        ("START loading shard {}", "loading shard {}", Work.PART),
+        ("STEP {} END loss=3.6", "STEP {} END", Work.STEP),
+        ("round {}", "round {}", Work.STEP),
+        ("Request {} done", "Request {} done", Work.STEP),
+        ("processing sample {}", "processing sample {}", Work.STEP),
+        ("    step {}", "step {}", Work.STEP),
+        ("\tStep {}: loss 0.25", "Step {}", Work.STEP),
+        ('{"step": {}, "loss": 0.1}', '"step": {}', Work.STEP),
+        ('{"loss": 0.1, "global_step": {}}', '"global_step": {}', Work.STEP),
         # A bracket is closed, and what is marked up is no name.
-        ("Train Epoch: 0 [{}/640 (10%)]\tLoss: 0.1", "Train Epoch: 0 [3/640 (10%)]", Work.EPOCH),
-        ("Train Epoch: 0 [{}/640 (1.5%)]\tLoss: 0.1", "Train Epoch: 0 [3/640 (1.5%)]", Work.EPOCH),
-        ("STEP {} START | <b>x</b>", "STEP 3", Work.STEP),
+        ("Train Epoch: 0 [{}/640 (10%)]\tLoss: 0.1", "Train Epoch: 0 [{}/640 (10%)]", Work.EPOCH),
+        ("Train Epoch: 0 [{}/640 (1.5%)]\tLoss: 0.1", "Train Epoch: 0 [{}/640 (1.5%)]", Work.EPOCH),
+        ("STEP {} START | <b>x</b>", "STEP {}", Work.STEP),
         # What is read in once is kept.
-        ("Loading batch {} of checkpoint shards", "Loading batch 3 of checkpoint shards", Work.PART),
-        ("STEP {} START load shard", "STEP 3 START load shard", Work.PART),
-        ("read batch {}", "read batch 3", Work.PART),
-        ("iter {}: data load 0.1s", "iter 3", Work.STEP),
+        ("Loading batch {} of checkpoint shards", "Loading batch {} of checkpoint shards", Work.PART),
+        ("STEP {} START load shard", "STEP {} START load shard", Work.PART),
+        ("read batch {}", "read batch {}", Work.PART),
+        ("iter {}: data load 0.1s", "iter {}", Work.STEP),
+        # As they are found in two logs.
+        ("STEP {} START\r", "STEP {}", Work.STEP),
+        ("\x1b[32mSTEP {} START\x1b[0m", "STEP {}", Work.STEP),
+        ("===== START CALL_{} =====", "CALL_{}", Work.PART),
+        ("BEGIN subgraph_{} (fwd)", "subgraph_{} (fwd)", Work.PART),
+        ("Step {}/100 START", "Step {}/100", Work.STEP),
+        ("START fp16 CALL_{}", "fp16 CALL_{}", Work.PART),
+        ("[rank0] STEP {} START", "[rank0] STEP {}", Work.STEP),
+        ("step={} begin", "step={}", Work.STEP),
+        ("step_id: {} begin", "step_id: {}", Work.STEP),
+        ("Start training epoch {} with lr 0.1", "training epoch {}", Work.EPOCH),
+        ("2024-07-10T09:56:31.123Z START SOT_CALL_{}", "SOT_CALL_{}", Work.PART),
+        ("[1,0]<stdout>:START SOT_CALL_{}", "SOT_CALL_{}", Work.PART),
+        ("INFO: step {} begin", "step {}", Work.STEP),
+        ("epoch 1, batch {}, loss: 1.23", "epoch 1, batch {}", Work.STEP),
+        ("STEP {} END loss=3.615504", "STEP {} END", Work.STEP),
+        ("Epoch: [0] [   {}/6250] mem_allocated: 1021 MB mem_reserved: 3496 MB", "Epoch: [0] [   {}/6250]", Work.STEP),
+        ("[03/03 10:20:46] ppdet.engine.callbacks INFO: Epoch: [0] [{}/827] learning_rate: 0.1 ips: 4.1807 images/s", "Epoch: [0] [{}/827]", Work.STEP),
+        ("[2024/10/10 23:55:07] ppocr INFO: epoch: [34/200], global_step: {}, lr: 0.000950", "epoch: [34/200], global_step: {}", Work.STEP),
+        ("[2023-11-21 13:28:00,207] [    INFO] - step_idx: {}, ips: 31763.60242 words/sec", "step_idx: {}", Work.STEP),
+        ("[2023-11-21 13:28:00,207] [    INFO] - global step {} / 22140, loss: 1.780640", "global step {}", Work.STEP),
+        ("[2024/07/10 09:56:31] ppcls INFO: [Train][Epoch 1/1][Iter: {}/9]lr(AdamW): 0.001", "[Train][Epoch 1/1][Iter: {}/9]", Work.STEP),
     ],
 )  # fmt: skip
-def test_what_lines_count(anchor: str, name: str, work: Work) -> None:
-    one = found(*steps(anchor))
+def test_what_lines_count_in_one_log_and_in_two(anchor: str, name: str, work: Work) -> None:
+    names = [name.replace("{}", str(k)) for k in range(5)]
+    one, log = found(*steps(anchor)), read(steps(anchor, "START LOSS"))
     assert one is not None
-    assert (one.anchors[0].names[3], one.work, len(one.anchors[0])) == (name, work, 5)
+    assert (list(one.anchors[0].names), one.work) == (names, work)
+    both = common_family(log, read(steps(anchor, "START LOSS")))
+    assert both is not None
+    assert [list(anchor.names) for anchor in both.anchors] == [names, names]
 
 
 def calls_in_steps(restart: bool) -> list[str]:

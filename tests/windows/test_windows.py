@@ -244,45 +244,6 @@ def test_a_kind_of_window_that_is_always_empty_is_no_sign_of_late_anchors() -> N
     assert suspect_anchors(cut) is None
 
 
-def late_series(empty: int, lines_each: int, full: int, lines: int) -> str | None:
-    """What is said of so many empty windows of one kind in a row, and some of that kind that hold events, in a log of so many lines."""
-    rows = [(Kind.ALLOC, 1, 1 + k) for k in range(full + 1)]
-    log = Log.from_rows(rows, facts=Facts(lines=lines))
-    cut = [Window(log, f"STEP {k}", 0, 0, 0, 0, k * lines_each + 1, (k + 1) * lines_each) for k in range(empty)]
-    cut += [Window(log, f"STEP {empty + k}", k, k + 1, 0, 0, 1, 9) for k in range(full)]
-    return suspect_anchors(cut)
-
-
-@pytest.mark.parametrize(
-    ("empty", "lines_each", "full", "lines", "late"),
-    [
-        (3, 2, 1, 24, True),  # 2 lines each where windows have 6 on average: a third
-        (3, 2, 1, 23, False),
-        (2, 1, 1, 1000, False),  # two windows without an event are no burst
-        (3, 1, 2, 1000, True),  # most windows of the kind are empty
-        (3, 1, 3, 1000, False),  # half of them
-    ],
-)
-def test_each_rule_of_late_anchors_at_its_border(
-    empty: int, lines_each: int, full: int, lines: int, late: bool
-) -> None:
-    assert (late_series(empty, lines_each, full, lines) is not None) == late
-
-
-@pytest.mark.parametrize(("before", "late"), [(64 << 10, True), ((64 << 10) + 1, False)])
-def test_a_burst_is_looked_for_within_64_kib_of_an_anchor(before: int, late: bool) -> None:
-    anchor, event = b"STEP 1\n", b"Alloc 1 bytes, ptr = 0x1\n"
-    between = b"x" * (before - len(anchor) - 1) + b"\n"
-    text = anchor + between + b"STEP 2\nSTEP 3\n"
-    log = Log.from_rows(
-        [(Kind.ALLOC, 1, 1)],
-        offset=np.array([len(text)]),
-        facts=Facts(lines=5, bytes=len(text + event)),
-        source=MemorySource(text + event),
-    )
-    assert (suspect_anchors([Window(log, "STEP 2", 0, 0, before, before + 7, 3, 3)]) is not None) == late
-
-
 def test_no_windows_and_logs_without_events_raise_no_doubt() -> None:
     assert suspect_anchors([]) is None
     assert suspect_anchors(windows(log_of("START a\nSTART a\nSTART a\nSTART a\n"), "START")) is None

@@ -1,29 +1,31 @@
-"""Replay a history by the rules of an allocator, in ``_replay.c``; ``tests/support/plain_allocator.py`` is its reference."""
+"""Replay a history by the rules of an allocator, in ``_replay.c``; ``tests/support/plain_allocator.py`` is its reference.
+
+The proof of a model: a run replayed under its own settings does what was recorded, chunk by chunk and block by block.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from memlens.allocators.history import ChunkChanges, Operation
-from memlens.allocators.placing import Addresses, fixed, tiled
-from memlens.allocators.rules import MOST, NO_LIMIT
+from memlens.allocators.history import ChunkChange, ChunkChanges, Operation
+from memlens.allocators.models import NO_LIMIT
+from memlens.allocators.placing import Addresses, Placement, fixed, tiled
 from memlens.errors import MemlensError, UsageError
 from memlens.native import load
+from memlens.text import format_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.allocators.history import RequestHistory
-    from memlens.allocators.rules import AllocatorRules
+    from memlens.allocators.models import AllocatorRules
 
 
 _native = load("memlens._replay")
 _AS_RECORDED = Addresses()
-#: Groups, and numbers of families, that are not more.
-_MOST_GROUPS = 1 << 20
 #: Operations that are replayed before Python looks for an interrupt.
 _AT_ONCE = 1 << 18
 #: Faults of an operation, by their numbers in ``_replay.c``.
@@ -130,7 +132,8 @@ def replay(
         MemlensError: There is no compiled module.
     """
     native = compiled()
-    _check(history, rules, limit)
+    if (history.operation[: history.opening] != Operation.REQUEST).any() or history.opening > len(history):
+        raise UsageError("an opening operation is no REQUEST")
     tiling = tiled(history, rules)
     by = fixed(history, addresses, tiling.base, tiling.size)
     traced = len(history) if trace else 0
@@ -142,18 +145,21 @@ def replay(
         *(NO_LIMIT if limit is None else limit, by.placement, trace),
     ]
     groups = rules.groups
-    state = native.start(
-        *(_as(history.operation, np.int8), _as(history.of, np.int64), _as(rules.group, np.int32)),
-        *(_as(column, np.int64) for column in (rules.block, rules.growth, history.failed)),
-        *(_as(groups.family, np.int32), _as(groups.min_remainder, np.int64), _as(groups.split_below, np.int64)),
-        *(_as(groups.page, np.int64), _as(groups.kept, np.bool_), _as(groups.collected, np.bool_)),
-        *tiling,
-        *(np.array([row[at] for row in rules.preallocated], dtype) for at, dtype in ((0, np.int32), (1, np.int64))),
-        *(np.array(rules.relief, np.int8), by.recorded),
-        np.array([min(int(number), NO_LIMIT) for number in numbers], np.int64),
-        np.array([by.seed, by.low, by.high], np.uint64),
-        *(address, block_bytes),
-    )
+    try:
+        state = native.start(
+            *(_as(history.operation, np.int8), _as(history.of, np.int64), _as(rules.group, np.int32)),
+            *(_as(column, np.int64) for column in (rules.block, rules.growth, history.failed)),
+            *(_as(groups.family, np.int32), _as(groups.min_remainder, np.int64), _as(groups.split_below, np.int64)),
+            *(_as(groups.page, np.int64), _as(groups.kept, np.bool_), _as(groups.collected, np.bool_)),
+            *tiling,
+            *(np.array([row[at] for row in rules.preallocated], dtype) for at, dtype in ((0, np.int32), (1, np.int64))),
+            *(np.array(rules.relief, np.int8), by.recorded),
+            np.array([min(int(number), NO_LIMIT) for number in numbers], np.int64),
+            np.array([by.seed, by.low, by.high], np.uint64),
+            *(address, block_bytes),
+        )
+    except ValueError as error:
+        raise UsageError(f"the history or the rules of the allocator make no sense: {error}") from None
     parts, fault, more = [ChunkChanges.none()], 0, 1
     while more:
         fault, more, pending = native.run(state, _AT_ONCE)
@@ -173,37 +179,132 @@ def replay(
     return Replay(**result)
 
 
-def _check(history: RequestHistory, rules: AllocatorRules, limit: int | None) -> None:
-    """Raise UsageError for columns that do not belong together, and for numbers that cannot be; operations are checked one by one."""
-    operations, table, groups = len(history), rules.groups, len(rules.groups)
-    for name, column in (("of", history.of), ("block", rules.block), ("group", rules.group), ("growth", rules.growth)):
-        if len(column) != operations:
-            raise UsageError(f"column {name!r} has {len(column)} entries for {operations} operations")
-    if not 0 <= history.opening <= operations or (history.operation[: history.opening] != Operation.REQUEST).any():
-        raise UsageError("an opening operation is no REQUEST")
-    if any(len(column) != groups for column in structs.astuple(table)):
-        raise UsageError("columns of groups differ in length")
-    if groups and (
-        (np.diff(table.family, prepend=0) < 0).any()
-        or max(groups, table.family.max()) > _MOST_GROUPS
-        or table.min_remainder.min() < 1
-        or not 0 <= table.page.min() <= table.page.max() <= MOST
-    ):
-        raise UsageError("families fall, or a group has a remainder or page that cannot be")
-    if (
-        rules.keep_opening
-        and len(rules.opening_group)
-        and not 0 <= rules.opening_group.min() <= rules.opening_group.max() < groups
-    ):
-        raise UsageError("an opening chunk of a group that there is not")
-    if any(not 0 <= group < groups or not 1 <= size <= MOST for group, size in rules.preallocated):
-        raise UsageError("a preallocated chunk of a group that there is not, or of no bytes")
-    if not (0 <= rules.range_bytes <= MOST and 0 <= rules.max_rounding <= MOST and rules.max_split > 0):
-        raise UsageError("a range of addresses or a limit of sizes that cannot be")
-    if min(limit or 0, rules.allowed or 0) < 0:
-        raise UsageError("a limit below zero")
-
-
 def _as(column: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
     """A column as the compiled functions take it: of this type, without gaps."""
     return np.ascontiguousarray(column, dtype)
+
+
+class Matched(NamedTuple):
+    """How many of how many came out as recorded."""
+
+    matched: int
+    of: int
+
+
+class Mismatch(Struct, frozen=True):
+    """The first thing that came out otherwise.
+
+    Attributes:
+        operation: The operation during which it happened, -1 for the opening.
+        line: How that operation is named to people: the byte offset of its line or entry, -1 where it has none.
+        expected: What was recorded, in words.
+        got: What the model did, in words.
+    """
+
+    operation: int
+    line: int
+    expected: str
+    got: str
+
+
+class Proof(Struct, frozen=True):
+    """A replay of a run under its own settings, compared with its record, new chunks put where they were recorded.
+
+    Attributes:
+        chunks: Chunks taken and pages mapped, with their moments, sizes and addresses.
+        given_back: Chunks given back and pages unmapped, likewise.
+        addresses: Requests whose address is known, and whose block lay there.
+        failures: Requests that got nothing, and should not have.
+        operations: How many operations were replayed, of all.
+        mismatch: The first thing that came out otherwise; ``None`` where nothing did.
+    """
+
+    chunks: Matched
+    given_back: Matched
+    addresses: Matched
+    failures: Matched
+    operations: Matched
+    mismatch: Mismatch | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether all came out as recorded."""
+        return self.mismatch is None
+
+
+def prove(history: RequestHistory, rules: AllocatorRules) -> Proof:
+    """Replay a run under the settings it had, and compare what happens with what was recorded.
+
+    Raises:
+        UsageError: As :func:`memlens.allocators.engine.replay`.
+    """
+    got = replay(history, rules, addresses=Addresses(Placement.RECORDED), limit=history.limit_bytes, trace=True)
+    assert got.changes is not None
+    assert got.address is not None
+    recorded, made = history.changes, got.changes
+    taking = _compared(recorded, made, (ChunkChange.TAKEN, ChunkChange.MAPPED))
+    giving = _compared(recorded, made, (ChunkChange.GIVEN_BACK, ChunkChange.UNMAPPED))
+
+    requests = history.operation == Operation.REQUEST
+    failed = np.zeros(len(history), np.bool_)
+    failed[history.failed] = True
+    known = requests & (history.address != 0)
+    # What never came to pass, because the replay ended before, has address 0.
+    same = known & (got.address == history.address)
+    refused = requests & (got.address == 0)
+    refused[got.operations :] = False
+    wrongly = refused != failed
+    wrongly[got.operations :] = failed[got.operations :]
+
+    candidates = [pair for pair in (taking[1], giving[1]) if pair is not None]
+    moved = np.flatnonzero(known & ~same & ~refused & (np.arange(len(history)) < got.operations))
+    if len(moved):
+        at = int(moved[0])
+        candidates.append((at, f"its block at {int(history.address[at]):#x}", f"one at {int(got.address[at]):#x}"))
+    if wrongly.any():
+        at = int(wrongly.argmax())
+        words = f"no block for the request of {format_bytes(int(history.size[at]))}", "a block for it"
+        candidates.append((at, *(words if failed[at] else words[::-1])))
+    mismatch = None
+    if candidates:
+        at, expected, found = min(candidates, key=lambda each: each[0])
+        mismatch = Mismatch(at, int(history.line[at]) if at >= 0 else -1, expected, found)
+    return Proof(
+        taking[0],
+        giving[0],
+        Matched(int(same.sum()), int(known.sum())),
+        Matched(int((refused & failed).sum()), len(history.failed)),
+        Matched(got.operations, len(history)),
+        mismatch,
+    )
+
+
+def _compared(
+    recorded: ChunkChanges, made: ChunkChanges, kinds: tuple[ChunkChange, ChunkChange]
+) -> tuple[Matched, tuple[int, str, str] | None]:
+    """How many changes of these kinds are the same, one by one in their order, and the first one that is not."""
+    rows = [
+        [column[(changes.kind == kinds[0]) | (changes.kind == kinds[1])] for column in changes]
+        for changes in (recorded, made)
+    ]
+    first, second = ([column[: min(len(rows[0][0]), len(rows[1][0]))] for column in side] for side in rows)
+    same = np.ones(len(first[0]), np.bool_)
+    for name, one, other in zip(ChunkChanges._fields, first, second, strict=True):
+        same &= (one == other) | ((one == 0) & (name == "addr"))  # not every log says where
+    matched = Matched(int(same.sum()), len(rows[0][0]))
+    if same.all() and len(rows[0][0]) == len(rows[1][0]):
+        return matched, None
+    at = int(same.argmin()) if not same.all() else len(same)
+    moments = [int(side[0][at]) for side in rows if at < len(side[0])]
+    recorded_as, made_as = (_in_words(side, at) for side in rows)
+    if recorded_as == made_as:
+        made_as = "the same later" if moments[1] > moments[0] else "the same earlier"
+    return matched, (min(moments), recorded_as, made_as)
+
+
+def _in_words(side: list[NDArray[Any]], at: int) -> str:
+    if at >= len(side[0]):
+        return "nothing"
+    kind, addr, size = (int(column[at]) for column in side[1:])
+    done = ("taken", "given back", "mapped", "unmapped")[kind]
+    return f"{format_bytes(size)} {done} at {addr:#x}"

@@ -8,9 +8,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from msgspec import Struct
 
-from memlens.analyzers.fates import until
+from memlens.analyzers.fates import joined, until
+from memlens.columns import spans
 from memlens.facts import Kind
-from memlens.folding.chunk_use import ends_of, serving_chunks
+from memlens.spool import walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +23,46 @@ if TYPE_CHECKING:
 
 
 _NOTHING = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+#: Events whose chunks are looked up at once.
+_MANY = 1 << 22
+_LAST_ADDRESS = np.uint64((1 << 64) - 1)
+
+
+def ends_of(addr: Addresses, size: Ints) -> Addresses:
+    """The addresses after the last bytes of stretches, uint64; what a torn line made larger than the address space ends with it."""
+    ends: Addresses = addr + np.minimum(size.astype(np.uint64), _LAST_ADDRESS - addr)
+    return ends
+
+
+def serving_chunks(chunks: tuple[Ints, Addresses, Ints], allocs: Ints, addr: Addresses) -> Ints:
+    """The chunk that each block lies in: the one that was reserved over its address last.
+
+    Args:
+        chunks: The RESERVE of each, its address and its bytes.
+        allocs: The ALLOC of each block.
+        addr: Its address.
+
+    Returns:
+        Indices of ``chunks``, -1 where none is reserved there, int64.
+    """
+    born, begin, size = chunks
+    end = ends_of(begin, size)
+    edges = np.unique(np.concatenate((begin, end)))
+    first, last = np.searchsorted(edges, begin), np.searchsorted(edges, end)
+    # A row for each chunk and stretch between two edges that it covers, by stretch and then by event.
+    chunk = np.repeat(np.arange(len(born)), last - first)
+    stretch = spans(first, last - first)
+    events = np.int64(max(int(born.max(initial=0)), int(allocs.max(initial=0))) + 2)
+    key = stretch * events + born[chunk]
+    order = np.argsort(key)
+    key, chunk, stretch = key[order], chunk[order], stretch[order]
+    of_alloc = np.searchsorted(edges, addr, "right") - 1
+    row = np.searchsorted(key, of_alloc * events + allocs) - 1
+    found = np.full(len(allocs), -1, np.int64)
+    known = np.flatnonzero((row >= 0) & (of_alloc >= 0))
+    known = known[stretch[row[known]] == of_alloc[known]]
+    found[known] = chunk[row[known]]
+    return found
 
 
 def gaps_between(
@@ -129,7 +170,10 @@ def chunks_of(log: EventLog) -> Chunks | None:
 
 
 def _find_chunks(log: EventLog) -> Chunks | None:
-    born, gone = np.flatnonzero(log.kind == Kind.RESERVE), np.flatnonzero(log.kind == Kind.RELEASE)
+    born, gone = (
+        joined(np.flatnonzero(log.kind[lo:hi] == kind) + lo for lo, hi in walk(0, len(log)))
+        for kind in (Kind.RESERVE, Kind.RELEASE)
+    )
     addr, size = log.addr[born], log.size[born]
     if not log.facts.addresses or not addr.all():
         return None
@@ -181,11 +225,12 @@ def _end_by_size(log: EventLog, born: Ints, gone: Ints, dead: Ints) -> bool:
 
 def _last_use(log: EventLog, born: Ints) -> Ints:
     """The last event of each chunk: its RESERVE, or the last ALLOC or FREE of a block in it, int64."""
-    allocs = np.flatnonzero(log.kind == Kind.ALLOC)
-    chunk = serving_chunks((born, log.addr[born], log.size[born]), allocs, log.addr[allocs])
-    allocs, chunk = allocs[chunk >= 0], chunk[chunk >= 0]
-    free = until(log.lifetimes.partner)[allocs].astype(np.int64, copy=False)
-    used = born.copy()
-    # A block that is never freed keeps its chunk to the end.
-    np.maximum.at(used, chunk, np.where(free >= len(log), len(log), np.maximum(free, allocs)))
+    addr, size, used = log.addr[born], log.size[born], born.copy()
+    for start in range(0, len(log), _MANY):  # each time the chunks are sorted anew
+        allocs = np.flatnonzero(log.kind[start : start + _MANY] == Kind.ALLOC) + start
+        chunk = serving_chunks((born, addr, size), allocs, log.addr[allocs])
+        allocs, chunk = allocs[chunk >= 0], chunk[chunk >= 0]
+        free = until(log.lifetimes.partner)[allocs].astype(np.int64, copy=False)
+        # A block that is never freed keeps its chunk to the end.
+        np.maximum.at(used, chunk, np.where(free >= len(log), len(log), np.maximum(free, allocs)))
     return used

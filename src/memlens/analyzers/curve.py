@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from memlens.folding.levels import profile
-from memlens.trust.report import failures_in
+from memlens.folding import profile
+from memlens.trust import failures_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memlens.columns import Ints
     from memlens.events import EventLog
-    from memlens.folding.condensed import Condensed
-    from memlens.folding.tally import Figures
     from memlens.windows.windows import Window
 
 
@@ -71,51 +69,29 @@ def curve(window: Window, steps: Sequence[Window] = (), buckets: int = BUCKETS, 
         window: The window.
         steps: A series that cuts it, to be marked in the picture.
         buckets: How many buckets there are at most.
-        edges: The first event of each bucket and the event after the last one, rising, where they are not to be of one length; not of a
-            condensed log, whose buckets are made of the stretches of its timeline: the first and the last one may hold levels from
-            outside of the window, but none above its peak.
+        edges: The first event of each bucket and the event after the last one, rising, where they are not to be of one length.
     """
     log, figures = window.log, profile([window])
-    if log.condensed is not None:
-        edges, low, high, reserved = _of_timeline(window, log.condensed, figures, buckets)
-    else:
-        if edges is None:
-            count = min(buckets, len(window))
-            edges = window.lo + np.arange(count + 1, dtype=np.int64) * len(window) // max(count, 1)
-        low, high, reserved = _envelope(log, edges)
+    if edges is None:
+        count = min(buckets, len(window))
+        edges = window.lo + np.arange(count + 1, dtype=np.int64) * len(window) // max(count, 1)
+    low, high, reserved = _envelope(log, edges)
     allocated, chunks = figures.levels[:, 0].tolist()
     low[:1], high[:1] = np.minimum(low[:1], allocated), np.maximum(high[:1], allocated)
     reserved[:1] = np.maximum(reserved[:1], chunks)
     failed = [oom.offset for oom in failures_in(window)]
     before = np.searchsorted(log.offset, np.array(failed, np.int64)) - 1
-    starts = np.array([step.lo for step in steps], np.int64)
     return Curve(
         edges,
         low,
         high,
         reserved,
-        log.number(int(figures.summit[0])) if figures["rise_bytes"][0] > 0 else None,
-        tuple(log.numbers(np.maximum(before, window.lo)).tolist()),
-        tuple(zip(log.numbers(starts).tolist(), (step.name for step in steps), strict=True)),
+        int(figures.summit[0]) if figures["rise_bytes"][0] > 0 else None,
+        tuple(np.maximum(before, window.lo).tolist()),
+        tuple((step.lo, step.name) for step in steps),
         int(window.start_line),
         int(window.end_line),
     )
-
-
-def _of_timeline(window: Window, condensed: Condensed, figures: Figures, buckets: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """The edges and the levels of buckets that are whole stretches of the timeline."""
-    lines, stretch = condensed.timeline, condensed.timeline.stretch
-    lo, hi = window.log.numbers(np.array([window.lo, window.hi])).tolist()
-    if lo == hi:
-        none = np.zeros(0, np.int64)
-        return np.array([lo]), none, none, none
-    first, last = lo // stretch, -(-hi // stretch)
-    starts = np.arange(first, last, -(-(last - first) // buckets))
-    edges = np.append(np.maximum(starts * stretch, lo), hi)
-    low = np.minimum.reduceat(lines.low_bytes[:last], starts)
-    high = np.maximum.reduceat(np.minimum(lines.high_bytes[:last], figures["peak_bytes"][0]), starts)
-    reserved = np.maximum.reduceat(np.minimum(lines.reserved_bytes[:last], figures["reserved_peak_bytes"][0]), starts)
-    return edges, low, high, reserved
 
 
 def _envelope(log: EventLog, edges: Ints) -> tuple[Ints, Ints, Ints]:

@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from memlens import folding
 from memlens.facts import Kind
-from memlens.folding import tally as tallying
-from memlens.folding.levels import bounds, profile
-from memlens.folding.tally import walk
+from memlens.folding import bounds, profile
+from memlens.spool import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -182,7 +182,7 @@ def live_events(log: EventLog, event: int) -> Ints:
     if outlive is None:
         outlive = joined(held_events(log, start, stop, stop) for start, stop in walk(0, len(log)))
         _OUTLIVE[log] = outlive
-    batch = event - event % tallying.BATCH
+    batch = event - event % folding.BATCH
     earlier = outlive[: np.searchsorted(outlive, batch)]
     earlier = earlier[until(log.lifetimes.partner)[earlier] >= event]
     return joined([earlier, held_events(log, batch, event, event)])

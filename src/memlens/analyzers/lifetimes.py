@@ -10,11 +10,11 @@ import numpy as np
 from memlens.analyzers.fates import pairing, until
 from memlens.analyzers.places import both_ends, elapsed_us, time_of
 from memlens.facts import Kind
-from memlens.folding.tally import SUMS, walk
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
+from memlens.spool import column_of, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -93,8 +93,8 @@ def longest(window: Window) -> tuple[Life, ...]:
     log, partner = window.log, until(window.log.lifetimes.partner)
 
     def life(allocs: Ints) -> Ints:
-        ends = np.minimum(partner[allocs], len(log)).astype(np.int64)
-        return log.numbers(ends) - log.numbers(allocs)
+        ends: Ints = np.minimum(partner[allocs], len(log)).astype(np.int64)
+        return ends - allocs
 
     return _best(window, life)
 
@@ -114,23 +114,23 @@ def wasteful(window: Window) -> tuple[Life, ...]:
 def allocated_before(log: EventLog) -> Ints:
     """Bytes allocated from the start of the log to right before each event, and in all of it, int64; worked out once for the log."""
     sums = _ALLOCATED.get(log)
-    if sums is None and log.condensed is not None:
-        every = int(log.condensed.tally.sums[SUMS.index("alloc_bytes")].sum())
-        sums = _ALLOCATED[log] = np.append(log.condensed.allocated, every)
     if sums is None:
-        sums = _ALLOCATED[log] = np.zeros(len(log) + 1, np.int64)
-        for start, stop in walk(0, len(log)):
-            sizes = log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC)
-            np.cumsum(sizes, out=sums[start + 1 : stop + 1])
-            sums[start + 1 : stop + 1] += sums[start]
+        sums = _ALLOCATED[log] = column_of(_allocated(log), np.int64)
     return sums
+
+
+def _allocated(log: EventLog) -> Iterator[Ints]:
+    total = 0
+    yield np.zeros(1, np.int64)
+    for start, stop in walk(0, len(log)):
+        sums = np.cumsum(log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC)) + total
+        total = int(sums[-1])
+        yield sums
 
 
 def _best(window: Window, score: Callable[[Ints], Ints | Floats]) -> tuple[Life, ...]:
     """The blocks born in a window that score highest, at most :data:`ROWS`; what scores below 0 takes no part."""
     log, best = window.log, np.zeros(0, np.int64)
-    if log.condensed is not None and not log.condensed.lives:
-        return ()
     scores = np.zeros(0)
     for start, stop in walk(window.lo, window.hi):
         allocs = np.flatnonzero(log.kind[start:stop] == Kind.ALLOC) + start
@@ -152,7 +152,7 @@ def lives_of(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
     ends, before = np.where(partner >= 0, partner, len(log)), allocated_before(log)
     frees = [free if free >= 0 else None for free in partner.tolist()]
     pairs = list(zip(allocs.tolist(), frees, strict=True))
-    lives = (log.numbers(ends) - log.numbers(allocs)).tolist()
+    lives = (ends - allocs).tolist()
     meanwhile = (before[ends] - before[allocs] - log.size[allocs]).tolist()
     return tuple(
         Life(size, *at, life, others, elapsed_us(*(time_of(log, event) for event in pair)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.places import Lines, time_of
-from memlens.folding.levels import profile
+from memlens.folding import profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Peak(Result, frozen=True):
         line: The line of that event, 1-based; ``None`` where there is none or it is not known.
         time_us: The time of that event, where times were read.
         live: The blocks live right after that event (where there is none: right before the window), wherever in the log they
-            were born, in groups, the largest total first; none of a low window of a log with very many, not all of whose events are kept.
+            were born, in groups, the largest total first.
     """
 
     tables: ClassVar[Tables] = {"live": LiveGroup}
@@ -92,10 +92,8 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
     def one(k: int) -> Peak:
         event = figures.summit.item(k) if rises[k] else None
         before = windows[k].lo if event is None else event + 1
-        known = event is None or log.condensed is None or not log.condensed.is_shallow(event)
-        live = deferred(live_before, log, before) if known else ()
-        late = deferred(lines.of, event), time_of(log, event), live
-        return Peak(highest(k), rise(k), reserved(k), log.number(event), *late)
+        late = deferred(lines.of, event), time_of(log, event), deferred(live_before, log, before)
+        return Peak(highest(k), rise(k), reserved(k), event, *late)
 
     return OnDemand(len(windows), one)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memlens.windows.windows import Window
 
 
-#: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.times`).
+#: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.lines`).
 YEAR_US = 366 * 24 * 3600 * 10**6
 
 
@@ -60,9 +60,9 @@ class Lines:
 def both_ends(
     log: EventLog, ends: Sequence[tuple[int, int | None]]
 ) -> list[tuple[int, int | None, int | None, int | None]]:
-    """Of pairs of events, an ALLOC and its FREE say, the number and the line of both; ``None`` for one that is not there."""
+    """Of pairs of events, an ALLOC and its FREE say, both with their lines; ``None`` for one that is not there."""
     lines = Lines(log, [event for pair in ends for event in pair])
-    return [(log.number(one), lines.of(one), log.number(other), lines.of(other)) for one, other in ends]
+    return [(one, lines.of(one), other, lines.of(other)) for one, other in ends]
 
 
 def lines_at(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -100,9 +100,7 @@ def elapsed_us(first: int | None, last: int | None) -> int | None:
 
 def lasting_us(window: Window) -> int | None:
     """Microseconds from the first event of a window to its last; times that were not read are looked up in their lines."""
-    from memlens.inputs.paddle.times import times_of
-
-    return elapsed_us(*times_of(window.log, [window.lo, window.hi - 1])) if len(window) else None
+    return elapsed_us(*window.log.times_of([window.lo, window.hi - 1])) if len(window) else None
 
 
 def all_elapsed_us(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:

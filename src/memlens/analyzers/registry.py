@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -13,7 +12,6 @@ from memlens.analyzers.segments import segments
 from memlens.analyzers.stats import stats
 from memlens.analyzers.unmatched import unmatched
 from memlens.errors import MemlensError, UsageError
-from memlens.plugins import blaming, entry_points, load, package_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,13 +40,10 @@ class Analyzer(Struct, frozen=True):
     Attributes:
         name: The name that ``-A`` and the machine output use.
         function: Analyzes one or more windows of one log at once, results in their order.
-        condensed: It says the same of a log that is condensed (:mod:`memlens.folding.condensed`); where not, all events are kept for it.  A function of
-            another package says so by an attribute of this name.
     """
 
     name: str
     function: Callable[[Sequence[Window]], Sequence[Any]]
-    condensed: bool = True
 
     def many(self, windows: Sequence[Window]) -> Sequence[Any]:
         """Analyze windows of one log in one pass, results in their order."""
@@ -75,6 +70,8 @@ OF_SERIES = "growth"
 
 def names() -> tuple[str, ...]:
     """The names of all analyzers of windows: the built-in ones in report order, then installed ones by name."""
+    from memlens.plugins import entry_points
+
     own = [analyzer.name for analyzer in BUILT_IN]
     return (*own, *sorted({point.name for point in entry_points(GROUP)} - {*own, OF_SERIES}))
 
@@ -89,6 +86,10 @@ def get(name: str) -> Analyzer:
     for analyzer in BUILT_IN:
         if analyzer.name == name:
             return analyzer
+    import difflib
+
+    from memlens.plugins import entry_points
+
     listed = f"There are: {', '.join(names())}."
     if name == OF_SERIES:
         raise UsageError(f"{name!r} analyzes a series of windows, not one", listed)
@@ -102,6 +103,8 @@ def get(name: str) -> Analyzer:
 
 def _installed(points: Sequence[metadata.EntryPoint]) -> Analyzer:
     """The analyzer behind the entry points of one name; two packages that give one name are told apart by the user."""
+    from memlens.plugins import blaming, load, package_of
+
     packages = sorted({package_of(point) for point in points})
     if len(packages) > 1:
         raise MemlensError(
@@ -121,5 +124,4 @@ def _installed(points: Sequence[metadata.EntryPoint]) -> Analyzer:
             raise MemlensError(f"{origin} gave {type(result).__name__}, which has no to_dict()")
         return result
 
-    condensed = getattr(function, "condensed", False) is True
-    return Analyzer(point.name, lambda windows: [one(window) for window in windows], condensed)
+    return Analyzer(point.name, lambda windows: [one(window) for window in windows])

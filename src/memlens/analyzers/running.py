@@ -1,6 +1,6 @@
-"""Levels and windows of a log whose events are forgotten once they are counted: one that is still written, or that is larger than memory.
+"""Levels and windows of a log that is still written, whose events are forgotten once they are counted.
 
-What is kept is a :class:`~memlens.folding.tally.Tally` for each set of groups of events that may count (:class:`~memlens.inputs.input_format.NewEvents`),
+What is kept is a :class:`~memlens.folding.Tally` for each set of groups of events that may count (:class:`~memlens.inputs.input_format.NewEvents`),
 merged as the log goes on: one whose segments are cut by lines of the text, of which windows are made, and one whose segments have equally many
 events.  Their figures are those of the whole log, for tallies merge exactly.
 """
@@ -13,9 +13,8 @@ import numpy as np
 
 from memlens.columns import distinct
 from memlens.events import EventLog
-from memlens.folding.growing import GrowingTally
-from memlens.folding.tally import SUMS, Figures, Tally, tally
-from memlens.inputs.growing import GrowingColumn
+from memlens.folding import SUMS, Figures, Tally, tally
+from memlens.spool import GrowingColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Stretches of a timeline at most.
 STRETCHES = 512
+#: Parts of a tally that are joined when there are more.
+_MOST_PARTS = 64
 
 
 class Running:
@@ -94,7 +95,7 @@ class Running:
             return self._sets[known].copy()
         stretches = np.arange(0, self.events, self.stretch)
         noted = GrowingColumn(np.int64)
-        noted.fill(0, self._noted, 0.0)
+        noted.fill(0, self._noted)
         text, timeline = (Tally.zeros(edges) for edges in (self._edges, np.append(stretches, self.events)))
         return _Levels(GrowingTally(text), GrowingTally(timeline), noted)
 
@@ -108,7 +109,7 @@ class Running:
         self._edges = distinct(np.concatenate(([0, self.end], kept)))
         self._noted += len(noted)
         for levels in self._sets.values():
-            levels.noted.append(levels.text.tally.over(noted, noted).levels[0], 0.0)
+            levels.noted.append(levels.text.tally.over(noted, noted).levels[0])
             levels.text.squeeze(self._edges)
 
     def noted(self, blocks: frozenset[int]) -> Ints:
@@ -123,7 +124,7 @@ class Running:
         return found
 
     def whole(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[dict[str, int], int | None]:
-        """The figures of all that was read, by the names of :attr:`~memlens.folding.tally.Figures.columns`, and the line that first reaches the peak."""
+        """The figures of all that was read, by the names of :attr:`~memlens.folding.Figures.columns`, and the line that first reaches the peak."""
         found = self.figures(blocks, chunks, np.zeros(1, np.int64), np.array([self.end]))
         figures = {name: int(column[0]) for name, column in found.columns.items()}
         return figures, int(found.summit[0]) if figures["rise_bytes"] else None
@@ -155,7 +156,7 @@ class _Levels:
 
     def copy(self) -> _Levels:
         noted = GrowingColumn(np.int64)
-        noted.append(self.noted.entries(), 0.0)
+        noted.append(self.noted.entries())
         return _Levels(self.text.copy(), self.timeline.copy(), noted)
 
     def add(
@@ -184,3 +185,39 @@ class _Levels:
                 part = found.over(events[:-1], events[1:])
                 lines = some["line"][part.summit] if len(log) else part.summit
                 growing.add(Tally(edges, part.sums, part.largest, part.rise, lines), kept=kept)
+
+
+class GrowingTally:
+    """A tally that grows at its end: segments that are closed, in parts, and the last one."""
+
+    def __init__(self, *parts: Tally) -> None:
+        self._parts = list(parts)
+
+    def copy(self) -> GrowingTally:
+        return GrowingTally(*self._parts)
+
+    def add(self, more: Tally, *, kept: bool) -> None:
+        """Take what follows; ``kept`` says that it begins a segment of its own, and does not go on with the last one."""
+        last = self._parts.pop()
+        if not kept and len(last):
+            last, rest = last.part(0, len(last) - 1), last.part(len(last) - 1, len(last))
+            more = rest.join(more).squeeze(np.append(rest.edges[:1], more.edges[1:]))
+        self._parts += [part for part in (last, more) if len(part)]
+        if len(self._parts) > _MOST_PARTS:
+            self._parts = [self.tally]
+
+    @property
+    def tally(self) -> Tally:
+        """All segments."""
+        if len(self._parts) > 1:
+            self._parts = [self._parts[0].join(*self._parts[1:])]
+        return self._parts[0]
+
+    def squeeze(self, edges: Ints) -> None:
+        """Keep only these edges."""
+        self._parts = [self.tally.squeeze(edges)]
+
+    def widen(self, stretch: int) -> None:
+        """Keep the edges that are multiples of a number, and the end."""
+        edges = self.tally.edges
+        self.squeeze(np.append(edges[:-1][edges[:-1] % stretch == 0], edges[-1]))

@@ -16,10 +16,9 @@ from msgspec import Struct
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import Lines
-from memlens.folding.levels import levels_before, profile
-from memlens.folding.tally import power_of_two
+from memlens.folding import levels_before, power_of_two, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
-from memlens.trust.report import failures_in
+from memlens.trust import failures_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -149,7 +148,7 @@ def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin
         of_chunks = _UNKNOWN if found is None else found.figures()
         free = None if of_chunks[-1] or reserved < allocated else reserved - allocated
         line = lines.of(event) if message is None else message
-        rows.append(Moment(at, log.number(event), line, reserved, allocated, free, *of_chunks, requested))
+        rows.append(Moment(at, event, line, reserved, allocated, free, *of_chunks, requested))
         if found is not None:
             bins.extend(_bins(number, found.gap_size))
             pools.extend(found.pools(number, log.pool_names))

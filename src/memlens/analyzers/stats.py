@@ -8,9 +8,9 @@ import numpy as np
 
 from memlens.analyzers.places import elapsed_us
 from memlens.facts import Kind
-from memlens.folding.levels import profile
-from memlens.folding.tally import size_code, walk
+from memlens.folding import profile, size_code
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
+from memlens.spool import walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,14 +92,7 @@ def histogram(window: Window) -> tuple[Bin, ...]:
     """ALLOCs and FREEs of a window by power of two of their size."""
     log = window.log
     counts, totals = np.zeros(128, np.int64), np.zeros(128, np.int64)
-    if log.condensed is not None:
-        sizes = log.condensed.sizes
-        lo, hi = np.searchsorted(sizes.first, (window.lo, window.hi))
-        for which in sizes.which[lo:hi].tolist():
-            bins = slice(sizes.ends[which], sizes.ends[which + 1])
-            np.add.at(counts, sizes.code[bins], sizes.count[bins])
-            np.add.at(totals, sizes.code[bins], sizes.total[bins])
-    for start, stop in () if log.condensed is not None else walk(window.lo, window.hi):
+    for start, stop in walk(window.lo, window.hi):
         kind, size = log.kind[start:stop], log.size[start:stop]
         if kind.max() > Kind.FREE:
             blocks = np.flatnonzero(kind <= Kind.FREE)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import structs
 
-from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
-from memlens.analyzing.verdict import answer_of, answer_of_log
+from memlens.analyzing.claims import claims_of, claims_of_log
+from memlens.analyzing.result import Analysis, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.folding.levels import bounds, profile
+from memlens.folding import bounds, figures, profile
 from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.options import Analyze, as_list
 from memlens.options.keywords import with_keywords
-from memlens.results import Deferred, Failure, OnDemand, answered, deferred
-from memlens.scheduling.spreading import spread_out
+from memlens.results import Deferred, Failure, OnDemand, claimed, deferred
+from memlens.summarizing.workers import Order, spread_out
 from memlens.trust import trust_of
 
 if TYPE_CHECKING:
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.curve import Curve
     from memlens.analyzers.registry import Analyzed
+    from memlens.analyzers.series.phases import Pieces
     from memlens.events import EventLog
     from memlens.log import Input
     from memlens.options import ReadAs
     from memlens.replaying.remedy import FailureRemedy
+    from memlens.windows.anchor_discovery import FoundSteps
     from memlens.windows.windows import Window
 
 
 _CUT = "Cut the log with --by REGEX (by=… in Python)."
+_TOO_MANY_MARKS = "Too many lines may mark steps to look for the steps of the run: --by REGEX names those that do."
 #: What is said of each step.
 _OF_STEPS = ("remaining", "peak")
 #: Windows of one of several logs whose results are worked out at once, so that the log itself can be forgotten.
@@ -58,98 +61,72 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
     if not inputs:
         raise UsageError("no log to analyze", "Name one, or several.")
 
-    orders = [_Order(given, options, chosen, alone=len(inputs) == 1) for given in inputs]
-    found = dict(spread_out(_analyze_input, orders, options, options.progress))
+    alone = len(inputs) == 1
+    orders = [Order(given, options, (*chosen, alone)) for given in inputs]
+    found = spread_out(_analyze_input, orders, options, options.progress)
     done: list[LogAnalysis] = []
     failures: list[Failure] = []
-    for index, order in enumerate(orders):
-        result = found[index]
+    for given, result in zip(inputs, found, strict=True):
         if isinstance(result, MemlensError):
-            if order.alone:
+            if alone:
                 raise result
-            failures.append(Failure(input_name(order.given), result.message, result.hint))
+            failures.append(Failure(input_name(given), result.message, result.hint))
             continue
         done += (one for one in result if isinstance(one, LogAnalysis))
         failures += (one for one in result if isinstance(one, Failure))
-    return answered(Analysis(tuple(done), tuple(failures), options.top, options.min_size), answer_of)
+    return claimed(Analysis(tuple(done), tuple(failures), options.top, options.min_size), claims_of)
 
 
 analyze = with_keywords("analyze", analyze_with, Analyze)
 
 
-class _Order(Struct, frozen=True):
-    """An input to be analyzed.
-
-    Attributes:
-        given: The input.
-        options: What to make of it.
-        chosen: The analyzers of windows, and whether to look at growth.
-        alone: There is no other input.
-    """
-
-    given: Input
-    options: Analyze
-    chosen: tuple[Sequence[str], bool]
-    alone: bool
-
-
-def _analyze_input(order: _Order) -> tuple[LogAnalysis | Failure, ...]:
-    """Analyze each device of one input."""
-    from memlens.analyzers import registry
+def _analyze_input(order: Order) -> tuple[LogAnalysis | Failure, ...]:
+    """Analyze each device of one input by some analyzers, perhaps growth too; it may be the only input."""
     from memlens.windows.windows import as_patterns
 
-    options = order.options
+    options: Analyze = order.options
+    names, with_growth, only = order.about
     marks = as_patterns(as_list(options.owners), regex=True)
-    needing = [name for name in order.chosen[0] if not registry.get(name).condensed]
     reading = Reading(
-        options.patterns,
-        strict=options.strict,
-        times=options.times,
-        owners=marks,
-        how=options,
-        landmarks=order.chosen[1],
-        most_events=None if needing else options.most_events,
-        needed_by=f"the analyzer {needing[0]!r}" if needing else "",
+        options.patterns, strict=options.strict, times=options.times, owners=marks, how=options, landmarks=with_growth
     )
     logs = reading.read_all(order.given)
-    alone = order.alone and len(logs) == 1
+    alone = only and len(logs) == 1
     found: list[LogAnalysis | Failure] = []
-    for log, name, device in named_devices(input_name(order.given), logs):
+    for log, path, device in named_devices(input_name(order.given), logs):
         try:
-            found.append(_analyze_one(log, name, device, options, order.chosen, forget=not alone))
+            found.append(_analyze_one(log, path, device, options, names, with_growth=with_growth, forget=not alone))
         except AnchorError as error:
             if alone:
                 raise
-            found.append(Failure(name, error.message, error.hint))
+            found.append(Failure(path, error.message, error.hint))
     return tuple(found)
 
 
 def _analyze_one(
-    log: EventLog, name: str, device: str, cut: Analyze, chosen: tuple[Sequence[str], bool], *, forget: bool
+    log: EventLog, path: str, device: str, cut: Analyze, names: Sequence[str], *, with_growth: bool, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
-    from memlens.analyzers.failures.failures import failures, failures_outside
+    from memlens.analyzers.failures import failures, failures_outside
     from memlens.analyzers.series.phases import cut_phases, phases
-    from memlens.analyzing.steps import find_steps, share_pass
+    from memlens.windows.anchor_discovery import find_steps
     from memlens.windows.anchors import landmarks_of
     from memlens.windows.windows import open_window, suspect_anchors
 
-    names, with_growth = chosen
     trust = trust_of(log)
-    lists_lives = "lifetimes" in names and cut.top != 0
     windows = cut.windows(log)
     whole = not cut.given
     found = find_steps(log) if whole and with_growth else None
     if whole and found is None and with_growth and not names:
-        raise UsageError(f"{name}: growth needs a series of windows, and no lines that count steps were found", _CUT)
+        raise UsageError(f"{path}: growth needs a series of windows, and no lines that count steps were found", _CUT)
     series = windows if cut.series else () if found is None else found.windows
     marks = landmarks_of(log) if with_growth and series else None
     pieces = None if marks is None else cut_phases(series, marks)
-    share_pass(log, [windows] if series is windows else [windows, series], pieces)
+    _share_pass(log, [windows] if series is windows else [windows, series], pieces)
     analyzed: Sequence[WindowAnalysis] = _analyzed(windows, names, whole=whole)
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces) if with_growth and repeated else None
-    steps = None if found is None else found.result(_of_steps(found.windows))
+    steps = None if found is None else _steps(found)
     columns = _figures(windows) if cut.series else {}
     levels = None if forget else deferred(_curve, log, windows, series)
     ooms: Any = deferred(failures, log, windows)
@@ -164,7 +141,7 @@ def _analyze_one(
         ooms = tuple(failures(log, windows))
         _settle(*ooms)
     analysis = LogAnalysis(
-        name,
+        path,
         trust,
         analyzed,
         grown,
@@ -173,7 +150,7 @@ def _analyze_one(
         remarks=(
             *filter(None, [open_window(windows)]),
             *failures_outside(log, windows),
-            *_not_kept(log, lists_lives=lists_lives, looked_for_steps=whole and with_growth),
+            *([_TOO_MANY_MARKS] if whole and with_growth and found is None and _is_full(log) else ()),
         ),
         steps=steps,
         phases=None if pieces is None else phases(pieces),
@@ -183,7 +160,19 @@ def _analyze_one(
         figures=columns,
         device=device,
     )
-    return answered(analysis, answer_of_log)
+    return claimed(analysis, claims_of_log)
+
+
+def _is_full(log: EventLog) -> bool:
+    """Whether a log has more lines that may mark its work than are kept."""
+    return log.landmarks is not None and not log.landmarks.complete
+
+
+def _share_pass(log: EventLog, windows: Sequence[Sequence[Window]], pieces: Pieces | None) -> None:
+    """Go over the events once for all that is asked afterwards of these windows and phases."""
+    stretches = [bounds(some)[1:] for some in windows if len(some)]
+    stretches += [] if pieces is None else [(pieces.lo, pieces.hi)]
+    figures(log, *map(np.concatenate, zip(*stretches, strict=True)))
 
 
 def _figures(windows: Sequence[Window]) -> dict[str, NDArray[Any]]:
@@ -191,27 +180,12 @@ def _figures(windows: Sequence[Window]) -> dict[str, NDArray[Any]]:
     from memlens.analyzers.places import all_elapsed_us
 
     log, lo, hi = bounds(windows)
-    found: dict[str, NDArray[Any]] = {**profile(windows).columns, "events": log.numbers(hi) - log.numbers(lo)}
+    found: dict[str, NDArray[Any]] = {**profile(windows).columns, "events": hi - lo}
     if log.time_us is not None and len(log):
         ends = (log.time_us[np.clip(events, 0, len(log) - 1)] for events in (lo, hi - 1))
         lasted = np.where(hi > lo, all_elapsed_us(*ends), -1)
         found["duration_us"] = lasted if (lasted >= 0).all() else np.where(lasted >= 0, lasted, np.array(None))
     return found
-
-
-def _not_kept(log: EventLog, *, lists_lives: bool, looked_for_steps: bool) -> Iterator[str]:
-    """Yield remarks on what a condensed log does not tell."""
-    if (condensed := log.condensed) is None:
-        return
-    if lists_lives and not condensed.lives:
-        yield "Which blocks live longest is not known of so many windows: not all events are kept (--event-memory 0 keeps them)."
-    if count := condensed.shallow.shape[1]:
-        yield (
-            f"What is live at the peak is known of the highest windows: of {count:,} lower ones the events are not kept (--event-memory 0 keeps"
-            " them)."
-        )
-    if looked_for_steps and log.landmarks is not None and not log.landmarks.complete:
-        yield "Too many lines may mark steps to look for the steps of the run: --by REGEX names those that do."
 
 
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> OnDemand[WindowAnalysis]:
@@ -233,12 +207,11 @@ def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = 
     return OnDemand(len(windows), one)
 
 
-def _of_steps(steps: Sequence[Window]) -> Sequence[WindowAnalysis]:
-    """Return the result of each step; of a condensed log, which does not keep the peaks' live blocks, the figures alone."""
-    analyzed = _analyzed(steps, _OF_STEPS)
-    if steps[0].log.condensed is None:
-        return analyzed
-    return OnDemand(len(steps), lambda k: _light(analyzed[k]))
+def _steps(found: FoundSteps) -> Steps:
+    """Return the steps of a log, with their figures."""
+    by, windows = found.family.by, found.windows
+    analyzed = _analyzed(windows, _OF_STEPS)
+    return Steps(by, analyzed, len(found.family.anchors[0]), found.repeated, profile(windows).columns)
 
 
 def _light(step: WindowAnalysis) -> WindowAnalysis:
@@ -266,11 +239,8 @@ def _remedy(log: EventLog, windows: Sequence[Window], how: ReadAs) -> FailureRem
 
 
 def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) -> int | None:
-    from memlens.inputs.paddle.times import times_of
-
     peaks = [event for result in results().values() if isinstance(event := getattr(result, "event", None), int)]
-    indices = window.log.indices(np.array(peaks[:1], np.int64)).tolist()
-    return times_of(window.log, indices)[0] if peaks else None
+    return window.log.times_of(peaks[:1])[0] if peaks else None
 
 
 def _settle(*results: object) -> None:

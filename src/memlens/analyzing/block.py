@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from msgspec import structs
 
-from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
+from memlens.analyzers.chunks import chunks_of, ends_of, gaps_between, inside, occupied_before
 from memlens.analyzers.context import context_lines
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.lifetimes import Life, lives_of
 from memlens.analyzers.places import time_of
+from memlens.claims.claim import Claim, Weight, claim
 from memlens.errors import UsageError
 from memlens.facts import Kind
-from memlens.folding.chunk_use import ends_of
-from memlens.folding.levels import profile
+from memlens.folding import profile
 from memlens.inputs import Reading
 from memlens.options import Block, as_list
 from memlens.options.keywords import with_keywords
-from memlens.results import Answer, Answered, Result, answered
-from memlens.text import clipped, format_duration, innermost, terms_of
-from memlens.units import format_bytes, plural
+from memlens.results import Answered, Result, claimed
+from memlens.text import format_bytes, terms_of
 from memlens.windows.windows import as_patterns, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from memlens.analyzers.context import ContextLine
@@ -89,8 +90,8 @@ class BlockLife(Answered, frozen=True):
 
     schema: ClassVar[str] = SCHEMA
     in_json: ClassVar[tuple[str, ...]] = (
-        "schema", "verdict", "path", "layer", "has_lines", "address", "life", "before_input", "requested_bytes", "owner",
-        "freed_by", "alloc_thread", "free_thread", "stream", "pool", "alloc_time_us", "free_time_us", "allocated_bytes",
+        "schema", "verdict", "claims", "path", "layer", "has_lines", "address", "life", "before_input", "requested_bytes",
+        "owner", "freed_by", "alloc_thread", "free_thread", "stream", "pool", "alloc_time_us", "free_time_us", "allocated_bytes",
         "at_peak", "chunk_bytes", "chunk_offset", "neighbours", "alike", "earlier_lines", "alloc_context", "free_context",
     )  # fmt: skip
     spliced: ClassVar[frozenset[str]] = frozenset({"life"})
@@ -125,27 +126,20 @@ class BlockLife(Answered, frozen=True):
         return [{name: value for name, value in self.to_dict().items() if not isinstance(value, list)}]
 
 
-def _answer(block: BlockLife) -> Answer:
-    """Where it is allocated and freed, and how long it lives, in sentences."""
-    life, terms = block.life, terms_of(block.has_lines)
-    owner = "" if block.owner is None or block.before_input else f" by {clipped(innermost(block.owner))}"
-    born = f"allocated at {terms.at(life.alloc_line)}{owner}" if life.alloc_line else "live before the input begins"
-    words = f"{format_bytes(life.size_bytes)}, {born}"
-    if life.free_line is None:
-        words += ", never freed" if life.free_event is None else ", and freed"
-    else:
+def _claims_of(block: BlockLife) -> Iterator[Claim]:
+    """Where it is allocated and freed, and how long it lives."""
+    life, freed = block.life, block.life.free_event is not None
+    yield claim(
+        *("block", Weight.PEAK, block, life),
+        alloc_line=life.alloc_line or None,
+        owner=None if block.before_input else block.owner,
+        freed=freed,
         # Of a FREE, a context line says what ran before it, and a stack who asked for it.
-        who = "after" if terms.line == "line" else "by"
-        by = "" if block.freed_by is None else f" {who} {clipped(innermost(block.freed_by))}"
-        words += f", freed at {terms.at(life.free_line)}{by}"
-    lasted = "" if life.life_us is None else f" ({format_duration(life.life_us)})"
-    peak = "it is live at the peak" if block.at_peak else "it is not live at the peak"
-    meanwhile = f"{format_bytes(life.meanwhile_bytes)} in other blocks are allocated meanwhile"
-    if not life.meanwhile_bytes:
-        meanwhile = "nothing else is allocated meanwhile"
-    end = " to the end of the log" if life.free_event is None else ""
-    lives = f"It lives for {plural(life.life_events, 'event')}{end}{lasted}"
-    return Answer((f"{words}.", f"{lives}; {meanwhile}, and {peak}."))
+        entries=not block.has_lines or None,
+    )
+    yield claim("lifetime", Weight.LEFT, life, freed=freed)
+    yield claim("allocated_meanwhile", Weight.LEFT, life)
+    yield claim("live_at_peak", Weight.LEFT, block)
 
 
 def block_with(log: Input, line: int | str, options: Block) -> BlockLife:
@@ -276,7 +270,7 @@ def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLif
         alloc_context=around[alloc],
         free_context=() if free is None else around[free],
     )
-    return answered(found, _answer)
+    return claimed(found, _claims_of)
 
 
 def _known(column: Any, event: int | None) -> int | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.curve import Curve
-    from memlens.analyzers.failures.failures import MemoryFailure
+    from memlens.analyzers.failures import MemoryFailure
     from memlens.analyzers.series.growth import Growth
     from memlens.analyzers.series.phases import Phases
     from memlens.replaying.remedy import FailureRemedy
@@ -110,7 +110,7 @@ class LogAnalysis(Answered, frozen=True, eq=False):
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
-        "path", "verdict", "trust", "ooms", "remedy", "windows", "growth", "steps", "phases", "notes",
+        "path", "verdict", "claims", "trust", "ooms", "remedy", "windows", "growth", "steps", "phases", "notes",
     )  # fmt: skip
     headlines: ClassVar[frozenset[str]] = frozenset({"ooms"})
 
@@ -156,7 +156,7 @@ class Analysis(Tabular, frozen=True, eq=False):
     """
 
     schema: ClassVar[str] = SCHEMA
-    in_json: ClassVar[tuple[str, ...]] = ("schema", "verdict", "logs", "failures")
+    in_json: ClassVar[tuple[str, ...]] = ("schema", "verdict", "claims", "logs", "failures")
 
     logs: tuple[LogAnalysis, ...]
     failures: tuple[Failure, ...] = ()

@@ -93,7 +93,7 @@ def _meant(args: Sequence[str]) -> str:
     """Suggest what somebody may have meant who named no verb: one that is spelt alike, or the verb for a log; ``""`` where neither."""
     import difflib
 
-    from memlens.inputs.remote import is_url
+    from memlens.source import is_url
 
     name = args[0]
     if name == "-" or os.path.isfile(name) or is_url(name) or any(mark in name for mark in "./\\"):
@@ -155,6 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         click.echo(f"memlens {__version__}: this is a bug in memlens; please report it with the lines above", err=True)
         return 1
+    finally:
+        if arguments is None:
+            # The process ends here.  It would look for cycles among all that NumPy and memlens ever made, which takes a sixth of a small log.
+            gc.freeze()
 
 
 def _open_closed_streams() -> None:

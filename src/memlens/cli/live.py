@@ -1,4 +1,4 @@
-"""A screen that is drawn again and again on the terminal, and signals that end a command without breaking into its work.
+"""What is drawn on the terminal while work goes on, a bar or a screen, and signals that end a command without breaking into its work.
 
 A frame is text that :mod:`memlens.reports.terminal` has laid out for this screen to the column; rich draws it, on the terminal's alternate
 screen, so that a window that changes its size leaves no remains, and what was there before comes back.
@@ -11,14 +11,19 @@ import select
 import signal
 import socket
 import sys
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
+    from rich.progress import Progress, ProgressColumn, TaskID
+
 _USUAL = 80, 24
+_PATIENCE_SECONDS = 1.0
+_REFRESH_SECONDS = 0.1
 #: Signals that end the command; on Windows there are fewer.
 _ENDING = ("SIGINT", "SIGTERM")
 
@@ -204,3 +209,62 @@ class Signals:
         signal.signal(signal.SIGTSTP, self._note_stop)
         if screen is not None:
             screen.enter()
+
+
+def size_of(paths: Iterable[str]) -> int | None:
+    """Bytes of some inputs as they lie on disk; ``None`` where nobody knows."""
+    try:
+        return sum(map(_size, paths)) or None
+    except (OSError, ValueError):
+        return None
+
+
+def _size(path: str) -> int:
+    from memlens.inputs.remote import remote_size
+    from memlens.source import is_url, local_path
+
+    if is_url(given := local_path(path)):
+        size = remote_size(path)
+        if size is None:
+            raise ValueError(path)
+        return size
+    return os.stat(given).st_size
+
+
+class Bar:
+    """A progress bar: it comes up after a second and goes away when done; rich is imported when it comes up.
+
+    Args:
+        words: What stands in front of the bar, or all there is to say; a name in braces is one of rich's.
+        total: How much is to be done, where that is known before.
+    """
+
+    def __init__(self, words: str, total: int | None = None) -> None:
+        self._words, self._total = words, total
+        self._next_look = time.monotonic() + _PATIENCE_SECONDS
+        self._shown: tuple[Progress, TaskID] | None = None
+
+    def update(self, done: int, total: int | None = None) -> None:
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _REFRESH_SECONDS
+        progress, task = self._shown or self._show()
+        progress.update(task, completed=done, total=total, refresh=True)
+
+    def _show(self) -> tuple[Progress, TaskID]:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns: list[ProgressColumn] = [TextColumn(self._words)]
+        if "{" not in self._words:
+            columns += [BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn()]
+        # No refresh thread: the clock is looked at between blocks anyway.
+        progress = Progress(*columns, console=Console(file=sys.stderr), transient=True, auto_refresh=False)
+        progress.start()
+        self._shown = (progress, progress.add_task("", total=self._total))
+        return self._shown
+
+    def close(self) -> None:
+        if self._shown is not None:
+            self._shown[0].stop()

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
+from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class, shell_complete
 
-from memlens.cli.show import Output, verbose
+from memlens.cli.output import Output, verbose
 from memlens.errors import UsageError
 from memlens.options import OneWindow
 from memlens.options.keywords import Option, Options, options_of
-from memlens.units import parse_bytes
+from memlens.text import parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: The order in which help lists options.
+#: The order in which help lists options; others come last.
 _ORDER = str.split("""
     preset env passed
     rows cols base metrics baseline accept limits budgets
     start start_regex end end_regex nth by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
     whole open_windows owners read_as device layer formats
-    allow_missing settings all_settings own trust run idle pid every x title theme width height dpi analyzers scheduler jobs memory event_memory top min_size sort context
+    allow_missing settings all_settings own trust run idle pid every x title theme width height dpi analyzers scheduler jobs memory top min_size sort context
     events_only renumber to table form full brief plot color output force junit markdown github strict no_progress quiet verbose
 """)
 
@@ -36,7 +37,7 @@ def verb(
     arguments: Sequence[click.Argument],
     *owners: type[Options],
     examples: str,
-    only: Sequence[str] = _ORDER,
+    only: Sequence[str] = (),
     **context: Any,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function the command of a verb; it gets the arguments by their names, then an object of each class of options.
@@ -46,12 +47,19 @@ def verb(
         arguments: What it takes beside options; those that are text are paths of files.
         owners: The classes of its options; one that stands in two of them is one option.
         examples: Commands to try, below its help.
-        only: Take these options alone.
+        only: Take these options alone; all where none is named.
         context: Settings of click's context.
     """
-    fields = [options_of(owner) for owner in owners]
-    known = {key: one for own in fields for key, one in own.items() if one.kind != "python"}
-    chosen = [known[key] for key in _ORDER if key in known and key in only]
+    known = {key: one for owner in owners for key, one in owner._fields.items() if one.kind != "python"}
+    place = {key: number for number, key in enumerate(_ORDER)}
+    chosen = sorted(
+        (known[key] for key in known if not only or key in only), key=lambda one: place.get(one.name, len(place))
+    )
+
+    @cache
+    def meanings() -> dict[str, str]:
+        typed = (one for owner in owners for one in options_of(owner).values() if one.kind != "python")
+        return {one.name: one.help for one in typed}
 
     for argument in arguments:
         if argument.type is click.STRING:
@@ -64,10 +72,7 @@ def verb(
             if any(issubclass(owner, OneWindow) for owner in owners):
                 _check_cut(**{key: values[key] for key in ("start", "start_regex", "nth")}, by=values.get("by"))
             given = {one.name: _value(one, values.pop(one.name)) for one in chosen}
-            objects = [
-                owner(**{key: given[key] for key in own if key in given})
-                for owner, own in zip(owners, fields, strict=True)
-            ]
+            objects = [owner(**{key: given[key] for key in owner._fields if key in given}) for owner in owners]
             with verbose(next((one for one in objects if isinstance(one, Output)), None)):
                 return run(**values, **dict(zip(takes, objects, strict=True)))
 
@@ -75,7 +80,7 @@ def verb(
             name,
             {"help_option_names": ["-h", "--help"], **context},
             command,
-            [*arguments, *map(_click_option, chosen)],
+            [*arguments, *(_Option(one, meanings) for one in chosen)],
             inspect.cleandoc(run.__doc__ or ""),
             f"\b\nExamples:\n{examples}",
         )
@@ -117,19 +122,30 @@ def _check_cut(start: str | None, start_regex: str | None, nth: int, by: str | N
         raise UsageError("--nth needs --start or --start-regex", "It counts the lines that match the start.")
 
 
-def _click_option(one: Option) -> click.Option:
-    kind: Any = click.IntRange(min=one.kind) if isinstance(one.kind, int) else _TYPES.get(one.kind) or offered(one)
-    bare = one.several or one.kind == "flag" or one.default == ()
-    return click.Option(
-        [*one.flags, one.name],
-        metavar=one.metavar or None,
-        type=click.Choice(one.choices) if one.choices else kind,
-        multiple=one.several,
-        is_flag=one.kind == "flag",
-        show_default=one.shown,
-        help=one.help,
-        **({} if bare else {"default": one.default}),
-    )
+class _Option(click.Option):
+    """An option whose meaning is looked up where help is shown, and not at each start."""
+
+    def __init__(self, one: Option, meanings: Callable[[], dict[str, str]]) -> None:
+        self._meanings = meanings
+        kind: Any = click.IntRange(min=one.kind) if isinstance(one.kind, int) else _TYPES.get(one.kind) or offered(one)
+        bare = one.several or one.kind == "flag" or one.default == ()
+        super().__init__(
+            [*one.flags, one.name],
+            metavar=one.metavar or None,
+            type=click.Choice(one.choices) if one.choices else kind,
+            multiple=one.several,
+            is_flag=one.kind == "flag",
+            show_default=one.shown,
+            **({} if bare else {"default": one.default}),
+        )
+
+    def _meaning(self) -> str:
+        return self._meanings()[str(self.name)]
+
+    def _leave(self, _: object) -> None:
+        """Click sets what it was made with."""
+
+    help = property(_meaning, _leave)
 
 
 def _value(one: Option, typed: Any) -> Any:
@@ -265,6 +281,6 @@ def _known(kind: str) -> Sequence[str]:
         from memlens.inputs.paddle.layers import Layer
 
         return [layer.label for layer in Layer]
-    from memlens.comparing.figures import METRICS
+    from memlens.summarizing.figures import METRICS
 
     return [metric.name for metric in METRICS]

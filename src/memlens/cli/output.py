@@ -1,35 +1,190 @@
-"""Work that all verbs share: refuse files that clash, show progress, write the result, name what could not be read."""
+"""Where the result of a verb goes and how it is shown; what all verbs do with what they read and write, and what is said on stderr beside errors."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from memlens import native
-from memlens.cli.show import note, screen
 from memlens.errors import UsageError
 from memlens.options import ReadAs
+from memlens.options.keywords import Options, flag, option
+from memlens.reports import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rich.progress import Progress, ProgressColumn, TaskID
-
-    from memlens.cli.show import Output, Show
-    from memlens.comparing.figures import Run
     from memlens.reports.blocks import Block
     from memlens.results import Failure, Result
+    from memlens.summarizing.summary import Run
 
 How = TypeVar("How", bound=ReadAs)
 
-_PATIENCE_SECONDS = 1.0
-_REFRESH_SECONDS = 0.1
 #: Bytes from which on it is worth a line that they are read without compiled code.
 _MUCH = 64 << 20
+#: When something is shown that not every output can take.
+WHEN = ("auto", "always", "never")
+#: What Python itself sets LC_CTYPE to where the locale is C.
+_SET_BY_PYTHON = ("C.UTF-8", "C.utf8", "UTF-8")
+
+
+class Output(Options):
+    """Where the result goes.
+
+    Attributes:
+        output: Write to FILE instead of stdout.
+        force: Write over FILE if it exists.
+        quiet: Write nothing on stderr but errors.
+        verbose: Say on stderr what each input was taken for, what was read of it, and how long that and the rest took.
+    """
+
+    output: str | None = option("FILE", "-o", "--output", default=None)
+    force: bool = flag("-f", "--force", default=False)
+    quiet: bool = flag("-q", "--quiet", default=False, rare=True)
+    verbose: bool = flag("-v", "--verbose", default=False, rare=True)
+
+    def __post_init__(self) -> None:
+        if self.quiet and self.verbose:
+            raise UsageError("--quiet and --verbose exclude each other", "Give one of them.")
+
+    @property
+    def on_stdout(self) -> bool:
+        """Whether the result goes to stdout and not to a file."""
+        return self.output in (None, "-")
+
+
+class Show(Output):
+    """How the result is shown.
+
+    Attributes:
+        form: How to write the result.
+        full: Show everything, and not one screen.
+        brief: Show the verdict alone.
+        color: When to use colours: always, never, or where stdout is a terminal that has them (auto), which NO_COLOR, FORCE_COLOR and
+            CLICOLOR_FORCE decide too. A file never gets any.
+        no_progress: Show no progress bar.
+    """
+
+    form: str = option("", "--format", default="table", choices=tuple(FORMS), shown=True)
+    full: bool = flag(default=False)
+    brief: bool = flag(default=False)
+    color: str = option("", default="auto", choices=WHEN, shown=True, rare=True)
+    no_progress: bool = flag(default=False, rare=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.full and self.brief:
+            raise UsageError("--full and --brief exclude each other", "Without either one screen is shown.")
+
+    @property
+    def for_programs(self) -> bool:
+        """Whether the result itself is written, and not what people are shown of it."""
+        return FORMS[self.form][1] == "result"
+
+    @property
+    def everything(self) -> bool:
+        """Whether to show more than one screen: what is pasted somewhere else has none."""
+        return self.full or self.form == "markdown"
+
+
+def screen(show: Show) -> dict[str, Any]:
+    """The width and the abilities of stdout, as :func:`memlens.reports.terminal.render` takes them; none where a file is written."""
+    if not show.on_stdout:
+        return {}
+    return {"width": _width(), "colour": _colour(show.color), "ascii_only": not _shows_unicode()}
+
+
+def shows_pictures(show: Show, choice: str) -> bool:
+    """Whether a picture is wanted: by one of :data:`WHEN`, and by default where a person looks at a terminal."""
+    return choice == "always" or (choice == "auto" and show.on_stdout and show.form == "table" and sys.stdout.isatty())
+
+
+def _width() -> int | None:
+    """Columns of the terminal.  A pipe has none: only a COLUMNS set on purpose gives it some."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    if not sys.stdout.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def _colour(choice: str) -> bool:
+    """Whether stdout gets colours.
+
+    The option counts first, then NO_COLOR, then FORCE_COLOR and CLICOLOR_FORCE, then CLICOLOR=0; where none of them says anything, a terminal
+    gets colours that is not a dumb one.
+    """
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if any(os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    return os.environ.get("CLICOLOR") != "0" and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _shows_unicode() -> bool:
+    """Whether stdout takes more than ASCII: by its encoding, and of a terminal also by a locale that is C on purpose, where Python writes UTF-8."""
+    if (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "") not in ("utf8", "utf8sig"):
+        return False
+    own = os.environ.get("LC_CTYPE", "")
+    names = (os.environ.get("LC_ALL"), "" if own in _SET_BY_PYTHON else own, os.environ.get("LANG"))
+    return not sys.stdout.isatty() or next(filter(None, names), "") not in ("C", "POSIX")
+
+
+def note(text: str, show: Output) -> None:
+    """Write a line on stderr that is no error, unless ``-q`` was given; control characters in it are made harmless."""
+    if not show.quiet:
+        _write(text)
+
+
+def _write(text: str) -> None:
+    from memlens.text import visible
+
+    with suppress(OSError):  # the result stands where stderr takes nothing
+        click.echo(f"memlens: {visible(text)}", err=True)
+
+
+@contextmanager
+def verbose(show: Output | None) -> Iterator[None]:
+    """While the block runs, write with ``-v`` what the readers log on stderr, and at its end how long it took."""
+    if show is None or not show.verbose:
+        yield
+        return
+    import logging
+
+    reading, began = 0.0, time.perf_counter()
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            nonlocal reading
+            reading += getattr(record, "seconds", 0.0)
+            _write(record.getMessage())
+
+    logger, handler = logging.getLogger("memlens"), Told()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+        whole = time.perf_counter() - began
+        # Of inputs that several processes read the time is known of all of it alone.
+        parts = f" ({reading:.2f} s reading, {whole - reading:.2f} s analysis and report)" if reading else ""
+        _write(f"{whole:.2f} s{parts}")
+
+
+# What is read and written.
 
 
 def read_stdin_once(logs: Sequence[str | None], hint: str = "Give - once.") -> None:
@@ -52,8 +207,7 @@ def named_logs(logs: Sequence[str], how: ReadAs, show: Output) -> tuple[str, ...
 def note_others(show: Output) -> Callable[[str, Sequence[str]], None]:
     """Say that a folder, and files in it that are no logs, are left out."""
     from memlens.inputs.input_format import HEAD
-    from memlens.text import name_list
-    from memlens.units import plural
+    from memlens.text import name_list, plural
 
     def say(folder: str, others: Sequence[str]) -> None:
         count = plural(len(others), "file is", "files are")
@@ -83,7 +237,7 @@ def refuse_outputs(
         OutputError: See :func:`memlens.output.refuse_overwrite`.
         UsageError: It is an input; see :func:`memlens.output.refuse_inputs`.
     """
-    from memlens.inputs.custom.formats import formats_file
+    from memlens.inputs.custom import formats_file
     from memlens.output import refuse_inputs, refuse_overwrite
 
     outputs = [None if to.output == "-" else to.output, *others]
@@ -164,16 +318,25 @@ def progress_bar(paths: Iterable[str], show: Output) -> Iterator[Callable[[int],
     """
     paths = list(paths)
     _say_what_is_slow(paths, show)
-    seen = _shows_progress(show)
-    with closing(_Bar("reading", _total(paths) if seen else None)) as bar:
-        yield bar.update if seen else None
+    if not _shows_progress(show):
+        yield None
+        return
+    from memlens.cli.live import Bar, size_of
+
+    with closing(Bar("reading", size_of(paths))) as bar:
+        yield bar.update
 
 
 @contextmanager
 def trial_bar(show: Output) -> Iterator[Callable[[int, int], None] | None]:
     """Show how much of the replays is done, as :func:`progress_bar` shows what is read: yields a function to call with how much is, and of how much."""
-    with closing(_Bar("replaying: {task.completed} of {task.total}")) as bar:
-        yield bar.update if _shows_progress(show) else None
+    if not _shows_progress(show):
+        yield None
+        return
+    from memlens.cli.live import Bar
+
+    with closing(Bar("replaying: {task.completed} of {task.total}")) as bar:
+        yield bar.update
 
 
 def _shows_progress(show: Output) -> bool:
@@ -184,66 +347,9 @@ def _shows_progress(show: Output) -> bool:
 
 def _say_what_is_slow(paths: Sequence[str], show: Output) -> None:
     """One line on stderr where much is to be read and the compiled modules were not built."""
-    if native.missing() and sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) > _MUCH:
+    if sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) > _MUCH and native.missing():
         note(
             "reading without the compiled modules takes many times as long: install a C compiler, then"
             " pip install --force-reinstall --no-cache-dir memlens",
             show,
         )
-
-
-def _total(paths: Iterable[str]) -> int | None:
-    try:
-        return sum(map(_size, paths)) or None
-    except (OSError, ValueError):
-        return None
-
-
-def _size(path: str) -> int:
-    from memlens.inputs.remote import is_url, local_path, remote_size
-
-    if is_url(given := local_path(path)):
-        size = remote_size(path)
-        if size is None:
-            raise ValueError(path)
-        return size
-    return Path(given).stat().st_size
-
-
-class _Bar:
-    """Comes up after a second and goes away when done; rich is imported when it comes up.
-
-    Args:
-        words: What stands in front of the bar, or all there is to say; a name in braces is one of rich's.
-        total: How much is to be done, where that is known before.
-    """
-
-    def __init__(self, words: str, total: int | None = None) -> None:
-        self._words, self._total = words, total
-        self._next_look = time.monotonic() + _PATIENCE_SECONDS
-        self._shown: tuple[Progress, TaskID] | None = None
-
-    def update(self, done: int, total: int | None = None) -> None:
-        now = time.monotonic()
-        if now < self._next_look:
-            return
-        self._next_look = now + _REFRESH_SECONDS
-        progress, task = self._shown or self._show()
-        progress.update(task, completed=done, total=total, refresh=True)
-
-    def _show(self) -> tuple[Progress, TaskID]:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns: list[ProgressColumn] = [TextColumn(self._words)]
-        if "{" not in self._words:
-            columns += [BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn()]
-        # No refresh thread: the clock is looked at between blocks anyway.
-        progress = Progress(*columns, console=Console(file=sys.stderr), transient=True, auto_refresh=False)
-        progress.start()
-        self._shown = (progress, progress.add_task("", total=self._total))
-        return self._shown
-
-    def close(self) -> None:
-        if self._shown is not None:
-            self._shown[0].stop()

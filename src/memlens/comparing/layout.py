@@ -1,4 +1,4 @@
-"""Which fields are the rows of a table, which one is its columns, and with which run each run is compared."""
+"""What a comparison shows: which metrics, which fields are the rows of a table, which one is its columns, and with which run each run is compared."""
 
 from __future__ import annotations
 
@@ -8,14 +8,56 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import product
 from math import prod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
 
-from memlens.comparing.figures import RESERVED, Run
 from memlens.comparing.templates import natural, number
 from memlens.errors import UsageError
 from memlens.results import Result
+from memlens.summarizing.figures import METRICS, Metric, RunWindow
+
+if TYPE_CHECKING:
+    from memlens.summarizing.summary import Run
+
+#: Columns of :meth:`~memlens.comparing.result.Comparison.rows`: figures of a window, and all that are no fields of a template.
+FIGURES = [name for name in RunWindow.__struct_fields__ if name not in ("name", "oom")]
+_RESERVED = frozenset(
+    {
+        *("path", "status", "window", "oom_requested_bytes", "doubts", "message"),
+        *RunWindow.__struct_fields__,
+        *(metric.change_key for metric in METRICS),
+    }
+)
+#: What is shown where nothing is asked for, in a list of runs and in a matrix, where each metric is a table of its own: of whole logs, where
+#: no figure leaves out what was there before them, and of windows (``True``).
+DEFAULT = {
+    ("list", False): ("peak", "reserved-peak", "duration", "live", "allocs"),
+    ("list", True): ("peak", "rise", "reserved-peak", "duration", "remaining", "allocs"),
+    ("matrix", False): ("peak", "reserved-peak"),
+    ("matrix", True): ("peak", "rise", "reserved-peak"),
+}
+#: The same for the ranks of one job.
+DEFAULT_OF_RANKS = ("peak", "reserved-peak", "live")
+
+
+def choose_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
+    """Metrics by their names, each once, in the order given.
+
+    Raises:
+        UsageError: There is no such metric.
+    """
+    known = {name: metric for metric in METRICS for name in (metric.name, metric.key.replace("_", "-"), *metric.also)}
+    chosen = {name: known.get(name.strip().lower().replace("_", "-")) for name in names}
+    for name, metric in chosen.items():
+        if metric is None:
+            raise UsageError(f"there is no metric {name!r}", f"Metrics: {', '.join(one.name for one in METRICS)}.")
+    return tuple(dict.fromkeys(filter(None, chosen.values())))
+
+
+def field_values(found: Sequence[Mapping[str, str]], names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The values of each field, in their natural order."""
+    return {name: tuple(sorted({fields[name] for fields in found}, key=natural)) for name in names}
 
 
 class Layout(Result, frozen=True):
@@ -100,7 +142,7 @@ def _place(paths: Sequence[str], wanted: str) -> int | None:
 
 def refuse_fields(names: Iterable[str]) -> None:
     """Refuse the first field of a template, by name, that is called what something else is in the machine output."""
-    if clash := RESERVED.intersection(names):
+    if clash := _RESERVED.intersection(names):
         raise UsageError(
             f"a field cannot be called {min(clash)!r}: the machine output has that name for something else",
             "Give it another name in the template.",

@@ -1,30 +1,45 @@
-"""The ranks of one job judged together: how far their figures are spread, which of them stand out, how they differ by field, which failed first, whose log ended early."""
+"""The ranks of one job judged together: how far their figures are spread, which of them stand out, how they differ by field, which failed first, whose log ended early.
+
+**Which rank ran out of memory first**, and how that is known:
+
+1. *only*: one rank failed.
+2. *time*: by the time stamp of the last event before each failure, where all ranks that failed have one and their logs overlap in time, each beginning before the first of
+   these failures: else they are of different runs, or of clocks that have nothing to do with each other.  Ranks begin at about one time.  A lead over a rank that is not known to be on the same
+   machine is therefore in doubt where it is less than a second, or than the times are apart at which the two logs begin: so much the clocks may differ by, and that is said with it.
+3. *progress*: by the fewest allocations before the failure, where times do not tell, no other rank has as few, and what ran is one program: the ranks are peers.
+4. *unknown*: else the first in the order of ranks is shown, and which one failed first is left open.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from memlens.comparing.first import Failed, FirstFailure, first_to_fail
 from memlens.comparing.layout import run_key
-from memlens.comparing.naming import is_machine, labels_of, missing_of, numbers_ranks
 from memlens.comparing.outliers import Peers, codes_of, medians, members_of, peers_of, standing_out
+from memlens.comparing.templates import is_machine, labels_of, missing_of, numbers_ranks
 from memlens.results import Result
+from memlens.text import LINES, Terms, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from memlens.analyzers.failures import MemoryFailure
     from memlens.columns import Ints
-    from memlens.comparing.figures import Metric, Run, RunWindow
+    from memlens.summarizing.figures import Metric, RunWindow
+    from memlens.summarizing.summary import Oom, Run
 
 
 #: Figures that a rank which ran out of memory has, too: at least so much it needed.
 _UP_TO_FAILURE = frozenset({"peak", "rise", "reserved-peak"})
 #: A log that ended early has at most this part of the allocations of the median rank of its peers, and of the time that it lasts.
 _EARLY = 0.9
-#: Groups of peers that are listed.
-_MOST_GROUPS = 100
+#: Groups of peers that are listed, and groups of blocks, the largest.
+_MOST_GROUPS, _MOST_HELD = 100, 10
+KnownBy: TypeAlias = Literal["only", "time", "progress", "unknown"]
+#: What the clocks of machines that are set by a network differ by at most.
+CLOCKS_US = 1_000_000
 
 
 class HeldMore(Result, frozen=True):
@@ -119,6 +134,39 @@ class Skew(Result, frozen=True):
     highest_off: int
 
 
+class FirstFailure(Result, frozen=True):
+    """Which rank failed first.
+
+    Attributes:
+        rank: What it is called; text from paths.
+        path: Its log.
+        known_by: ``only``, ``time``, ``progress`` or ``unknown``.
+        failed: How many ranks failed.
+        lead_us: How much later the next rank failed; ``None`` where times do not tell.
+        lead_allocs: How many more allocations the next one made before it failed; ``None`` where that does not tell.
+        within_clocks: The lead over another one, which is not known to be on the same machine, is less than their clocks may differ by.
+        next_rank: The rank that failed next; ``None`` where that is not known.
+        failure: The failure, without its lists of blocks.
+        terms: What the lines of its input are called.
+    """
+
+    in_json: ClassVar[tuple[str, ...]] = (
+        *("rank", "path", "known_by", "failed", "lead_us", "lead_allocs", "within_clocks", "next_rank", "failure"),
+    )
+    top: ClassVar[int] = 0  # of the failure: its figures, no lists
+
+    rank: str
+    path: str
+    known_by: KnownBy
+    failed: int
+    lead_us: int | None = None
+    lead_allocs: int | None = None
+    within_clocks: bool = False
+    next_rank: str | None = None
+    failure: MemoryFailure | None = None
+    terms: Terms = LINES
+
+
 class EndedEarly(Result, frozen=True):
     """A rank whose log ends before those of its peers, and not because it ran out of memory.
 
@@ -167,7 +215,7 @@ class Ranks(Result, frozen=True):
     missing: tuple[str, ...] = ()
 
 
-def names_of(runs: Sequence[Run]) -> list[str]:
+def names_of_ranks(runs: Sequence[Run]) -> list[str]:
     """Return the names of runs with fields; text from paths."""
     return labels_of([run.path for run in runs], [run.fields for run in runs])
 
@@ -213,7 +261,8 @@ class Job:
             rank, usual = int(known[one.rank]), int(known[one.median_rank])
             run, figures_of = self._runs[rank], (one.median + one.off, one.median, one.off, one.peers)
             other = self.names[usual], self._runs[usual].path
-            found.append(Outlier(metric.key, self.names[rank], run.path, run.fields, *figures_of, *other))
+            holds = _holds_more(run, self._runs[usual]) if metric.name == "peak" and one.off > 0 else ()
+            found.append(Outlier(metric.key, self.names[rank], run.path, run.fields, *figures_of, *other, holds))
         return found
 
     def ranks(self, metrics: Sequence[Metric]) -> Ranks:
@@ -269,12 +318,8 @@ class Job:
         return found
 
     def _first(self, *, alike: bool) -> FirstFailure | None:
-        failed = [
-            Failed(name, run.path, run.fields, run.oom.time_us, run.begins_us, run.oom.allocs)
-            for name, run in zip(self.names, self._runs, strict=True)
-            if run.oom is not None
-        ]
-        return first_to_fail(failed, alike=alike)
+        named = zip(self.names, self._runs, strict=True)
+        return first_to_fail([(name, run, run.oom) for name, run in named if run.oom is not None], alike=alike)
 
     def _ended_early(self) -> list[EndedEarly]:
         """The ranks that stand out by few allocations, and whose logs last less long where that is known."""
@@ -292,6 +337,54 @@ class Job:
             if few <= _EARLY * one.median and run.status != "oom" and not longer:
                 found.append(EndedEarly(self.names[rank], run.path, few, one.median, self.names[usual]))
         return found
+
+
+def _holds_more(rank: Run, median_rank: Run) -> tuple[HeldMore, ...]:
+    """The groups that a rank holds more of at its peak than another one, the most bytes first; nothing where either is not known."""
+    if rank.held is None or median_rank.held is None:
+        return ()
+    groups = rank.held.more_than(median_rank.held).items()
+    more = (HeldMore(size, blocks, size * blocks, owner) for (size, owner), blocks in groups)
+    return tuple(sorted(more, key=lambda one: (-one.more_bytes, -one.size_bytes, one.owner or "")))[:_MOST_HELD]
+
+
+def first_to_fail(failed: Sequence[tuple[str, Run, Oom]], *, alike: bool) -> FirstFailure | None:
+    """The rank that failed first; ``None`` where none did.
+
+    Args:
+        failed: The ranks that ran out of memory, what they are called and how they failed, in the order of ranks.
+        alike: The ranks run one program: nothing tells that they are not peers.
+    """
+    if not failed:
+        return None
+
+    def found(one: tuple[str, Run, Oom], known_by: KnownBy, **more: Any) -> FirstFailure:
+        name, run, _ = one
+        values = {"failure": run.failure, "terms": terms_of(run.has_lines), **more}
+        return FirstFailure(name, run.path, known_by, len(failed), **values)
+
+    if len(failed) == 1:
+        return found(failed[0], "only")
+    times = [oom.time_us for *_, oom in failed if oom.time_us is not None]
+    begins = [run.begins_us for _, run, _ in failed if run.begins_us is not None]
+    if len(times) == len(begins) == len(failed) and max(begins) <= min(times):
+        first, *later = sorted(failed, key=lambda one: (one[2].time_us or 0, one[2].allocs))
+        leads = [(one[2].time_us or 0) - (first[2].time_us or 0) for one in later]
+        if leads[0]:
+            close = any(lead < _clocks_us(first[1], one[1]) for lead, one in zip(leads, later, strict=True))
+            return found(first, "time", lead_us=leads[0], within_clocks=close, next_rank=later[0][0])
+    first, second, *_ = sorted(failed, key=lambda one: one[2].allocs)
+    if alike and (fewer := second[2].allocs - first[2].allocs):
+        return found(first, "progress", lead_allocs=fewer, next_rank=second[0])
+    return found(failed[0], "unknown")
+
+
+def _clocks_us(one: Run, other: Run) -> int:
+    """By how much the clocks of two ranks may differ, in microseconds."""
+    machines = [tuple(value for name, value in run.fields.items() if is_machine(name)) for run in (one, other)]
+    if machines[0] == machines[1] != ():
+        return 0
+    return max(CLOCKS_US, abs((one.begins_us or 0) - (other.begins_us or 0)))
 
 
 def outliers_of(
@@ -312,7 +405,7 @@ def outliers_of(
     jobs: dict[tuple[str, ...], list[int]] = {}
     for k, run in enumerate(runs):
         jobs.setdefault(run_key(run, others), []).append(k)
-    names = names_of(runs)
+    names = names_of_ranks(runs)
     judged = [Job([runs[k] for k in own], [windows[k] for k in own], [names[k] for k in own]) for own in jobs.values()]
     for metric in metrics:
         found = (one for job in judged for one in job.outliers(metric))

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
-from memlens.comparing.figures import FIGURES, METRICS, ComparedWindow, Metric, Run, RunWindow, field_values
+from memlens.comparing.layout import FIGURES, field_values
 from memlens.results import Result, Tabular
+from memlens.summarizing.figures import METRICS, Metric, RunWindow
+from memlens.summarizing.summary import Run
+from memlens.windows.windows import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +24,27 @@ if TYPE_CHECKING:
 SCHEMA = "memlens.compare/3"
 
 
+class ComparedWindow(RunWindow, frozen=True, kw_only=True):
+    """A window with its figures less those of the base, in the units of the metrics; ``None`` where one of the two is not known.
+
+    Attributes:
+        d_peak_bytes: That of ``peak_bytes``, and so on.
+        d_rise_bytes: See above, and so are the others.
+    """
+
+    d_peak_bytes: int | None
+    d_rise_bytes: int | None
+    d_reserved_peak_bytes: int | None
+    d_live_bytes: int | None
+    d_remaining_bytes: int | None
+    d_carried_in_bytes: int | None
+    d_alloc_bytes: int | None
+    d_allocs: int | None
+    d_free_bytes: int | None
+    d_frees: int | None
+    d_duration_us: int | None
+
+
 class RunTrust(Result, frozen=True):
     """Whether the log of a run is in doubt, and by the codes of which doubts."""
 
@@ -29,7 +53,7 @@ class RunTrust(Result, frozen=True):
 
 
 class ComparedRun(Run, frozen=True, kw_only=True):
-    """One run beside its base; what the other fields mean stands at :class:`~memlens.comparing.figures.Run`.
+    """One run beside its base; what the other fields mean stands at :class:`~memlens.summarizing.summary.Run`.
 
     Attributes:
         windows: Its windows, with their figures less those of the base.
@@ -72,8 +96,8 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
 
     schema: ClassVar[str] = SCHEMA
     in_json: ClassVar[tuple[str, ...]] = (
-        *("schema", "verdict", "template", "fields=values", "layout", "base=base_named", "by", "metrics=metric_keys"),
-        *("runs=compared", "scaling", "outliers", "ranks", "problems"),
+        *("schema", "verdict", "claims", "template", "fields=values", "layout", "base=base_named", "by"),
+        *("metrics=metric_keys", "runs=compared", "scaling", "outliers", "ranks", "problems"),
     )
     spliced: ClassVar[frozenset[str]] = frozenset({"layout"})
 
@@ -94,7 +118,7 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
         """The names of all windows of a series, each once: those of the first run, then what only later ones have; of the ranks of a job none is named."""
         if self.by is None or self.ranks is not None:
             return ()
-        return tuple(dict.fromkeys(window.name for run in self.runs for window in run.windows))
+        return tuple(dict.fromkeys(name for run in self.runs for name in names_of(run.windows)))
 
     @property
     def has_fields(self) -> bool:
@@ -130,21 +154,32 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
 
     def change(self, run: Run, window: str | None, metric: Metric) -> int | None:
         """A figure less that of the base; ``None`` where there is no base, or one of the two is not known or ended out of memory."""
-        base = self.base_of(run)
-        if base is None or base.status_of(window) != "ok" or run.status_of(window) != "ok":
-            return None
-        before, after = (side.window(window).figure(metric) for side in (base, run))  # type: ignore[union-attr]
-        return None if before is None or after is None else after - before
+        change: int | None = self._changes(run, window, (metric,))[metric.change_key]
+        return change
 
-    def _changes(self, run: Run, window: str | None) -> dict[str, Any]:
-        """All differences by their names in machine output."""
-        return {metric.change_key: self.change(run, window, metric) for metric in METRICS}
+    def _changes(self, run: Run, window: str | None, metrics: Sequence[Metric] = METRICS) -> dict[str, Any]:
+        """Such differences by their names in machine output."""
+        base, own = self.base_of(run), run.window(window)
+        other = None if base is None else base.window(window)
+        changes: dict[str, Any] = dict.fromkeys(metric.change_key for metric in metrics)
+        if base is None or own is None or other is None:
+            return changes
+        if base.status_of(window) == run.status_of(window) == "ok":
+            for metric in metrics:
+                before, after = other.figure(metric), own.figure(metric)
+                changes[metric.change_key] = None if before is None or after is None else after - before
+        return changes
+
+    @cached_property
+    def _missing(self) -> dict[int, tuple[str, ...]]:
+        known = {
+            id(run): set(names_of(run.windows)) for run in self.runs if run.status not in ("missing", "unreadable")
+        }
+        return {run: tuple(name for name in self.windows if name not in names) for run, names in known.items()}
 
     def missing_windows(self, run: Run) -> tuple[str, ...]:
         """The windows of a series that other runs have and this one, which could be read, has not."""
-        if run.status in ("missing", "unreadable"):
-            return ()
-        return tuple(name for name in self.windows if run.window(name) is None)
+        return self._missing.get(id(run), ())
 
     @cached_property
     def compared(self) -> tuple[ComparedRun, ...]:

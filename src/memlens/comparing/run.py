@@ -7,27 +7,37 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.comparing.figures import DEFAULT, DEFAULT_OF_RANKS, Run, RunWindow, choose_metrics, field_values
-from memlens.comparing.layout import Layout, lay_out, lay_out_list, refuse_fields, row_keys, run_key
-from memlens.comparing.naming import fields_of_ranks, labels_of, numbers_ranks
-from memlens.comparing.rank_verdict import answer_of_ranks
-from memlens.comparing.ranks import Job, names_of, outliers_of
+from memlens.comparing.claims import claims_of
+from memlens.comparing.layout import (
+    DEFAULT,
+    DEFAULT_OF_RANKS,
+    Layout,
+    choose_metrics,
+    field_values,
+    lay_out,
+    lay_out_list,
+    refuse_fields,
+    row_keys,
+    run_key,
+)
+from memlens.comparing.ranks import Job, names_of_ranks, outliers_of
 from memlens.comparing.result import Comparison
-from memlens.comparing.runs import Order, record_all, typical_of, with_details
 from memlens.comparing.scaling import slopes
-from memlens.comparing.templates import Template, natural
-from memlens.comparing.verdict import answer_of
-from memlens.errors import UsageError
-from memlens.inputs import expanded
-from memlens.inputs.folders import is_folder
-from memlens.inputs.remote import is_url
+from memlens.comparing.templates import Template, fields_of_ranks, labels_of, natural, numbers_ranks
+from memlens.errors import AnchorError, MemlensError, UsageError
+from memlens.inputs import Reading, expanded, input_name, named_devices, without_cpu
 from memlens.options import Compare, Cut, as_list
 from memlens.options.keywords import with_keywords
-from memlens.results import Answer, answered
-from memlens.windows.windows import BEFORE, anchors_of
+from memlens.results import claimed
+from memlens.source import is_folder, is_url
+from memlens.summarizing.figures import RunWindow, WindowTable
+from memlens.summarizing.summary import Run, Status, summarize
+from memlens.summarizing.workers import Order, on_all_processors, spread_out
+from memlens.windows.windows import BEFORE, anchors_of, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,9 +87,9 @@ class FoundRuns(Struct, frozen=True):
     problems: Sequence[str] = ()
 
     def orders(self, options: Compare) -> list[Order]:
-        """How each is read."""
+        """How each is read: with the fields of its path, and whether it is a rank of a job."""
         fields = self.fields or [{}] * len(self.inputs)
-        return [Order(one, options, own, self.of_job) for one, own in zip(self.inputs, fields, strict=True)]
+        return [Order(one, options, (own, self.of_job)) for one, own in zip(self.inputs, fields, strict=True)]
 
 
 def find_runs(
@@ -173,7 +183,7 @@ def compare_found(found: FoundRuns, options: Compare) -> Comparison:
     """Read runs that were found and put them side by side."""
     side_by_side = _of_ranks if found.of_job else _of_list if found.template is None else _of_template
     comparison = side_by_side(found, options)
-    return answered(
+    return claimed(
         replace(
             comparison,
             template=None if found.template is None else found.template.text,
@@ -181,17 +191,13 @@ def compare_found(found: FoundRuns, options: Compare) -> Comparison:
             cut=options.given,
             problems=(*found.problems, *comparison.problems),
         ),
-        _answer_of,
+        claims_of,
     )
-
-
-def _answer_of(comparison: Comparison) -> Answer:
-    return answer_of(comparison) if comparison.ranks is None else answer_of_ranks(comparison, comparison.ranks)
 
 
 def _of_list(found: FoundRuns, options: Compare) -> Comparison:
     orders = found.orders(options)
-    layout = lay_out_list([order.path for order in orders], options.base)
+    layout = lay_out_list([input_name(order.given) for order in orders], options.base)
     read = record_all(orders, options)
     runs = tuple(chain(*read))
     metrics = choose_metrics(as_list(options.metrics) or DEFAULT["list", options.given])
@@ -203,7 +209,7 @@ def _of_template(found: FoundRuns, options: Compare) -> Comparison:
     assert template is not None
     rows, cols, base = as_list(options.rows), options.cols, options.base
     orders = found.orders(options)
-    paths = [order.path for order in orders]
+    paths = [input_name(order.given) for order in orders]
     values = field_values(found.fields, template.fields)
     named = {*rows, cols, (base or "").partition("=")[0]}
     if DEVICE in values or DEVICE not in named:  # refused before anything is read
@@ -233,21 +239,13 @@ def _of_template(found: FoundRuns, options: Compare) -> Comparison:
 
 
 def _of_ranks(found: FoundRuns, options: Compare) -> Comparison:
-    given = found.orders(options)
-    read = _with_devices(record_all(given, options))
-    runs = tuple(chain(*read))
+    runs = tuple(chain(*_with_devices(record_all(found.orders(options), options))))
     metrics = choose_metrics(as_list(options.metrics) or DEFAULT_OF_RANKS)
-    job = Job(runs, [run.window(None) for run in runs], names_of(runs))
-    orders = {
-        run.path: order if len(own) == 1 else replace(order, options=options.replace(device=run.device))
-        for order, own in zip(given, read, strict=True)
-        for run in own
-    }
-    outliers = [one for metric in metrics for one in job.outliers(metric)]
-    outliers, ranks = with_details(outliers, job.ranks(metrics), orders, options)
+    job = Job(runs, [run.window(None) for run in runs], names_of_ranks(runs))
+    outliers = tuple(one for metric in metrics for one in job.outliers(metric))
     values = field_values([run.fields for run in runs], runs[0].fields)
     layout = Layout(tuple(name for name, texts in values.items() if len(texts) > 1))
-    return Comparison(runs, layout, metrics, outliers=tuple(outliers), ranks=ranks)
+    return Comparison(runs, layout, metrics, outliers=outliers, ranks=job.ranks(metrics))
 
 
 def _with_devices(read: Sequence[Sequence[Run]]) -> Sequence[Sequence[Run]]:
@@ -303,9 +301,75 @@ def _typical(runs: Sequence[Run], cut: Cut) -> tuple[RunWindow | None, ...]:
     """
     if not cut.series:
         return ()
-    read = [run for run in runs if run.windows]
-    names = [{window.name for window in run.windows if not window.oom} - {BEFORE} for run in read]
+    read = [windows for run in runs if isinstance(windows := run.windows, WindowTable) and windows]
+    names = [set(windows.where(windows.column("oom") == 0).names) - {BEFORE} for windows in read]
     shared = set.intersection(*names) if names else set()
-    closed = shared - {window.name for run in read for window in run.windows if window.open_end}
-    chosen = [[window for window in run.windows if window.name in (closed or shared)] for run in runs]
-    return tuple(typical_of(windows) if windows else None for windows in chosen)
+    chosen = shared.difference(*(windows.where(windows.column("open_end") == 1).names for windows in read)) or shared
+
+    def typical(windows: Sequence[RunWindow]) -> RunWindow | None:
+        some = np.array([name in chosen for name in names_of(windows)], np.bool_)
+        return windows.where(some).typical()[0] if isinstance(windows, WindowTable) and some.any() else None
+
+    return tuple(typical(run.windows) for run in runs)
+
+
+# --- reading, in workers ---
+
+
+def record(order: Order) -> tuple[Run, ...]:
+    """Read one log and sum it up; what cannot be read is a run with a status and no figures.
+
+    Of an input with several devices each GPU is a run; the CPU beside them is left out with a remark.
+
+    Args:
+        order: What to read, the fields of its path, and whether it is of a rank of a job.
+
+    Raises:
+        UsageError: The cut makes no sense.
+    """
+    path, options = input_name(order.given), order.options
+    fields, rank = order.about
+    # A look at a line or two tells the time of one window; of a series a column of times is cheaper.
+    reading = Reading(options.patterns, strict=options.strict, times=options.series, how=options)
+    try:
+        logs, left_out = without_cpu(reading.read_all(order.given))
+    except UsageError:
+        raise
+    except MemlensError as error:
+        gone: Status = "missing" if error.message.endswith("no such file") else "unreadable"
+        return (Run(path, fields, gone, message=error.message, hint=error.hint),)
+    except MemoryError:
+        return (Run(path, fields, "unreadable", message="not enough memory for this log", hint="Try --jobs 1."),)
+    runs = []
+    for log, name, _ in named_devices(path, logs):
+        about = {"path": name, "fields": fields, "rank": rank, "buckets": options.buckets, "left_out": left_out}
+        try:
+            runs.append(summarize(log, options.windows(log), options, **about))
+        except AnchorError as error:
+            run = summarize(log, (), options, **about)
+            status: Status = "no_window" if run.oom is None else "oom"
+            runs.append(replace(run, status=status, message=error.message, hint=error.hint))
+    return tuple(runs)
+
+
+def record_all(orders: Sequence[Order], options: Compare) -> list[tuple[Run, ...]]:
+    """Read logs and sum them up.
+
+    Args:
+        orders: What to read.
+        options: Who reads it, and who is told of the bytes read so far, over all logs.
+
+    Returns:
+        The runs of each, in their order; what cannot be read is a run with a status and no figures.
+
+    Raises:
+        UsageError: The cut makes no sense.
+        MemlensError: The executor cannot be had.
+    """
+    found = spread_out(record, orders, on_all_processors(options, len(orders)), options.progress)
+    return [
+        (Run(input_name(order.given), order.about[0], "unreadable", message=one.message, hint=one.hint),)
+        if isinstance(one, MemlensError)
+        else one
+        for order, one in zip(orders, found, strict=True)
+    ]

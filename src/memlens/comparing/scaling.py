@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from memlens.comparing.figures import METRICS, Metric, Run, RunWindow
 from memlens.comparing.layout import run_key
-from memlens.comparing.naming import numbers_ranks
-from memlens.comparing.templates import natural, number
+from memlens.comparing.templates import natural, number, numbers_ranks
 from memlens.results import Result
+from memlens.summarizing.figures import METRICS, Metric, RunWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from memlens.summarizing.summary import Run
 
 
 #: Runs, and the window of each whose figures count.

@@ -20,7 +20,7 @@ from memlens.diffing.alignment.blocks import Blocks, owners_of
 from memlens.diffing.alignment.indices import values_at
 from memlens.diffing.pairing import Match, pair_alike
 from memlens.facts import Kind
-from memlens.folding.levels import profile
+from memlens.folding import profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from memlens.analyzers.failures.failures import MemoryFailure, failures
-from memlens.analyzers.failures.words import failure_sentence, most_telling
+from memlens.analyzers.failures import MemoryFailure, failures, most_telling
 from memlens.analyzers.places import Lines
 from memlens.analyzers.segments import layout_before
 from memlens.diffing.alignment.blocks import gather_windows, tell_threads_apart
 from memlens.diffing.pairing import match
 from memlens.facts import Kind
 from memlens.results import Result
-from memlens.trust.report import failures_of
-from memlens.units import format_bytes
+from memlens.trust import failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memlens.columns import Ints
     from memlens.events import EventLog
-    from memlens.text import Terms
     from memlens.windows.windows import Window
 
 
@@ -141,33 +138,3 @@ def _next_request(window: Window, alloc: int) -> int:
     kind = window.log.kind[alloc + 1 : window.hi]
     asks = np.flatnonzero((kind == Kind.ALLOC) | (kind == Kind.RESERVE))
     return alloc + 1 + (int(asks[0]) if len(asks) else 0)
-
-
-def failed_sentences(failed: Sequence[FailedRun], terms: Terms) -> list[str]:
-    """One sentence on the runs that ran out of memory: what ran out, and of one alone where the other run was then."""
-    if len({run.side for run in failed}) < len(_SIDES):
-        return [_sentence(run, terms) for run in failed[:1]]
-    sides = {run.side: run.failure for run in reversed(failed)}
-    how = [
-        failure_sentence([sides[side]], terms, who=side)[:-1].removeprefix(f"{side} ran out of memory ")
-        for side in _SIDES
-    ]
-    (base, _, figures), (head, _, others) = (words.partition(": ") for words in how)
-    if figures != others or not figures:
-        return [f"Both ran out of memory: base {how[0]}; and head {how[1]}."]
-    return [f"Both ran out of memory{f' {base}' if base == head else f', base {base}, head {head}'}: {figures}."]
-
-
-def _sentence(run: FailedRun, terms: Terms) -> str:
-    words = failure_sentence([run.failure], terms, who=run.side.capitalize())
-    other = run.other
-    if other is None or other.allocated_bytes is None:
-        return words
-    name = _SIDES[1 - _SIDES.index(run.side)]
-    where = "" if other.line is None else f" ({terms.at(other.line)})"
-    words = f"{words[:-1]}; {name} had {format_bytes(other.allocated_bytes)} allocated then{where}"
-    if other.reserved_bytes is not None:
-        words += f", of {format_bytes(other.reserved_bytes)} reserved"
-    if other.largest_gap_bytes is not None:
-        words += f", largest gap {format_bytes(other.largest_gap_bytes)}"
-    return words + "."

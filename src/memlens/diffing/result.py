@@ -266,8 +266,8 @@ class Diff(Tabular, frozen=True, eq=False):
 
     schema: ClassVar[str] = SCHEMA
     in_json: ClassVar[tuple[str, ...]] = (
-        *("schema", "verdict", "base", "head", "by", "found_by", "paired_by_work", "factor=factor_text", "notes"),
-        *("parting=parting_name", "failed", "windows", "repeated"),
+        *("schema", "verdict", "claims", "base", "head", "by", "found_by", "paired_by_work", "factor=factor_text"),
+        *("notes", "parting=parting_name", "failed", "windows", "repeated"),
     )
     tables: ClassVar[Tables] = {"repeated": Repeated}
 

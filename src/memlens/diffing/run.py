@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memlens.diffing.compare import compare, in_order
-from memlens.diffing.factor import common_factor
+from memlens.diffing.claims import claims_of
+from memlens.diffing.compare import common_factor, compare, in_order
 from memlens.diffing.failed import failed_runs
 from memlens.diffing.finding import by_weight, repeated_in
 from memlens.diffing.result import Diff, RunSide, WindowDiff, shares_little
-from memlens.diffing.verdict import answer_of
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import EventLog
 from memlens.events import Kind as EventKind
-from memlens.folding.levels import profile
+from memlens.folding import profile
 from memlens.inputs import Reading, check_alike, device_label, input_key, without_cpu
 from memlens.options import Cut, as_list
 from memlens.options import Diff as Options
 from memlens.options.keywords import with_keywords
-from memlens.results import answered, deferred
+from memlens.results import claimed, deferred
 from memlens.trust import trust_of
 from memlens.windows.anchor_discovery import common_family
 from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors, whole
@@ -74,7 +73,7 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
             found = [_with_device(pairs) for pairs in found]
     diffs = [_compared(pairs, given, options) for pairs in found]
     joined = diffs[0] if len(diffs) == 1 and not left_out else _joined(diffs, left_out)
-    return answered(joined, answer_of)
+    return claimed(joined, claims_of)
 
 
 diff = with_keywords("diff", diff_with, Options)

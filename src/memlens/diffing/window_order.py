@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.events import BATCH, Kind
-from memlens.folding.levels import bounds
+from memlens.folding import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence

@@ -81,39 +81,6 @@ class AlignedAxis(Struct, frozen=True, eq=False):
         return int(self.base.starts[-1])
 
 
-class AlignedCurves(Struct, frozen=True, eq=False):
-    """The levels of both runs over the axis, as envelopes: of each *bucket* of neighbouring slots the lowest and the highest.
-
-    A run that has no event at a slot has the level there that it had before.  The first bucket also has what both runs start from, so that the
-    largest of ``base_high`` is base's peak, and the last of ``base_bytes``, where a bucket is a slot, what is live at its end.
-
-    Attributes:
-        edges: The first slot of each bucket and the end of the axis, rising, int64; one more than there are buckets.
-        base_low, base_high: Base's lowest and highest allocated level in each bucket, in bytes, int64.
-        head_low, head_high: Head's.
-        low, high: The lowest and the highest of head less base at any one slot of each bucket, in bytes, int64.
-        slot: The first slot of each bucket at which the two are farthest apart, int64.
-        base_event, head_event: The last event of each run at or before that slot, int64; the event before its first one where there is none.
-        base_bytes, head_bytes: The levels there, in bytes, int64.
-    """
-
-    edges: Ints
-    base_low: Ints
-    base_high: Ints
-    head_low: Ints
-    head_high: Ints
-    low: Ints
-    high: Ints
-    slot: Ints
-    base_event: Ints
-    head_event: Ints
-    base_bytes: Ints
-    head_bytes: Ints
-
-    def __len__(self) -> int:
-        return len(self.slot)
-
-
 def aligned(pairs: InOrder) -> AlignedAxis:
     """The axis of two runs.
 
@@ -174,22 +141,38 @@ class _Chain(NamedTuple):
         return _Chain(both[0][order], both[1][order])
 
 
-def aligned_curves(axis: AlignedAxis, buckets: int) -> AlignedCurves:
+#: Columns of the curves beside their edges.
+_COLUMNS = (
+    *("base_low", "base_high", "head_low", "head_high", "low", "high"),
+    *("slot", "base_event", "head_event", "base_bytes", "head_bytes"),
+)
+
+
+def aligned_curves(axis: AlignedAxis, buckets: int) -> dict[str, Ints]:
     """The levels of both runs over an axis, exactly: extremes are those of the step functions, whatever the buckets.
+
+    A run that has no event at a slot has the level there that it had before.  The first bucket also has what both runs start from, so that the
+    largest of ``base_high`` is base's peak, and the last of ``base_bytes``, where a bucket is a slot, what is live at its end.
 
     Args:
         axis: The axis.
-        buckets: How many buckets there are at most; where there are as many slots or fewer, each is a bucket.
+        buckets: How many buckets of neighbouring slots there are at most; where there are as many slots or fewer, each is a bucket.
+
+    Returns:
+        ``edges``, the first slot of each bucket and the end of the axis, rising, one more than there are buckets.  Of each bucket the lowest and the
+        highest allocated level of base and of head in bytes (``base_low`` …), and of head less base at any one slot (``low``, ``high``);
+        ``slot``, the first one at which the two are farthest apart; ``base_event`` and ``head_event``, the last event of each run at or before that
+        slot, or the event before its first one; and ``base_bytes`` and ``head_bytes``, the levels there.  All int64.
     """
     count = min(buckets, len(axis))
     edges = np.arange(count + 1, dtype=np.int64) * len(axis) // max(count, 1)
     parts = [_bucketed(axis, edges[first : last + 1]) for first, last in _batches(edges)]
-    columns = np.concatenate([np.zeros((11, 0), np.int64), *parts], axis=1)
+    columns = np.concatenate([np.zeros((len(_COLUMNS), 0), np.int64), *parts], axis=1)
     start = int(axis.base.levels[0]), int(axis.head.levels[0])
     for row, level in zip((0, 2, 4), (*start, start[1] - start[0]), strict=True):
         columns[row, :1] = np.minimum(columns[row, :1], level)
         columns[row + 1, :1] = np.maximum(columns[row + 1, :1], level)
-    return AlignedCurves(edges, *columns)
+    return {"edges": edges, **dict(zip(_COLUMNS, columns, strict=True))}
 
 
 def _batches(edges: Ints) -> Iterator[tuple[int, int]]:

@@ -18,8 +18,7 @@ from memlens.drawing.report import ReportPage
 from memlens.reports.blocks import Block, Line, Table, Toned, Value
 from memlens.reports.compare import compare_blocks
 from memlens.reports.compare.tables import OfRun
-from memlens.text import NO_BREAK, format_value, shorten, visible
-from memlens.units import format_bytes, plural
+from memlens.text import NO_BREAK, format_bytes, format_value, plural, shorten, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,7 +52,7 @@ def comparison_page(comparison: Comparison, *, top: int | None = None, brief: bo
     words = "".join(_html(blocks, highest))
     answer = comparison.answer
     html = page(f"Comparison of {visible(title)}", sentences=answer.sentences, tone=answer.tone, words=words)
-    return ReportPage(title=title, html=html, answer=answer)
+    return ReportPage(title=title, html=html, claims=comparison.claims)
 
 
 def _html(blocks: Iterable[Block], highest: int) -> Iterator[str]:

@@ -10,18 +10,16 @@ from msgspec.structs import asdict
 
 from memlens.analyzers.places import lines_at
 from memlens.diffing.run import diff_with
-from memlens.drawing.aligned import AlignedAxis, AlignedCurves, AlignedRun, aligned, aligned_curves
+from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_curves
 from memlens.drawing.levels import band_row, merged
-from memlens.drawing.packing import pack, pack_json, packed
+from memlens.drawing.page import pack_json
 from memlens.errors import UsageError
 from memlens.inputs import device_label, without_cpu
-from memlens.options import Cut, ReadAs
+from memlens.options import Cut, Owners, ReadAs
 from memlens.options import Diff as Options
-from memlens.options.parts import Owners
 from memlens.reports.blocks import Excerpt, Line
 from memlens.reports.diff.findings import finding_blocks, words_of
-from memlens.text import terms_of, visible
-from memlens.units import plural
+from memlens.text import plural, terms_of, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -217,7 +215,7 @@ def _span(run: AlignedRun, window: Window) -> tuple[int, int]:
     return first, last + 1
 
 
-def _figures(axis: AlignedAxis, curves: AlignedCurves) -> dict[str, int]:
+def _figures(axis: AlignedAxis, curves: dict[str, Ints]) -> dict[str, int]:
     """Return the lowest and highest levels of the curves, exact."""
     base, head = axis.base.levels, axis.head.levels
     return {
@@ -225,18 +223,19 @@ def _figures(axis: AlignedAxis, curves: AlignedCurves) -> dict[str, int]:
         "head_low_bytes": int(head.min()),
         "base_peak_bytes": int(base.max()),
         "head_peak_bytes": int(head.max()),
-        "low_bytes": int(curves.low.min(initial=0)),
-        "high_bytes": int(curves.high.max(initial=0)),
+        "low_bytes": int(curves["low"].min(initial=0)),
+        "high_bytes": int(curves["high"].max(initial=0)),
         "end_bytes": int(head[-1] - base[-1]),
     }
 
 
-def _columns(axis: AlignedAxis, curves: AlignedCurves, exact: bool) -> dict[str, Any]:
+def _columns(axis: AlignedAxis, curves: dict[str, Ints], exact: bool) -> dict[str, Any]:
     """Columns of the curves; those of lowest and highest levels are left out where each bucket is one slot."""
+    names = ("edges", *(() if exact else _CURVES), "base_bytes", "head_bytes")
     return {
-        **packed(curves, "edges", *(() if exact else _CURVES), "base_bytes", "head_bytes"),
-        "base_line": pack(_lines(axis.base, curves.base_event)),
-        "head_line": pack(_lines(axis.head, curves.head_event)),
+        **{name: curves[name] for name in names},
+        "base_line": _lines(axis.base, curves["base_event"]),
+        "head_line": _lines(axis.head, curves["head_event"]),
     }
 
 
@@ -260,5 +259,5 @@ def _detail(axis: AlignedAxis, lo: int, hi: int) -> dict[str, Any]:
     columns: dict[str, Any] = {"lo": lo}
     for name, run in (("base", axis.base), ("head", axis.head)):
         events = run.events_at(slots)
-        columns |= {f"{name}_bytes": pack(run.levels[events - run.lo + 1]), f"{name}_line": pack(_lines(run, events))}
+        columns |= {f"{name}_bytes": run.levels[events - run.lo + 1], f"{name}_line": _lines(run, events)}
     return columns

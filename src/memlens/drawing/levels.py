@@ -1,8 +1,8 @@
-"""The levels of a window for a picture that can be zoomed into, and the marks and bands beside them.
+"""The levels of a window as pictures show them: on a page that can be zoomed into, with marks and bands beside them, and in a still.
 
-Of each bucket of events there are the lowest and the highest level.  A window of up to :data:`EXACT` events has a bucket for each of them.  A longer one
-has as many buckets, and beside them every single event of the stretches that are looked at most closely: around the peak and the failures.  These are
-marked, and the windows and phases that the run consists of are bands.
+Of each bucket of events there are the lowest and the highest level.  On a page a window of up to :data:`EXACT` events has a bucket for each of them.  A
+longer one has as many buckets, and beside them every single event of the stretches that are looked at most closely: around the peak and the failures.  These
+are marked, and the windows and phases that the run consists of are bands.  A still has a bucket for each column, over events or over time.
 """
 
 from __future__ import annotations
@@ -15,96 +15,64 @@ from msgspec import Struct
 from memlens.analyzers.curve import curve
 from memlens.analyzers.places import lines_at, rising_us
 from memlens.analyzers.series.phases import cut_phases
-from memlens.analyzing.steps import find_steps
-from memlens.drawing.packing import pack, pack_json, packed
+from memlens.drawing.page import pack_json
+from memlens.errors import InputError, NoEventsError
 from memlens.events import running_sums
-from memlens.folding.levels import levels_before
-from memlens.text import visible
-from memlens.trust.report import failures_in
-from memlens.units import format_bytes
+from memlens.folding import levels_before
+from memlens.text import LINES, Terms, format_bytes, terms_of, visible
+from memlens.trust import failures_in
+from memlens.windows.anchor_discovery import find_steps
 from memlens.windows.anchors import landmarks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from memlens.analyzers.curve import Curve
     from memlens.columns import Ints
-    from memlens.drawing.packing import Owners
+    from memlens.drawing.page import Owners
     from memlens.events import EventLog
     from memlens.options import Cut
     from memlens.windows.windows import Window
+
+    Floats = NDArray[np.float64]
 
 
 #: A window of so many events is drawn event by event; of a longer one there are as many buckets.
 EXACT = 1 << 17
 #: Events before and after the peak of a long window that are kept one by one, and before and after each of its first failures.
 AROUND_PEAK, AROUND_FAILURE, MOST_FAILURES = 1 << 12, 1 << 9, 16
+#: Failures that are marked, and phases of all steps together; of more only the steps are shown.
+_MOST_MARKED, _MOST_PHASES = 100, 50_000
 
 
-class Detail(Struct, frozen=True, eq=False):
-    """Every single event of a stretch.
-
-    Attributes:
-        lo: The first of them.
-        bytes: The allocated level right after each, int64.
-        reserved_bytes: The reserved one, int64.
-        line: Its line, 1-based, int64; 0 where unknown.
-        owner: Its owner by its number in the page, int64; -1 for none.
-    """
-
-    lo: int
-    bytes: Ints
-    reserved_bytes: Ints
-    line: Ints
-    owner: Ints
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as the page gets it."""
-        return {"lo": self.lo, **packed(self, "bytes", "reserved_bytes", "line", "owner")}
-
-
-class Levels(Struct, frozen=True, eq=False):
-    """The levels of a window.
-
-    Attributes:
-        curve: The levels of each bucket.
-        high_event: The first event of each bucket that reaches its highest allocated level, int64; the event before the window where that is
-            the level that the window starts from.
-        line: The line of that event, 1-based, int64; 0 where unknown.
-        owner: Its owner by its number in the page, int64; -1 for none.
-        time_us: The time at each edge of the buckets, not falling, int64, of the last event at the last edge; ``None`` where no times are known.
-        details: The stretches of a long window that are there event by event, in order, none overlapping.
-    """
-
-    curve: Curve
-    high_event: Ints
-    line: Ints
-    owner: Ints
-    time_us: Ints | None
-    details: tuple[Detail, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what the page gets: columns with one entry a bucket, and the edges of the buckets, one more."""
-        return {
-            **packed(self.curve, "edges", "low_bytes", "high_bytes", "reserved_bytes"),
-            **packed(self, "high_event", "line", "owner"),
-            "time_us": None if self.time_us is None else pack(self.time_us),
-            "details": [detail.to_dict() for detail in self.details],
-        }
-
-
-def levels(window: Window, owners: Owners) -> Levels:
-    """The levels of a window.
+def levels(window: Window, made: Curve, owners: Owners) -> dict[str, Any]:
+    """Return the page's levels of a window.
 
     Args:
         window: The window.
+        made: Its levels in :data:`EXACT` buckets.
         owners: Gives the owners their numbers.
+
+    Returns:
+        The columns of the curve; ``high_event``, the first event of each bucket that reaches its highest allocated level, the event before the window
+        where that is the level that the window starts from, with its ``line`` (1-based, 0 where unknown) and the number of its ``owner`` (-1 for none);
+        ``time_us``, the time at each edge of the buckets, not falling, of the last event at the last edge, ``None`` where no times are known; and
+        ``details``, the stretches of a long window that are there event by event, in order, none overlapping: the first event of each, and the levels
+        right after each event, its line and its owner.  All columns are int64.
     """
-    log, made = window.log, curve(window, buckets=EXACT)
-    events = _highest(log, made)
+    log, events = window.log, _highest(window.log, made)
+    columns = {name: getattr(made, name) for name in ("edges", "low_bytes", "high_bytes", "reserved_bytes")}
+    columns |= {"high_event": events, **_places(log, events, owners)}
     stretches = _stretches(made) if len(window) > EXACT else []
-    line, owner = _places(log, events, owners)
-    return Levels(made, events, line, owner, _times(log, made.edges), tuple(_details(log, stretches, owners)))
+    starts = np.array([lo for lo, _ in stretches], np.int64)
+    details = []
+    for (lo, hi), before in zip(stretches, levels_before(log, starts) if stretches else (), strict=True):
+        allocated, reserved = running_sums(log.kind[lo:hi], log.size[lo:hi], *before)
+        after = {"lo": lo, "bytes": allocated, "reserved_bytes": reserved}
+        details.append(after | _places(log, np.arange(lo, hi), owners))
+    return {**columns, "time_us": _times(log, made.edges), "details": details}
 
 
 def _highest(log: EventLog, made: Curve) -> Ints:
@@ -123,10 +91,10 @@ def _highest(log: EventLog, made: Curve) -> Ints:
     return np.where(found < 0, lo - 1, found)
 
 
-def _places(log: EventLog, events: Ints, owners: Owners) -> tuple[Ints, Ints]:
+def _places(log: EventLog, events: Ints, owners: Owners) -> dict[str, Ints]:
     """The lines and the owners of some events; 0 and -1 of an event before the first one."""
     coded = owners.code(np.maximum(events, 0)) if len(log) else events
-    return lines_at(log, events), np.where(events < 0, -1, coded)
+    return {"line": lines_at(log, events), "owner": np.where(events < 0, -1, coded)}
 
 
 def _times(log: EventLog, edges: Ints) -> Ints | None:
@@ -155,84 +123,27 @@ def merged(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _details(log: EventLog, stretches: list[tuple[int, int]], owners: Owners) -> list[Detail]:
-    if not stretches:
-        return []
-    starts = np.array([lo for lo, _ in stretches], np.int64)
-    found = []
-    for (lo, hi), before in zip(stretches, levels_before(log, starts), strict=True):
-        allocated, reserved = running_sums(log.kind[lo:hi], log.size[lo:hi], *before)
-        found.append(Detail(lo, allocated, reserved, *_places(log, np.arange(lo, hi), owners)))
-    return found
+def marks(window: Window, curve: Curve) -> list[dict[str, Any]]:
+    """Return the events that the page marks: the peak of a window, and the first of its failures.
 
-
-#: Failures that are marked, and phases of all steps together; of more only the steps are shown.
-_MOST_MARKED, _MOST_PHASES = 100, 50_000
-
-
-class Mark(Struct, frozen=True):
-    """One event that is marked; the page gets it by these names.
-
-    Attributes:
-        kind: ``peak`` or ``oom``.
-        event: The first event that reaches the peak, or the last one before a failure.
-        line: Its line, or that of the failure's message, 1-based; 0 where unknown.
-        bytes: The allocated level right after the event.
-        label: What is written there.
+    Returns:
+        Of each the ``kind``, ``peak`` or ``oom``; the ``event``, the first one that reaches the peak, or the last one before a failure; its ``line``,
+        or that of the failure's message, 1-based, 0 where unknown; the allocated ``bytes`` right after the event; and a ``label``.
     """
-
-    kind: str
-    event: int
-    line: int
-    bytes: int
-    label: str
-
-
-class Bands(Struct, frozen=True, eq=False):
-    """Stretches with names, in file order.
-
-    Attributes:
-        lo: The first event of each, int64.
-        hi: The event after its last, int64.
-        level: 0 for windows and steps, 1 for the phases in them, int64.
-        name: Index of its name, int64.
-        names: The names; text from the log.
-    """
-
-    lo: Ints
-    hi: Ints
-    level: Ints
-    name: Ints
-    names: tuple[str, ...]
-
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return what the page gets: the windows or steps, and the phases, as far as there are any, each by where they begin."""
-        order = np.argsort(self.lo, kind="stable")
-        chosen = [(kind, order[self.level[order] == level]) for level, kind in enumerate(("windows", "phases"))]
-        names = [visible(name) for name in self.names]
-        rows = ((kind, self.lo[at], self.hi[at], [names[k] for k in self.name[at]]) for kind, at in chosen if len(at))
-        return [band_row(*row) for row in rows]
-
-
-def band_row(kind: str, lo: Ints, hi: Ints, names: Sequence[str]) -> dict[str, Any]:
-    """A row of bands as the page gets it: what they are, in the plural, their first events, rising, the ones after their last, and names to be shown."""
-    return {"kind": kind, "lo": pack(lo), "hi": pack(hi), "names": pack_json(list(names))}
-
-
-def marks(window: Window, curve: Curve) -> list[Mark]:
-    """The peak of a window, and the first of its failures."""
     log = window.log
-    found = []
+    found: list[dict[str, Any]] = []
     if len(window):
         event = curve.peak_event
         (line,) = [None] if event is None else log.line_numbers([event])
         label = "peak" if event is not None else "peak: what was live before"
-        found.append(Mark("peak", window.lo if event is None else event, line or 0, int(curve.high_bytes.max()), label))
+        at, highest = window.lo if event is None else event, int(curve.high_bytes.max())
+        found.append({"kind": "peak", "event": at, "line": line or 0, "bytes": highest, "label": label})
     events = curve.failures[:_MOST_MARKED]
     levels = levels_before(log, np.array(events, np.int64) + 1) if events else []
     for event, oom, (allocated, _) in zip(events, failures_in(window), levels, strict=False):
         request = "" if oom.asked_bytes is None else f": {format_bytes(oom.asked_bytes)} asked for"
-        found.append(Mark("oom", event, oom.line, allocated, f"out of memory{request}"))
+        label = f"out of memory{request}"
+        found.append({"kind": "oom", "event": event, "line": oom.line, "bytes": allocated, "label": label})
     return found
 
 
@@ -244,24 +155,152 @@ def series_of(log: EventLog, cut: Cut) -> Sequence[Window]:
     return () if found is None else found.windows
 
 
-def bands(window: Window, series: Sequence[Window]) -> Bands:
-    """The windows of a series and their phases, as far as they lie in a window."""
-    names = list(dict.fromkeys(step.name for step in series))
-    number = {name: at for at, name in enumerate(names)}
-    parts = [
-        _columns([step.lo for step in series], [step.hi for step in series], 0, [number[step.name] for step in series])
-    ]
+def bands(window: Window, series: Sequence[Window]) -> list[dict[str, Any]]:
+    """Return the bands of the page: the windows of a series, and their phases, as far as they lie in a window, each by where they begin."""
+    rows = [("windows", [step.lo for step in series], [step.hi for step in series], [step.name for step in series])]
     marked = landmarks_of(window.log) if series else None
     pieces = None if marked is None else cut_phases(series, marked)
     if pieces is not None and len(pieces.lo) <= _MOST_PHASES:
-        parts.append(_columns(pieces.lo, pieces.hi, 1, pieces.phase + len(names)))
-        names += pieces.names
-    lo, hi, level, name = np.concatenate(parts, axis=1)
-    lo, hi = np.maximum(lo, window.lo), np.minimum(hi, window.hi)
-    held = lo < hi
-    return Bands(lo[held], hi[held], level[held], name[held], tuple(names))
+        phases = [pieces.names[number] for number in pieces.phase.tolist()]
+        rows.append(("phases", pieces.lo.tolist(), pieces.hi.tolist(), phases))
+    found = []
+    for kind, begins, ends, names in rows:
+        lo, hi = np.maximum(np.array(begins, np.int64), window.lo), np.minimum(np.array(ends, np.int64), window.hi)
+        order = np.argsort(lo, kind="stable")
+        held = order[lo[order] < hi[order]]
+        if len(held):
+            found.append(band_row(kind, lo[held], hi[held], [visible(names[at]) for at in held.tolist()]))
+    return found
 
 
-def _columns(lo: Sequence[int] | Ints, hi: Sequence[int] | Ints, level: int, name: Sequence[int] | Ints) -> Ints:
-    """Four rows: first events, events after the last, the level, the names."""
-    return np.array([lo, hi, np.full(len(lo), level), name], np.int64)
+def band_row(kind: str, lo: Ints, hi: Ints, names: Sequence[str]) -> dict[str, Any]:
+    """A row of bands as the page gets it: what they are, in the plural, their first events, rising, the ones after their last, and names to be shown."""
+    return {"kind": kind, "lo": lo, "hi": hi, "names": pack_json(list(names))}
+
+
+class Track(Struct, frozen=True, eq=False):
+    """One log in a still.
+
+    Attributes:
+        name: What the log is called; a file name, or a part of a path.
+        x: Where each bucket begins and where the last one ends, rising, float64; one more than there are buckets.  In numbers of events, or in
+            seconds.
+        low_bytes: The lowest allocated level in each bucket, int64.
+        high_bytes: The highest one, int64.
+        reserved_bytes: The highest reserved level, int64.
+        tells_of_blocks: Whether allocated levels are known.
+        tells_of_chunks: Whether reserved ones are.
+        peak: Where on the axis the peak is, its bytes, and its line, 1-based, ``None`` where that is not known; ``None`` where nothing was allocated.
+        failures: Where it runs out of memory, and the lines that say so, 1-based.
+        bands: The windows of a series: names (text from the log), where each begins and ends.
+        terms: What its lines are called.
+    """
+
+    name: str
+    x: Floats
+    low_bytes: Ints
+    high_bytes: Ints
+    reserved_bytes: Ints
+    tells_of_blocks: bool = True
+    tells_of_chunks: bool = False
+    peak: tuple[float, int, int | None] | None = None
+    failures: tuple[tuple[float, int], ...] = ()
+    bands: tuple[tuple[str, float, float], ...] = ()
+    terms: Terms = LINES
+
+    @property
+    def top_bytes(self) -> int:
+        """The highest level of all that is known."""
+        return int(max(self.high_bytes.max(), self.reserved_bytes.max()))
+
+    @property
+    def floor_bytes(self) -> int:
+        """The lowest one, at most 0: a log that frees what it never allocated goes below."""
+        return int(min(self.low_bytes.min(), 0))
+
+
+def track(
+    window: Window,
+    name: str,
+    *,
+    steps: Sequence[Window] = (),
+    columns: int,
+    time: bool = False,
+    from_zero: bool = False,
+) -> Track:
+    """The levels of a window.
+
+    Args:
+        window: The window.
+        name: What its log is called.
+        steps: A series that cuts it.
+        columns: Buckets of an axis of events; one of time has up to twice as many.
+        time: The axis is the seconds since the window's first event; else it is the number of the event in the log.
+        from_zero: Count events from the window's first one.
+
+    Raises:
+        NoEventsError: The window holds no event.
+        InputError: The axis is to be time, and nothing in the log has one.
+    """
+    log = window.log
+    if not len(window):
+        state = "the state at one moment, and no event" if log.facts.opening else f"no event in {window.name}"
+        raise NoEventsError(f"{log.source.name}: {state}, so there is no curve", "memlens report draws a memory map.")
+    seconds = seconds_of(window) if time else None
+    made = curve(window, buckets=columns, edges=None if seconds is None else window.lo + _edges(seconds, columns))
+
+    def places(events: Sequence[int] | Ints) -> Floats:
+        """Where events are on the axis, float64; the one after the last is where that is by time."""
+        within = np.asarray(events, np.int64)
+        if seconds is None:
+            return (within - (window.lo if from_zero else 0)).astype(np.float64)
+        return seconds[np.clip(within - window.lo, 0, len(window) - 1)]
+
+    peak, top, event = None, int(made.high_bytes.max()), made.peak_event
+    if top > 0:
+        at = float(places([window.lo if event is None else event])[0])
+        peak = at, top, None if event is None else log.line_numbers([event])[0]
+    lines = [oom.line for oom in failures_in(window)]
+    shown = [step for step in steps if len(step)]
+    starts, ends = (places([getattr(step, edge) for step in shown]).tolist() for edge in ("lo", "hi"))
+    return Track(
+        name,
+        places(made.edges),
+        made.low_bytes,
+        made.high_bytes,
+        made.reserved_bytes,
+        log.tells_of_blocks,
+        log.tells_of_chunks,
+        peak,
+        tuple(zip(places(made.failures).tolist(), lines, strict=True)),
+        tuple(zip((step.name for step in shown), starts, ends, strict=True)),
+        terms_of(log.facts.has_lines),
+    )
+
+
+def seconds_of(window: Window) -> Floats:
+    """The seconds from the first event of a window to each of them, float64, not falling.
+
+    Order is that of the file, and stamps step back: see :func:`memlens.analyzers.places.rising_us`.
+
+    Raises:
+        InputError: Nothing in the window has a time.
+    """
+    log = window.log
+    rising = None if log.time_us is None else rising_us(log.time_us[window.lo : window.hi])
+    if rising is None:
+        raise InputError(f"{log.source.name}: its events have no time", "Draw it over events: --x events.")
+    seconds: Floats = (rising - rising[0]) / 1e6
+    return seconds
+
+
+def _edges(seconds: Floats, columns: int) -> Ints:
+    """The first event of each column of an axis of time, and their number at the end, rising, int64.
+
+    The last event before columns without any has a bucket of its own, for its level is the one that lasts.
+    """
+    column = (seconds * (columns / max(float(seconds[-1]), 1e-9))).astype(np.int64)
+    step = np.diff(column)
+    begins = np.flatnonzero(step) + 1
+    lasting = np.flatnonzero(step > 1)
+    return np.unique(np.concatenate(([0], lasting, begins, [len(seconds)])))

@@ -1,4 +1,4 @@
-"""Who is alive from when to when: the blocks of a window that a picture has bars for, and where each is allocated and freed."""
+"""Who is alive from when to when: the blocks of a window that a page has bars for, and counts of those alive at any moment, by size and owner."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct
 
 from memlens.analyzers.context import context_lines
 from memlens.analyzers.fates import joined, live_events
+from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import all_elapsed_us, lines_at
-from memlens.drawing.packing import pack, pack_json, packed
+from memlens.columns import distinct
+from memlens.drawing.page import pack_json
 from memlens.facts import Kind
-from memlens.folding.levels import profile
-from memlens.text import visible
-from memlens.units import format_bytes
+from memlens.folding import levels_before, profile, tally
+from memlens.text import format_bytes, visible
+from memlens.trust import failures_in
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from memlens.columns import Ints
-    from memlens.drawing.packing import Owners
+    from memlens.drawing.page import Owners
     from memlens.windows.windows import Window
 
 
@@ -32,8 +33,10 @@ MOST = 4000
 CONTEXTS, EACH_SIDE = 300, 2
 #: Owners that have colours of their own.
 _COLORED = 7
-#: Columns that the page gets by their names.
-_COLUMNS = ("size_bytes", "fate", "life_events", "life_us", "alloc_line", "free_line", "owner", "free_owner")
+#: Events of the grid of moments at most, and how many of them may be failures.
+GRID, FAILURES = 1024, 64
+#: Groups of blocks alike: those of the most bytes times events, and those that are largest at the peak.
+BY_AREA, AT_PEAK = 44, 20
 
 
 class Fate(IntEnum):
@@ -107,83 +110,10 @@ class WindowBlocks:
         return fate
 
 
-class LargestBlocks(Struct, frozen=True, eq=False):
-    """The blocks of a window that have bars, one entry a block, in the order of their ALLOCs; what is not said here stands in :class:`WindowBlocks`.
-
-    Attributes:
-        alloc: Int64.
-        end: Int64.
-        size_bytes: Int64.
-        fate: Int8.
-        life_events: Events from its ALLOC to its FREE wherever in the log, or to the end of the log, int64.
-        life_us: Microseconds between the two, int64, -1 where a time is unknown or it is never freed.
-        alloc_line: The line of its ALLOC, 1-based, int64; 0 where it has none.
-        free_line: The line of its FREE wherever in the log, int64; 0 where it has none.
-        owner: The page's number of its owner, int64, -1 for none.
-        free_owner: That of its FREE.
-        contexts: Of the most important ones ``[index, ALLOC, FREE]``; the latter are ``[number of the first line, its text, …]``, texts from the
-            log, made harmless; empty where there are none.
-        fates: Of all blocks of the window how many have each fate and how many bytes they are, those without bars included.
-        blocks: How many blocks the window has.
-        total_bytes: Their bytes.
-        known: Whether the log tells which blocks are live: its lines have addresses.
-    """
-
-    alloc: Ints
-    end: Ints
-    size_bytes: Ints
-    fate: NDArray[np.int8]
-    life_events: Ints
-    life_us: Ints
-    alloc_line: Ints
-    free_line: Ints
-    owner: Ints
-    free_owner: Ints
-    contexts: list[list[Any]]
-    fates: list[tuple[int, int]]
-    blocks: int
-    total_bytes: int
-    known: bool
-
-    def __len__(self) -> int:
-        return len(self.alloc)
-
-    @property
-    def most_bytes(self) -> int:
-        """The most bytes of these blocks that are live together: more than the peak where a log frees what it never allocated."""
-        order = np.argsort(np.concatenate([self.alloc, self.end]), kind="stable")
-        return int(np.concatenate([self.size_bytes, -self.size_bytes])[order].cumsum().max(initial=0))
-
-    @property
-    def largest_owners(self) -> list[int]:
-        """The owners whose blocks are largest in bytes times events, by their numbers: those that have colours of their own."""
-        owners, place = np.unique(self.owner, return_inverse=True)
-        area = np.bincount(place, self.size_bytes * (self.end - self.alloc).astype(np.float64), len(owners))
-        largest: list[int] = owners[np.argsort(-area, kind="stable")].tolist()
-        return [owner for owner in largest if owner >= 0][:_COLORED]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as the page gets it."""
-        return {
-            "alloc": pack(self.alloc),
-            "free": pack(self.end),
-            **packed(self, *_COLUMNS),
-            "contexts": pack_json(self.contexts),
-            "fates": [
-                {"ink": f"fate-{fate.name.lower()}", "words": words, "name": f"{words} ({n:,}, {format_bytes(b)})"}
-                for (fate, words), (n, b) in zip(_WORDS.items(), self.fates, strict=True)
-            ],
-            "most_bytes": self.most_bytes,
-            "largest_owners": self.largest_owners,
-            "left_out": {"blocks": self.blocks - len(self), "bytes": self.total_bytes - int(self.size_bytes.sum())},
-            "known": self.known,
-        }
-
-
 def largest_blocks(
     of: WindowBlocks, owners: Owners, *, also: ArrayLike = (), most: int = MOST, contexts: int = CONTEXTS
-) -> LargestBlocks:
-    """Choose the blocks of a window that have bars: half of them the largest, half those of the most bytes times events.
+) -> dict[str, Any]:
+    """Return the page's blocks of a window that have bars: half of them the largest, half those of the most bytes times events.
 
     Of blocks that are alike in that, those that are live at the peak come first, and the others are taken evenly from the whole window.
 
@@ -193,6 +123,17 @@ def largest_blocks(
         also: ALLOC events of blocks that have bars in any case: those that another part of the page names.
         most: How many bars there are, beside ``also``.
         contexts: Of how many blocks the lines around their events are looked up.
+
+    Returns:
+        Columns with one entry a block, in the order of their ALLOCs, int64 (what is not said here stands in :class:`WindowBlocks`): ``alloc``; ``free``, which
+        is ``end`` there; ``size_bytes``; ``fate``; ``life_events``, events from its ALLOC to its FREE wherever in the log, or to the end of the log;
+        ``life_us``, microseconds between the two, -1 where a time is unknown or it is never freed; ``alloc_line`` and ``free_line``, 1-based, 0 for none;
+        ``owner`` and ``free_owner``, the page's numbers of those of its ALLOC and of its FREE, -1 for none.  ``contexts``, of the most important ones
+        ``[index, ALLOC, FREE]``, the latter ``[number of the first line, its text, …]``, texts from the log, made harmless; empty where there are none.
+        ``fates``, of all blocks of the window how many have each fate and how many bytes they are.  ``most_bytes``, the most bytes of these blocks
+        that are live together: more than the peak where a log frees what it never allocated.  ``largest_owners``, the owners whose blocks are largest
+        in bytes times events: those that have colours of their own.  ``left_out``, the blocks without bars.  ``known``, whether the log tells which
+        blocks are live.
     """
     log, area = of.log, of.size * of.life.astype(np.float64)
     chosen = np.zeros(len(of), bool)
@@ -205,31 +146,43 @@ def largest_blocks(
     others = np.flatnonzero(~chosen)
     chosen[others[_highest(area[others], of.at_peak[others], most // 2)]] = True
     bars = np.flatnonzero(chosen)
-    alloc, freed, size = of.alloc[bars], of.freed[bars], of.size[bars]
+    alloc, end, freed, size = of.alloc[bars], of.end[bars], of.freed[bars], of.size[bars]
     lines = lines_at(log, np.append(alloc, freed))
     free_owner = np.full(len(bars), -1, np.int64)
     free_owner[freed >= 0] = owners.code(freed[freed >= 0])
+    owner = owners.code(alloc)
     time = np.full(len(log), -1) if log.time_us is None else log.time_us
     stamps = np.where(alloc >= log.facts.opening, time[alloc], -1), np.where(freed >= 0, time[freed], -1)
     fate, at_peak = of.fate, of.at_peak[bars]
     shown = _highest(size, at_peak, contexts - contexts // 2), _highest(area[bars], at_peak, contexts // 2)
-    return LargestBlocks(
-        alloc=alloc,
-        end=of.end[bars],
-        size_bytes=size,
-        fate=fate[bars],
-        life_events=np.where(freed >= 0, freed, len(log)) - alloc,
-        life_us=all_elapsed_us(*stamps),
-        alloc_line=lines[: len(bars)],
-        free_line=lines[len(bars) :],
-        owner=owners.code(alloc),
-        free_owner=free_owner,
-        contexts=_contexts(of, bars, sorted({*shown[0].tolist(), *shown[1].tolist()})),
-        fates=[(int(np.count_nonzero(fate == k)), int(of.size[fate == k].sum())) for k in Fate],
-        blocks=len(of),
-        total_bytes=int(of.size.sum()),
-        known=log.facts.addresses,
-    )
+    steps = np.concatenate([size, -size])[np.argsort(np.concatenate([alloc, end]), kind="stable")]
+    numbers, place = np.unique(owner, return_inverse=True)
+    areas = np.bincount(place, size * (end - alloc).astype(np.float64), len(numbers))
+    return {
+        "alloc": alloc,
+        "free": end,
+        "size_bytes": size,
+        "fate": fate[bars],
+        "life_events": np.where(freed >= 0, freed, len(log)) - alloc,
+        "life_us": all_elapsed_us(*stamps),
+        "alloc_line": lines[: len(bars)],
+        "free_line": lines[len(bars) :],
+        "owner": owner,
+        "free_owner": free_owner,
+        "contexts": pack_json(_contexts(of, bars, sorted({*shown[0].tolist(), *shown[1].tolist()}))),
+        "fates": [_fate(kind, of.size[fate == kind]) for kind in Fate],
+        "most_bytes": int(steps.cumsum().max(initial=0)),
+        "largest_owners": [one for one in numbers[np.argsort(-areas, kind="stable")].tolist() if one >= 0][:_COLORED],
+        "left_out": {"blocks": len(of) - len(bars), "bytes": int(of.size.sum() - size.sum())},
+        "known": log.facts.addresses,
+    }
+
+
+def _fate(fate: Fate, sizes: Ints) -> dict[str, str]:
+    """How the page shows a fate, and what it calls blocks of some sizes that have it."""
+    words = _WORDS[fate]
+    name = f"{words} ({len(sizes):,}, {format_bytes(int(sizes.sum()))})"
+    return {"ink": f"fate-{fate.name.lower()}", "words": words, "name": name}
 
 
 def _highest(score: NDArray[Any], first: NDArray[np.bool_], most: int) -> Ints:
@@ -255,3 +208,76 @@ def _contexts(of: WindowBlocks, bars: Ints, shown: list[int]) -> list[list[Any]]
         for k, pair in zip(shown, texts, strict=True)
         if any(pair)
     ]
+
+
+def moments(window: Window, of: WindowBlocks, owners: Owners) -> dict[str, Any]:
+    """Return the page's counts of what is live right after each event of a grid.
+
+    Args:
+        window: The window.
+        of: Its blocks.
+        owners: Gives the numbers of their owners.
+
+    Returns:
+        Int64 columns; at each event ``Σ size × count + other_bytes + odd_bytes`` is the level.  ``event``, the events, rising, the first one the event
+        before the window (-1 where there is none), which has what is carried in; ``line``, their lines, 1-based, 0 where there is none; ``level_bytes``.
+        ``size_bytes`` and ``owner`` of each group of blocks alike, -1 for no owner, the group of the most bytes times events first; ``counts``, how many blocks
+        of each group are live right after each event, group by group.  ``other_counts`` and ``other_bytes`` of the blocks of no group, the latter all of the
+        level where the log does not tell which blocks are live.  ``odd_bytes``, what the level has beyond the live blocks: ALLOC sizes less FREE sizes of
+        the pairs that differ, less the frees of what the log never allocates; below 0 as a rule where it is not 0.
+    """
+    log, grid = window.log, _grid(window, of.peak)
+    level = np.array([allocated for allocated, _ in levels_before(log, grid + 1)], np.int64)
+    born, gone = grid.searchsorted(of.alloc), grid.searchsorted(of.end)
+    number, sizes, labels = kinds_of_blocks(log, of.alloc)
+    area = np.bincount(number, of.life, len(sizes)) * sizes
+    at_peak = np.bincount(number[of.at_peak], minlength=len(sizes)) * sizes
+    chosen = np.argsort(-area, kind="stable")[:BY_AREA].tolist()
+    largest = np.argsort(-at_peak, kind="stable")[:AT_PEAK]
+    chosen = list(dict.fromkeys([*chosen, *largest[at_peak[largest] > 0].tolist()]))
+    group_of = np.full(len(sizes), len(chosen), np.int64)  # the last group is all others
+    group_of[chosen] = np.arange(len(chosen))
+    cells, width = group_of[number] * (len(grid) + 1), len(grid) + 1
+    changes = np.bincount(cells + born, minlength=(len(chosen) + 1) * width)
+    changes -= np.bincount(cells + gone, minlength=len(changes))
+    counts = changes.reshape(-1, width).cumsum(axis=1)[:, :-1]
+    anomalous = _odd_bytes(window, grid) if log.facts.addresses else np.zeros(len(grid), np.int64)
+    names = owner_labels(log)
+    return {
+        "event": grid,
+        "line": lines_at(log, grid),
+        "level_bytes": level,
+        "size_bytes": sizes[chosen],
+        "owner": owners.code_texts(names[label] for label in labels[chosen].tolist()),
+        "counts": counts[:-1].ravel(),
+        "other_counts": counts[-1],
+        "other_bytes": level - anomalous - sizes[chosen] @ counts[:-1],
+        "odd_bytes": anomalous,
+    }
+
+
+def _grid(window: Window, peak: int) -> Ints:
+    """The window's edges, its peak and its failures, and of each of many stretches the event with the highest level."""
+    log, (lo, hi) = window.log, (window.lo, window.hi)
+    failed = [oom.offset for oom in failures_in(window)]
+    before = np.searchsorted(log.offset, np.array(failed[:FAILURES], np.int64)) - 1
+    fixed = np.clip(np.array([lo - 1, hi - 1, peak, *before.tolist()], np.int64), lo - 1, max(hi - 1, lo - 1))
+    stretches = min(GRID - len(fixed), hi - lo)
+    if not stretches:
+        return distinct(fixed)
+    edges = lo + np.arange(stretches + 1, dtype=np.int64) * (hi - lo) // stretches
+    found = tally(log, edges).over(edges[:-1], edges[1:])
+    # A stretch that never rises above its start is highest right after its first event.
+    return distinct(np.append(fixed, np.where(found.rise[0] > 0, found.summit, edges[:-1])))
+
+
+def _odd_bytes(window: Window, grid: Ints) -> Ints:
+    """Σ (ALLOC - FREE) over the pairs whose sizes differ, less Σ unknown frees, from the start of the log to right after each event."""
+    log, anomalies = window.log, window.log.free_anomalies
+    sums = np.zeros(len(grid), np.int64)
+    for events, amounts in (
+        (anomalies.unknown, -log.size[anomalies.unknown]),
+        (anomalies.mismatched, anomalies.excess),
+    ):
+        sums += np.append(0, np.cumsum(amounts))[np.searchsorted(events, grid, "right")]
+    return sums

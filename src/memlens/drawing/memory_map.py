@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from enum import IntEnum
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from memlens.analyzers.chunks import inside
+from memlens.analyzers.chunks import ends_of, inside
 from memlens.analyzers.places import lines_at
 from memlens.analyzers.segments import layout_before
 from memlens.columns import Ints, distinct
-from memlens.drawing.packing import pack, pack_json
-from memlens.folding.chunk_use import ends_of
-from memlens.text import terms_of
-from memlens.units import format_bytes
+from memlens.drawing.page import pack_json
+from memlens.text import format_bytes, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.segments import Layout, Moment, Pool, Segments
-    from memlens.drawing.packing import Owners
+    from memlens.drawing.page import Owners
     from memlens.events import EventLog
 
 
@@ -83,29 +81,7 @@ class Pieces(Struct, frozen=True, eq=False):
     left_bytes: int
 
 
-class Rows(Struct, frozen=True):
-    """Chunks side by side in rows of one length; those of each pool and stream begin a row.
-
-    Attributes:
-        row_bytes: The length.
-        rows: How many rows there are.
-        captions: Of each pool and stream its first row and what is said of it; none where there is only one.
-        chunks: The chunks in the order in which they lie.
-        starts: Where each of them begins, in bytes, if rows lie one after the other.
-    """
-
-    row_bytes: int
-    rows: int
-    captions: tuple[tuple[int, str], ...]
-    chunks: tuple[int, ...]
-    starts: tuple[int, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as the page gets it."""
-        return {**structs.asdict(self), "chunks": pack(self.chunks), "starts": pack(self.starts)}
-
-
-class MemoryMap(Struct, frozen=True, eq=False):
+class MemoryMap(NamedTuple):
     """One moment.
 
     Attributes:
@@ -119,77 +95,64 @@ class MemoryMap(Struct, frozen=True, eq=False):
     pieces: Pieces | None
 
 
-class MemoryMaps(Struct, frozen=True, eq=False):
-    """The moments that matter.
+def maps_view(log: EventLog, maps: Sequence[MemoryMap], left_failures: int, owners: Owners) -> dict[str, Any]:
+    """Return the page's memory maps: the figures of each moment, and its pieces in columns.
 
-    Attributes:
+    Args:
         log: The log that they are of.
-        maps: One a moment, in the order of the log.
+        maps: The moments, in the order of the log.
         left_failures: Failures that come after these.
+        owners: Gives the owners their numbers.
     """
-
-    log: EventLog
-    maps: tuple[MemoryMap, ...]
-    left_failures: int
-
-    @property
-    def missing(self) -> str:
-        """Why there is nothing to be shown: ``no_chunks``, ``no_blocks`` or ``no_addresses``; empty where there is."""
-        if not self.maps:
-            return "no_blocks" if self.log.tells_of_chunks else "no_chunks"
-        return "" if any(one.pieces for one in self.maps) else "no_addresses"
-
-    def to_dict(self, owners: Owners) -> dict[str, Any]:
-        """Return what the page gets: the figures of each moment, its pools, and the pieces in columns."""
-        shown = [one.pieces.event[one.pieces.kind == Piece.BLOCK] for one in self.maps if one.pieces is not None]
-        # Of all moments together: a text that is packed is gone through once.
-        lines = lines_at(self.log, np.concatenate([*shown, np.zeros(0, np.int64)]))
-        lines_of = iter(np.split(lines, np.cumsum([*map(len, shown)])))
-        term = terms_of(self.log.facts.has_lines).chunk
-        why = {
-            "no_chunks": f"There is no map: this input does not say which {term}s are reserved.",
-            "no_blocks": "There is no map: this input does not say which blocks are allocated.",
-            "no_addresses": f"There is no map, only figures: it is not known at which addresses the {term}s lie, or several lie over each other.",
-        }
-        return {
-            "missing": self.missing,
-            "why": why["no_addresses" if self.maps else self.missing],
-            "left_failures": self.left_failures,
-            "moments": [
-                {
-                    **one.moment.to_dict(),
-                    "name": _NAMES[one.moment.at],
-                    "pieces": None if one.pieces is None else self._columns(one, one.pieces, owners, next(lines_of)),
-                }
-                for one in self.maps
-            ],
-        }
-
-    def _columns(self, one: MemoryMap, pieces: Pieces, owners: Owners, lines: Ints) -> dict[str, Any]:
-        blocks, several = pieces.event[pieces.kind == Piece.BLOCK], pieces.kind == Piece.SEVERAL
-        return {
-            # The largest chunks first, and by address.
-            "rows": [rows_of(self.log, one.pools, pieces, by_address=order).to_dict() for order in (False, True)],
-            "addresses": pack_json([f"{addr:x}" for addr in pieces.addr.tolist()]),
-            "chunk_bytes": pack(pieces.chunk_size),
-            "counts": pack(pieces.counts),
-            "kinds": pack(pieces.kind),
-            "size_bytes": pack(pieces.size),
-            # One entry a block.
-            "events": pack(blocks),
-            "lines": pack(lines),
-            "owners": pack(owners.code(blocks)),
-            # One entry for each piece that stands for several.
-            "several": {
-                name: pack(getattr(pieces, name)[several]) for name in ("blocks", "block_bytes", "gaps", "gap_bytes")
-            },
-            "left_chunks": pieces.left_chunks,
-            "left_bytes": pieces.left_bytes,
-        }
+    shown = [one.pieces.event[one.pieces.kind == Piece.BLOCK] for one in maps if one.pieces is not None]
+    # Of all moments together: a text that is packed is gone through once.
+    lines = lines_at(log, np.concatenate([*shown, np.zeros(0, np.int64)]))
+    lines_of = iter(np.split(lines, np.cumsum([*map(len, shown)])))
+    term = terms_of(log.facts.has_lines).chunk
+    why = {
+        "no_chunks": f"There is no map: this input does not say which {term}s are reserved.",
+        "no_blocks": "There is no map: this input does not say which blocks are allocated.",
+        "no_addresses": f"There is no map, only figures: it is not known at which addresses the {term}s lie, or several lie over each other.",
+    }
+    missing = "no_addresses" if maps else "no_blocks" if log.tells_of_chunks else "no_chunks"
+    return {
+        "missing": "" if shown else missing,
+        "why": why[missing],
+        "left_failures": left_failures,
+        "moments": [
+            {
+                **one.moment.to_dict(),
+                "name": _NAMES[one.moment.at],
+                "pieces": None if one.pieces is None else _columns(log, one.pools, one.pieces, owners, next(lines_of)),
+            }
+            for one in maps
+        ],
+    }
 
 
-def memory_maps(log: EventLog, found: Segments) -> MemoryMaps:
-    """The moments of a log as pictures.
+def _columns(log: EventLog, pools: Sequence[Pool], pieces: Pieces, owners: Owners, lines: Ints) -> dict[str, Any]:
+    blocks, several = pieces.event[pieces.kind == Piece.BLOCK], pieces.kind == Piece.SEVERAL
+    return {
+        # The largest chunks first, and by address.
+        "rows": [rows_of(log, pools, pieces, by_address=order) for order in (False, True)],
+        "addresses": pack_json([f"{addr:x}" for addr in pieces.addr.tolist()]),
+        "chunk_bytes": pieces.chunk_size,
+        "counts": pieces.counts,
+        "kinds": pieces.kind,
+        "size_bytes": pieces.size,
+        # One entry a block.
+        "events": blocks,
+        "lines": lines,
+        "owners": owners.code(blocks),
+        # One entry for each piece that stands for several.
+        "several": {name: getattr(pieces, name)[several] for name in ("blocks", "block_bytes", "gaps", "gap_bytes")},
+        "left_chunks": pieces.left_chunks,
+        "left_bytes": pieces.left_bytes,
+    }
+
+
+def memory_maps(log: EventLog, found: Segments) -> tuple[list[MemoryMap], int]:
+    """The moments of a log that matter, in its order, and how many failures come after those among them.
 
     Args:
         log: The log.
@@ -205,7 +168,7 @@ def memory_maps(log: EventLog, found: Segments) -> MemoryMaps:
         pieces = None if layout is None else pieces_of(layout, _PIECES // len(shown))
         pools = tuple(pool for pool in found.pools if pool.moment == number)
         maps.append(MemoryMap(moment, pools, pieces))
-    return MemoryMaps(log, tuple(maps), len(failed[_FAILURES:]))
+    return maps, len(failed[_FAILURES:])
 
 
 def _stop(log: EventLog, moment: Moment) -> int:
@@ -280,14 +243,19 @@ def _stretches(layout: Layout) -> tuple[Ints, Ints, Ints, Ints]:
     return of_chunk[held], kind[held], size[held], event[held]
 
 
-def rows_of(log: EventLog, pools: Sequence[Pool], pieces: Pieces, *, by_address: bool) -> Rows:
-    """Chunks in rows, those of the pool and stream with the most bytes first; of many the smallest ones together.
+def rows_of(log: EventLog, pools: Sequence[Pool], pieces: Pieces, *, by_address: bool) -> dict[str, Any]:
+    """Return the page's rows of chunks, all of one length: those of the pool and stream with the most bytes first; of many the smallest ones together.
 
     Args:
         log: The log, for the names of pools.
         pools: The figures of its pools and streams.
         pieces: Its chunks.
         by_address: The chunks of a pool by rising address, and not the largest first.
+
+    Returns:
+        ``row_bytes``, the length; how many ``rows`` there are; ``captions``, of each pool and stream its first row and what is said of it, none where
+        there is only one; ``chunks``, the chunks in the order in which they lie; and ``starts``, where each of them begins, in bytes, if rows lie one after
+        the other.
     """
     sizes = pieces.chunk_size.tolist()
     places: dict[tuple[int, int], list[int]] = {}
@@ -316,7 +284,9 @@ def rows_of(log: EventLog, pools: Sequence[Pool], pieces: Pieces, *, by_address:
         if known and known.gaps:
             text += f", {known.gaps:,} gaps, the largest of {format_bytes(known.largest_gap_bytes)}"
         captions.append((row, text))
-    return Rows(length, rows, tuple(captions), tuple(chain.from_iterable(groups)), tuple(starts))
+    order = np.array([*chain.from_iterable(groups)], np.int64)
+    starts_at = np.array(starts, np.int64)
+    return {"row_bytes": length, "rows": rows, "captions": captions, "chunks": order, "starts": starts_at}
 
 
 def bars_in_rows(groups: Sequence[Sequence[int]], most: int) -> tuple[int, int, list[int], list[int]]:

@@ -1,5 +1,8 @@
 """One HTML page that needs nothing else: the template, the style, the script and the data in one file.
 
+Columns of integers go into it as differences in byte planes, deflated, in base64, texts of owners once each; ``viewer/data.js`` unpacks them with nothing but
+what browsers have.
+
 The page sets a policy for itself (Content Security Policy Level 3, https://www.w3.org/TR/CSP3/) under which nothing runs but the one script whose hash it
 names, and nothing is loaded from anywhere.
 """
@@ -9,17 +12,26 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import zlib
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+import numpy as np
 
+from memlens.analyzers.groups import owner_labels, owners_of
+from memlens.columns import distinct
+from memlens.errors import MemlensError
 from memlens.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from memlens.columns import Ints
+    from memlens.events import EventLog
 
 #: The modules of the report's script, each after those that it imports from.
 MODULES = (
@@ -33,6 +45,9 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const)\b)", re.MU
 #: What could end a script or begin a comment in HTML, in JSON text.
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
+#: Numbers of JavaScript are exact up to twice this, which differences of two of them may be.
+_EXACT = 1 << 52
+
 
 def page(title: str, *, sentences: Sequence[str], tone: str, words: str, data: dict[str, Any] | None = None) -> str:
     """A page as text.
@@ -42,8 +57,13 @@ def page(title: str, *, sentences: Sequence[str], tone: str, words: str, data: d
         sentences: The verdict, likewise.
         tone: ``good``, ``bad`` or ``plain`` (:class:`memlens.text.Answer`).
         words: What is said below the pictures, as HTML without scripts and styles (:mod:`memlens.reports.html`).
-        data: What the script shows; without it the page has none.
+        data: What the script shows; arrays of integers in it are packed (:func:`pack`).  Without it the page has no script.
+
+    Raises:
+        MemlensError: A figure in the data is too large for a browser.
     """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     style = _text("viewer.css")
     script = script_of(MODULES) if data is not None else ""
     # A missing name is an error, and all text that is no HTML of ours is escaped.
@@ -75,8 +95,12 @@ def script_of(names: Sequence[str]) -> str:
 
 def _embedded(data: dict[str, Any]) -> str:
     """JSON that may stand in a script element."""
-    text = msgspec.json.encode(data).decode()
-    return re.sub("[<>&\u2028\u2029]", lambda found: _UNSAFE[found[0]], text)
+    return re.sub("[<>&\u2028\u2029]", lambda found: _UNSAFE[found[0]], encoded(data).decode())
+
+
+def encoded(data: dict[str, Any]) -> bytes:
+    """Return a view of the page as JSON, arrays of integers packed."""
+    return msgspec.json.encode(data, enc_hook=pack)
 
 
 def _policy(style: str, script: str) -> str:
@@ -91,3 +115,68 @@ def _hash(text: str) -> str:
 @cache
 def _text(name: str) -> str:
     return resources.files("memlens.drawing").joinpath("viewer", name).read_text("utf-8")
+
+
+def pack(values: ArrayLike) -> dict[str, Any]:
+    """A column of integers.
+
+    Args:
+        values: Integers of less than 2**52 in absolute value, in any order; the less neighbours differ, the smaller is what comes out.
+
+    Returns:
+        ``{"n", "planes", "packed"}``: how many values, how many bytes a difference takes, and the lowest byte of each difference, then the
+        second lowest of each, … deflated, in base64.  A difference ``d`` is written ``2d`` or ``-2d - 1``, so that small ones are small.
+
+    Raises:
+        MemlensError: A value is too large: no page could show it to the byte.
+    """
+    column = np.asarray(values, np.int64)
+    if len(column) and max(int(column.max()), -int(column.min())) >= _EXACT:
+        raise MemlensError(
+            f"a page cannot show figures of {_EXACT:,} and more: they are not exact in a browser",
+            "memlens analyze shows them.",
+        )
+    differences = np.diff(column, prepend=0)
+    folded = ((differences << 1) ^ (differences >> 63)).astype("<u8")
+    planes = max((int(folded.max(initial=0)).bit_length() + 7) // 8, 1)
+    data = folded.view(np.uint8).reshape(-1, 8)[:, :planes].T.tobytes()
+    return {"n": len(column), "planes": planes, "packed": _deflated(data)}
+
+
+def pack_json(value: object) -> dict[str, str]:
+    """Anything that JSON can hold: a long list of texts, as a rule."""
+    return {"json": _deflated(msgspec.json.encode(value))}
+
+
+def _deflated(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
+
+
+class Owners:
+    """Owners of a log by their numbers in a page, given out from 0 as parts of the page ask for them; -1 is no owner.
+
+    Args:
+        log: The log that the events and the owners are of.
+    """
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._labels = owner_labels(log)
+        self._numbers: dict[str, int] = {}
+
+    def code(self, events: Ints) -> Ints:
+        """The owners of some events, int64; of blocks that are live before the input begins ``(before the input)``, where nothing better is known."""
+        labels = owners_of(self._log, events)
+        kinds = distinct(labels)
+        numbers = self.code_texts(self._labels[label] for label in kinds.tolist())
+        coded: Ints = numbers[kinds.searchsorted(labels)] if len(labels) else labels
+        return coded
+
+    def code_texts(self, texts: Iterable[str | None]) -> Ints:
+        """The numbers of owners by their texts, as results of analyzers have them, int64."""
+        numbers = self._numbers
+        return np.array([-1 if text is None else numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
+
+    def texts(self) -> dict[str, str]:
+        """Return the whole texts in the order of their numbers; to be asked for last."""
+        return pack_json([visible(text) for text in self._numbers])

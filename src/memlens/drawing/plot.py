@@ -9,17 +9,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzing.analyze import analyze_with
+from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
-from memlens.analyzing.steps import find_steps
-from memlens.analyzing.verdict import answer_of
+from memlens.claims.claim import Answer, answer_of
 from memlens.diffing.run import diff_with
-from memlens.drawing.tracks import track
+from memlens.drawing.levels import track
 from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
 from memlens.options.keywords import with_keywords
-from memlens.results import Answer, Failure
+from memlens.results import Failure
 from memlens.text import file_names
+from memlens.windows.anchor_discovery import find_steps
 from memlens.windows.windows import whole
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from memlens.analyzing.result import LogAnalysis
+    from memlens.drawing.levels import Track
     from memlens.drawing.stills import Still
-    from memlens.drawing.tracks import Track
     from memlens.log import Input, Log
 
 __all__ = ["PlotFigure", "form_of", "plot", "plot_with", "require_matplotlib"]
@@ -165,7 +166,7 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
         answer = diff_with(base, head, Diff(**options.of(ReadAs, Cut))).answer
         return _figure(found, answer, options, ("base ", "head "))
     found, failures = _read(expanded(given, options), options)
-    answer = answer_of(Analysis(tuple(analysis for _, analysis in found), tuple(failures)))
+    answer = answer_of(claims_of(Analysis(tuple(analysis for _, analysis in found), tuple(failures))))
     return _figure(found, answer, options, failures=failures)
 
 

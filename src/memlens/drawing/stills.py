@@ -21,8 +21,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator
 from msgspec import Struct
 
-from memlens.text import clipped, format_exact, shorten, visible, width_of
-from memlens.units import format_bytes
+from memlens.text import clipped, format_bytes, format_exact, shorten, visible, width_of
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from memlens.drawing.tracks import Track
+    from memlens.drawing.levels import Track
 
 #: What a still can be written as, and what such a file says beyond what it shows: nothing but its title.
 FORMS: dict[str, dict[str, Any]] = {

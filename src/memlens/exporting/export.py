@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from memlens.errors import UsageError
-from memlens.exporting.forms import FORMS, Counted, Wanted, Written
+from memlens.exporting.tables import Counted, Wanted, Written
 from memlens.inputs import Reading
 from memlens.options import Export, as_list
 from memlens.options.keywords import with_keywords
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
-from memlens.units import plural
+from memlens.text import plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,36 @@ if TYPE_CHECKING:
     from memlens.log import Input
 
 __all__ = ["Exported", "export", "export_with"]
+
+
+class Form(NamedTuple):
+    """A form.
+
+    Attributes:
+        module: The module of :mod:`memlens.exporting` that has its writer, ``write_`` and the form's name.
+        tables: It is a table, of events or of lifetimes.
+        binary: It is no text.
+        one_window: It shows one window and not a series.
+        unit: What is counted of it.
+        endings: How names of such files end.
+    """
+
+    module: str
+    tables: bool = False
+    binary: bool = False
+    one_window: bool = False
+    unit: str = "row"
+    endings: tuple[str, ...] = ()
+
+
+#: By their names.  To add one, add it here, and its name in the documentation of the option.
+FORMS: dict[str, Form] = {
+    "parquet": Form("tables", tables=True, binary=True, endings=(".parquet",)),
+    "csv": Form("tables", tables=True, endings=(".csv",)),
+    "jsonl": Form("tables", tables=True, endings=(".jsonl",)),
+    "perfetto": Form("perfetto", binary=True, unit="slice", endings=(".pftrace", ".perfetto-trace")),
+    "speedscope": Form("profiles", one_window=True, unit="stack", endings=(".speedscope.json",)),
+}
 
 
 class Exported(Struct, frozen=True):

@@ -15,7 +15,7 @@ from memlens.errors import InputError, UsageError
 from memlens.options import Slice
 from memlens.options.keywords import with_keywords
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
-from memlens.scanner.lines import count_lines
+from memlens.scanner import count_lines
 from memlens.windows import glog
 from memlens.windows.anchors import numbered
 from memlens.windows.patterns import Matcher, Pattern

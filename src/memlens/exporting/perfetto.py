@@ -4,6 +4,9 @@ It is Perfetto's own format, a protocol buffer of the message ``Trace``, made of
 (https://perfetto.dev/docs/reference/synthetic-track-event; the messages are in ``protos/perfetto/trace/`` of Perfetto's source): a quarter of the
 size of the JSON that Chrome traces are, and made by NumPy, a batch of events at a time.
 
+The wire format is https://protobuf.dev/programming-guides/encoding: a field is a varint of its number and type, then a varint, or a length and so many bytes.
+A library for it (``protobuf``) makes an object of each message, which takes a minute for a million events; here many messages of one shape are made at once.
+
 * A block is a slice on a track of its address, where no two live blocks can be.  Tracks of one size class have one name, and Perfetto shows
   them as one.  A slice of a block that is never freed, or not in the part that is shown, has no end: its ``dur`` is -1.
 * ``allocated`` and ``reserved`` are counters in bytes, with a value at each event that changes them.
@@ -17,23 +20,124 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.analyzers.peak import peak
 from memlens.analyzers.places import rising_us
-from memlens.exporting.forms import NO_BLOCKS, Counted, Wanted, Written
-from memlens.exporting.protobuf import Rows, message, number, numbers, rows_message, text
-from memlens.exporting.tables import Lives, line_numbers, lives_of_windows
+from memlens.exporting.tables import NO_BLOCKS, Counted, Lives, Wanted, Written, line_numbers, lives_of_windows
 from memlens.facts import Kind
-from memlens.text import clipped, innermost, visible
-from memlens.trust.report import failures_of
-from memlens.units import format_bytes
+from memlens.text import clipped, format_bytes, innermost, visible
+from memlens.trust import failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
+
+
+_VARINT, _LENGTH = 0, 2
+
+
+def varint(value: int) -> bytes:
+    """A whole number of at most 64 bits; a negative one as its two's complement."""
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number(field: int, value: int) -> bytes:
+    """A field that is a whole number."""
+    return varint(field << 3 | _VARINT) + varint(value)
+
+
+def message(field: int, *parts: bytes) -> bytes:
+    """A field that is a message of some fields, or bytes."""
+    inner = b"".join(parts)
+    return varint(field << 3 | _LENGTH) + varint(len(inner)) + inner
+
+
+def text(field: int, value: str) -> bytes:
+    """A field that is text; what is no Unicode in it becomes ``?``."""
+    return message(field, value.encode("utf-8", "replace"))
+
+
+class Rows(Struct, frozen=True):
+    """A part of many messages: some bytes of each.
+
+    Attributes:
+        data: uint8, a row a message.
+        size: How many bytes of its row each has, from the left, int64.
+    """
+
+    data: NDArray[np.uint8]
+    size: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def tobytes(self) -> bytes:
+        """All messages, one after the other."""
+        return self.data[np.arange(self.data.shape[1]) < self.size[:, None]].tobytes()
+
+    def only(self, wanted: NDArray[np.bool_]) -> Rows:
+        """The same in some messages, and nothing in the others."""
+        return Rows(self.data, self.size * wanted)
+
+
+def numbers(field: int, values: NDArray[np.integer]) -> Rows:
+    """A field that is a whole number, in each of many messages."""
+    return _joined([_same(varint(field << 3 | _VARINT), len(values)), _varints(values)])
+
+
+def rows_message(field: int, count: int, *parts: Rows | bytes) -> Rows:
+    """A field that is a message, in each of many messages.
+
+    Args:
+        field: Its number.
+        count: How many messages.
+        parts: Its fields; bytes are alike in all.
+    """
+    inner = _joined([_same(part, count) if isinstance(part, bytes) else part for part in parts])
+    return _joined([_same(varint(field << 3 | _LENGTH), count), _varints(inner.size), inner])
+
+
+def _same(data: bytes, count: int) -> Rows:
+    alike = np.broadcast_to(np.frombuffer(data, np.uint8), (count, len(data)))
+    return Rows(alike, np.full(count, len(data), np.int64))
+
+
+def _varints(values: NDArray[np.integer]) -> Rows:
+    unsigned = values.astype(np.int64).view(np.uint64) if values.dtype != np.uint64 else values
+    most = int(unsigned.max(initial=0))
+    width = max(-(-most.bit_length() // 7), 1)
+    shifts = np.arange(0, 7 * width, 7, dtype=np.uint64)
+    data = (unsigned[:, None] >> shifts & np.uint64(0x7F)).astype(np.uint8)
+    # Bytes up to the highest one that is not 0.
+    size = 1 + (unsigned[:, None] >> shifts[1:] != 0).sum(axis=1, dtype=np.int64)
+    data[np.arange(width) < size[:, None] - 1] |= 0x80
+    return Rows(data, size)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    """The bytes of several parts, one after the other in each message."""
+    width = sum(part.data.shape[1] for part in parts)
+    mask = np.concatenate([np.arange(part.data.shape[1]) < part.size[:, None] for part in parts], axis=1)
+    data = np.concatenate([part.data for part in parts], axis=1)
+    size = np.add.reduce([part.size for part in parts])
+    if bool((size == width).all()):
+        return Rows(data, size)
+    # To the left, in their order.
+    left = np.zeros((len(size), int(size.max(initial=0))), np.uint8)
+    left[np.arange(left.shape[1]) < size[:, None]] = data[mask]
+    return Rows(left, size)
 
 
 # Fields of TracePacket.
@@ -53,8 +157,12 @@ _ROOT, _ALLOCATED, _RESERVED, _WINDOWS, _MOMENTS, _FIRST_OF_BLOCKS = 1, 2, 3, 4,
 #: What all packets of ours are of, and that they need the names at the beginning.
 _OURS = number(_SEQUENCE, 1)
 _CLEARED, _NEEDS_NAMES = number(_FLAGS, 1), number(_FLAGS, 2)
-#: Arguments of a slice, by their numbers from 1.
-_ARGUMENTS = ("size_bytes", "line", "free_line", "owner", "fate", "requested_bytes", "thread", "stream", "pool")
+#: Arguments of a slice, by their numbers from 1, each with the column that it is.
+_ARGUMENTS = {
+    "size_bytes": "size_bytes",
+    "line": "alloc_line",
+    **{name: name for name in ("free_line", "owner", "fate", "requested_bytes", "thread", "stream", "pool")},
+}
 _BATCH = 1 << 16
 
 
@@ -169,8 +277,10 @@ class _Blocks:
         self._name = name.reshape(-1) + 1
         labels = ["", *(f" {visible(clipped(innermost(one)))}" for one in log.owner_names)]
         self._names = [f"{format_bytes(int(sizes[pair // owners]))}{labels[pair % owners]}" for pair in pairs.tolist()]
-        #: Texts of arguments: fates, then owners, then pools.
+        #: Texts of arguments, and the number of the first one of each.
         self._texts = (*Lives.FATES, *map(visible, log.owner_names), *map(visible, log.pool_names))
+        first = 1 + len(Lives.FATES)
+        self._first_text = {"fate": 1, "owner": first, "pool": first + len(log.owner_names)}
 
     def head(self) -> Iterator[bytes]:
         """The tracks, and the names that the slices use."""
@@ -183,7 +293,7 @@ class _Blocks:
                 fields = number(_PARENT, _ROOT) + number(_RANK, 80 - power)
                 track = rows_message(_TRACK, len(own), numbers(_UUID, own), name + fields)
                 yield rows_message(1, len(own), _OURS, track).tobytes()
-        for field, names in ((_NAMES, self._names), (_ARGUMENT_NAMES, _ARGUMENTS), (_TEXTS, self._texts)):
+        for field, names in ((_NAMES, self._names), (_ARGUMENT_NAMES, tuple(_ARGUMENTS)), (_TEXTS, self._texts)):
             for start in range(0, len(names), 1000):
                 listed = enumerate(names[start : start + 1000], start + 1)
                 entries = (message(field, number(1, iid), text(2, name)) for iid, name in listed)
@@ -201,29 +311,20 @@ class _Blocks:
             yield _packets(self._ns[free[rows] - self._lo], *event)
 
     def _begins(self, rows: Ints) -> bytes:
-        log, alloc, free = self._log, self._lives.alloc[rows], self._lives.free[rows]
+        columns = {column.name: column for column in self._lives.columns(self._log, self._line, rows)}
         fields: list[Rows | bytes] = [number(_TYPE, _BEGIN), numbers(_TRACK_UUID, self._uuid[rows])]
         fields.append(numbers(_NAME_IID, self._name[rows]))
-        owners, pools = len(Lives.FATES) + 1, len(Lives.FATES) + len(log.owner_names) + 1
-        line = None if self._line is None else np.append(self._line, 0)
-        columns = (
-            (log.size[alloc], 0, 0),
-            (None if line is None else line[alloc], 1, 0),
-            (None if line is None else line[free], 1, 0),
-            (None if log.owner is None else log.owner[alloc], 0, owners),
-            (self._lives.fate[rows], 0, 1),
-            (None if log.requested is None else log.requested[alloc], 0, 0),
-            (None if log.thread is None else log.thread[alloc], 0, 0),
-            (None if log.stream is None else log.stream[alloc], 0, 0),
-            (None if log.pool is None else log.pool[alloc], 0, pools),
-        )
-        for argument, (values, least, first_text) in enumerate(columns, 1):
-            if values is not None and (known := values >= least).any():
-                field = _ARGUMENT_TEXT_IID if first_text else _ARGUMENT_INT
-                value = numbers(field, np.where(known, values, 0).astype(np.int64) + first_text)
-                fields.append(rows_message(_ANNOTATION, len(rows), number(_ARGUMENT_IID, argument), value).only(known))
+        for argument, name in enumerate(_ARGUMENTS.values(), 1):
+            if (column := columns.get(name)) is not None and (known := column.known()).any():
+                field = _ARGUMENT_INT if column.names is None else _ARGUMENT_TEXT_IID
+                values = np.where(known, column.values, 0).astype(np.int64) + self._first_text.get(name, 0)
+                annotation = rows_message(
+                    _ANNOTATION, len(rows), number(_ARGUMENT_IID, argument), numbers(field, values)
+                )
+                fields.append(annotation.only(known))
         # What was there before begins with the trace.
-        return _packets(self._ns[np.maximum(alloc - self._lo, 0)], *fields, flags=_NEEDS_NAMES)
+        begins = self._ns[np.maximum(self._lives.alloc[rows] - self._lo, 0)]
+        return _packets(begins, *fields, flags=_NEEDS_NAMES)
 
 
 def _moments(wanted: Wanted, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
@@ -246,7 +347,7 @@ def _moments(wanted: Wanted, times: Axis, lo: int, hi: int) -> Iterator[bytes]:
 
     windows: Sequence[Window] = wanted.windows
     if not wanted.given:
-        from memlens.analyzing.steps import find_steps
+        from memlens.windows.anchor_discovery import find_steps
 
         found = find_steps(log)
         windows = () if found is None else found.windows

@@ -14,11 +14,10 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.peak import peak
-from memlens.exporting.forms import NO_BLOCKS, Counted, Wanted, Written
+from memlens.exporting.tables import NO_BLOCKS, Counted, Wanted, Written
 from memlens.facts import Kind
-from memlens.inputs.torch_snapshot.stacks import PLUMBING
-from memlens.text import visible
-from memlens.units import format_bytes
+from memlens.inputs.stack_names import PLUMBING
+from memlens.text import format_bytes, visible
 from memlens.version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 #: Functions of the interpreter, of the allocator and around the program.
-_PASSED_OVER = re.compile(f"{PLUMBING.pattern}|^__libc_").search
+_PASSED_OVER = re.compile(f"{PLUMBING}|^__libc_").search
 #: What blocks are called of which nothing is known.
 _NOBODY = "(owner not known)"
 #: A frame as snapshots have it, ``model.py:12 forward``, and as Kineto has it, ``model.py(12): forward``.

@@ -10,17 +10,22 @@ import hashlib
 import json
 import os
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 
 from memlens.errors import InputError, UsageError
-from memlens.gating.figures import RunFigures  # noqa: TC001  msgspec reads the annotations
 from memlens.options import Cut
+from memlens.trust import PEAK_MAY_BE_EARLIER
+from memlens.trust.case import RESERVED_DOUBTS
 from memlens.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from memlens.gating.limits import Metric
+    from memlens.summarizing.figures import RunWindow, WindowTable
+    from memlens.summarizing.summary import Run
 
 
 SCHEMA = "memlens.baseline/3"
@@ -28,6 +33,9 @@ SCHEMA = "memlens.baseline/3"
 #: Larger than the baseline of a hundred thousand windows; whatever is larger is something else.
 _LARGEST = 64 << 20
 _ANEW = "Take it anew with memlens gate LOG --baseline FILE --accept, or get the file back as it was committed."
+
+_Size = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+_Level = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class Anchors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +60,77 @@ class Anchors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def of(cls, cut: Cut) -> Anchors:
         """Options, to be kept."""
         return cls(**cut.of(Cut))
+
+
+class WindowFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The figures of one window that can be gated, as the analyzers define them.
+
+    Attributes:
+        name: The window's name; text from the log.
+        peak_bytes: The highest level of allocated bytes in it.
+        rise_bytes: How far that is above what was carried in; at least 0.
+        remaining_bytes: What it leaves behind; may be negative.
+        open_end: It runs to the end of the log because no end line closed it, or the run died in it.
+    """
+
+    name: str
+    peak_bytes: _Level
+    rise_bytes: _Size
+    remaining_bytes: _Level
+    open_end: bool = False
+
+    def of(self, metric: Metric) -> int:
+        """The figure of a metric of windows, in bytes."""
+        return int(getattr(self, f"{metric}_bytes"))
+
+
+class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The figures of one run.
+
+    Attributes:
+        peak_bytes: The highest level of allocated bytes in the whole run; ``None`` where the log reports no block.
+        reserved_peak_bytes: The highest level of what chunks hold; ``None`` where the log does not tell.
+        windows: The windows that it was cut into, in file order.
+        steps_by: The regular expression that cuts it into the steps over which growth is judged; ``""`` where there are none.
+        step_levels: The allocated level at the end of each closed step.
+        begins_at_bytes: The level that a recording begins at that may begin after the peak of its run; ``None`` where it does not.
+    """
+
+    peak_bytes: _Size | None
+    reserved_peak_bytes: _Size | None
+    windows: Annotated[tuple[WindowFigures, ...], msgspec.Meta(min_length=1)]
+    steps_by: str = ""
+    step_levels: tuple[_Level, ...] = ()
+    begins_at_bytes: _Level | None = None
+
+    @classmethod
+    def of(cls, run: Run, steps_by: str, *, trust: bool) -> RunFigures:
+        """The figures of a run; what its trust report doubts of them is not known.
+
+        Args:
+            run: The run, summed up with its steps.
+            steps_by: What cuts it into them.
+            trust: Believe its trust report; else the figures are taken as they are.
+        """
+        whole, windows = cast("RunWindow", run.whole), cast("WindowTable", run.windows)
+        is_open = windows.column("open_end") > 0
+        if trust and run.oom is not None:
+            is_open |= windows.column("end_line") >= run.oom.line
+        doubted = trust and not RESERVED_DOUBTS.isdisjoint(run.doubts)
+        late = trust and PEAK_MAY_BE_EARLIER in run.remarks
+        figures = [windows.column(f"{metric}_bytes").tolist() for metric in ("peak", "rise", "remaining")]
+        return cls(
+            whole.peak_bytes,
+            None if doubted else whole.reserved_peak_bytes,
+            tuple(map(WindowFigures, windows.names, *figures, is_open.tolist())),
+            steps_by,
+            run.step_levels,
+            (whole.carried_in_bytes or 0) if late else None,
+        )
+
+    def __post_init__(self) -> None:
+        if len({window.name for window in self.windows}) < len(self.windows):
+            raise ValueError("two windows have one name")
 
 
 class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -146,3 +225,21 @@ def anchor_options(cut: Cut) -> str:
     options += [("--end", end) for end in cut.end] + [("--end-regex", end) for end in cut.end_regex]
     given = [f"{name} {shlex.quote(text)}" for name, text in options if text is not None]
     return " ".join([*given, *([f"--nth {cut.nth}"] if cut.nth != 1 else [])])
+
+
+def anchors_for(given: Cut, baseline: Baseline | None, path: str | Path | None) -> Cut:
+    """Where to cut: as the baseline was; anchors that are given must be the same."""
+    if baseline is None:
+        return given
+    taken = baseline.anchors.cut
+    if given.given and _plain(given) != _plain(taken):
+        raise UsageError(
+            f"these are not the anchors that {path} was taken with: {anchor_options(taken) or 'none, the whole log'}",
+            "Leave the anchors out to cut the log as the baseline was, or take the baseline anew with these (--accept).",
+        )
+    return taken
+
+
+def _plain(cut: Cut) -> Cut:
+    """The same cut with its ends in one order: any of them ends a window."""
+    return cut.replace(end=tuple(sorted(set(cut.end))), end_regex=tuple(sorted(set(cut.end_regex))))

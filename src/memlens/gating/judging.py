@@ -15,14 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.series import trend
+from memlens.gating.limits import METRICS
 from memlens.results import Result
-from memlens.units import format_bytes
+from memlens.text import format_bytes, name_list
 from memlens.windows.windows import BEFORE, WHOLE, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from memlens.gating.figures import RunFigures, WindowFigures
+    from memlens.gating.baseline import RunFigures, WindowFigures
     from memlens.gating.limits import Limit, Metric, Rules
 
 
@@ -305,3 +306,19 @@ def _ceiling(base: int | None, spread: int, limit: Limit | None, budget: int | N
         origin: Origin = "floor" if limit.relative and grown > int(limit.relative * abs(base)) else "base"
         found.insert(0, (base + max(grown, spread), origin if grown >= spread else "spread"))
     return min(found, key=lambda one: one[0])
+
+
+def why_unjudged(rows: Sequence[Judged], paired: PairedRuns, rules: Rules, *, needs_window: bool) -> Iterator[str]:
+    """Why a log in which nothing is over its limit does not pass all the same: its peak, or something that the user named, could not be judged."""
+    if paired.unlike:
+        lacking = [figures[0].name for figures in paired.missing if figures[0].name != BEFORE]
+        new = [name for name in paired.new if name != BEFORE]
+        yield f"no window of the log could be judged: the base has none of them, it has {name_list(lacking)} and the log {name_list(new)}"
+    elif needs_window and not any(window.name != BEFORE for _, window in paired.judged):
+        yield "no window of the log could be judged: the base has none of them, or none that a line ends"
+    for metric in METRICS:
+        if metric in rules.named or metric in rules.budgets or (metric == "peak" and rules.gated(metric)):
+            mine = [row for row in rows if row.metric == metric and (metric != "peak" or row.name == WHOLE)]
+            if not any(row.limit_bytes is not None for row in mine):
+                why = next((row.unjudged for row in mine if row.unjudged), "the base has no such window")
+                yield f"{metric} could not be judged: {why}"

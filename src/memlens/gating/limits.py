@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from memlens.errors import UsageError
 from memlens.results import Result
-from memlens.units import format_bytes, parse_bytes
+from memlens.text import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -183,7 +183,7 @@ def _limit(text: str) -> Limit:
 
 
 def _size(part: str, text: str, hint: str) -> int:
-    """A size in whole bytes, exactly, where :func:`memlens.units.parse_bytes` rounds a number with a point.
+    """A size in whole bytes, exactly, where :func:`memlens.text.parse_bytes` rounds a number with a point.
 
     A number without a unit is refused, but 0: of ``peak=10`` nobody knows whether bytes or MiB are meant.
     """

@@ -5,37 +5,46 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
+from memlens.analyzers.failures import failure_claim, failures
 from memlens.analyzers.series.growth import Growth, growth
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.errors import InputError, MemlensError, OutputError, UsageError
 from memlens.facts import Kind
-from memlens.gating.baseline import Anchors, Baseline, anchor_options, parse_baseline, read_baseline
-from memlens.gating.figures import Run, Summary, check_runs_alike, read_runs
-from memlens.gating.judging import Judged, PairedRuns, judge, pair_runs
-from memlens.gating.limits import METRICS, Rules
-from memlens.gating.verdict import Blame, Verdict, answer_of
-from memlens.inputs import input_key
+from memlens.gating.baseline import Anchors, Baseline, RunFigures, anchors_for, parse_baseline, read_baseline
+from memlens.gating.judging import Judged, PairedRuns, judge, pair_runs, why_unjudged
+from memlens.gating.limits import Rules
+from memlens.gating.verdict import Blame, Verdict, claims_of
+from memlens.inputs import Reading, input_key, input_name, several_devices, without_cpu
+from memlens.inputs.registry import check_layers_alike
 from memlens.options import Accept, Cut, Gate, as_list
 from memlens.options.keywords import with_keywords
-from memlens.results import answered
-from memlens.scheduling.spreading import spread_out
-from memlens.text import name_list
-from memlens.windows.windows import BEFORE, WHOLE, edges_of, names_of, whole
+from memlens.results import claimed
+from memlens.summarizing.summary import Run, summarize
+from memlens.summarizing.workers import Order, spread_out
+from memlens.text import terms_of
+from memlens.trust.case import RESERVED_DOUBTS
+from memlens.windows.anchor_discovery import find_steps
+from memlens.windows.windows import WHOLE, edges_of, names_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from memlens.claims.claim import Claim
     from memlens.gating.limits import Metric
-    from memlens.log import Input
+    from memlens.log import Input, Log
+    from memlens.options import ReadAs
+    from memlens.windows.windows import Window
 
 
 _ACCEPT = "memlens gate LOG --baseline FILE --accept takes one"
 #: What is compared, the worst first: a gate is to say what broke, and not to compare it all.
 _BLAMED = 10
+#: Doubts of the trust report that leave some figures unknown and nothing wrong: these figures are not judged, and all others are.
+_PARTIAL = RESERVED_DOUBTS | {"no_tensor_events"}
 
 
 def gate_with(log: Input, options: Gate) -> Verdict:
@@ -53,9 +62,9 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     """
     baseline = options.baseline
     kept = None if baseline is None else read_baseline(baseline)
-    cut = _anchors(Cut(**options.of(Cut)), kept, baseline)
-    order = _Order(log, cut, options, _rules(options, cut), options.base, kept)
-    ((_, found),) = spread_out(_judged, [order], options, options.progress)
+    cut = anchors_for(Cut(**options.of(Cut)), kept, baseline)
+    order = Order(log, options, (cut, _rules(options, cut), kept), options.base)
+    (found,) = spread_out(_judged, [order], options, options.progress)
     if isinstance(found, MemlensError):
         raise found
     return found
@@ -64,59 +73,121 @@ def gate_with(log: Input, options: Gate) -> Verdict:
 gate = with_keywords("gate", gate_with, Gate)
 
 
-class _Order(Struct, frozen=True):
-    """A log to be judged, or to be accepted.
+class _Read(Struct, frozen=True, eq=False):
+    """A log that was read, cut and summed up.
 
     Attributes:
-        given: The log.
-        cut: Where to cut it.
-        options: How to read and to judge it.
-        rules: The limits and budgets that they name.
-        base: The log of an earlier run.
-        kept: The baseline.
+        log: Its events.
+        windows: Its windows.
+        steps: The windows over which growth is judged: those of a series, or the steps that are found; none where there are neither.
+        run: Its summary.
+        figures: What of that is judged, and kept.
     """
 
-    given: Input
-    cut: Cut
-    options: Gate | Accept
-    rules: Rules = field(default_factory=Rules)
-    base: Input | None = None
-    kept: Baseline | None = None
+    log: Log
+    windows: Sequence[Window]
+    steps: Sequence[Window]
+    run: Run
+    figures: RunFigures
 
 
-def _judged(order: _Order) -> Verdict:
+def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool) -> list[_Read]:
+    """Read, cut and sum up logs of one kind; one that is given twice is read once.
+
+    Of an input with the CPU and one GPU it is the GPU.
+
+    Raises:
+        UsageError: One has several GPUs, and none was named.
+        InputError: One of them cannot be read, or is of another kind than the first.
+        AnchorError: An anchor marks no line of one.
+    """
+    reading = Reading(cut.patterns, how=how, landmarks=not cut.given)
+    found: dict[object, _Read] = {}
+    keys = list(map(input_key, logs))
+    first: Run | None = None
+    for key, given in dict(zip(keys, logs, strict=True)).items():
+        name = input_name(given)
+        (log, *more), left_out = without_cpu(reading.read_all(given))
+        if more:
+            raise several_devices(name, [log, *more])
+        kind = Run(name, {}, "ok", device=log.device, layer=log.facts.layer)
+        _check_alike(first := first or kind, kind)
+        windows = cut.windows(log)
+        by, steps = cut.by or "", windows if cut.series else ()
+        if not cut.given and (family := find_steps(log)) is not None and family.repeated:
+            by, steps = family.family.by, family.windows
+        run = summarize(log, windows, cut, path=name, steps=steps, left_out=left_out)
+        found[key] = _Read(log, windows, steps, run, RunFigures.of(run, by, trust=trust))
+    return [found[key] for key in keys]
+
+
+def _check_alike(first: Run, run: Run) -> None:
+    """Refuse to compare logs of two kinds, or memory of a GPU with memory of the CPU.
+
+    Raises:
+        InputError: They are of two kinds.
+    """
+    check_layers_alike(first.path, first.layer, run.path, run.layer)
+    if None in (run.device, first.device) or (run.device == -1) == (first.device == -1):
+        return
+    gpu, cpu = (first.path, run.path) if run.device == -1 else (run.path, first.path)
+    raise InputError(
+        f"{gpu} has memory of a GPU and {cpu} of the CPU: these cannot be compared",
+        "Record both runs in the same way, or take the CPU of both (--device cpu).",
+    )
+
+
+def _doubts(run: Run) -> Iterator[str]:
+    """Why its figures may be wrong."""
+    if not _PARTIAL.issuperset(run.doubts):
+        yield f"{run.path} is doubtful: {', '.join(code.replace('_', ' ') for code in run.doubts)}"
+    yield from (f"{run.path}: {note}" for note in run.notes)
+
+
+def _out_of_memory(run: Run) -> Iterator[str]:
+    """That it ran out of memory, where it did."""
+    if run.oom_line is not None:
+        where = terms_of(run.has_lines).at(run.oom_line)
+        yield f"{run.path}: the run ran out of memory ({where}), so what it held is not what it needs"
+
+
+def _judged(order: Order) -> Verdict:
     """The verdict on a log.  Its blame needs the events of both runs, so one process reads both, and judges and blames."""
-    options, cut, rules, kept = cast("Gate", order.options), order.cut, order.rules, order.kept
+    options: Gate = order.options
+    cut, rules, kept = order.about
     given = [order.given] if order.base is None else [order.given, order.base]
-    head, *others = runs = read_runs(given, cut, options, trust=options.trust, most_events=options.most_events)
+    head, *others = _read(given, cut, options, trust=options.trust)
     old = others[0] if others else None
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
     lines = dict(zip(names_of(head.windows), edges_of(head.windows, "start_line").tolist(), strict=True))
     rows = judge(base, head.figures, paired, rules, start_lines=lines)
     failing = not all(row.ok for row in rows)
-    doubts = [*head.doubts()]
+    doubts = [*_doubts(head.run)]
     if old is not None and kept is None and old is not head:
-        doubts += [*old.doubts(), *old.out_of_memory()]
+        doubts += [*_doubts(old.run), *_out_of_memory(old.run)]
     doubtful = bool(doubts) and options.trust
-    reasons, notes = (doubts, [*head.notes()]) if doubtful else ([], [*doubts, *head.notes()])
+    # That the last window of a series is open is what it says itself.
+    remarks = head.run.remarks[int(cut.series and head.run.windows[-1].open_end) :]
+    said = [f"{head.run.path}: {remark}" for remark in reversed(remarks)]
+    reasons, notes = (doubts, said) if doubtful else ([], [*doubts, *said])
     # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
-    died = [*head.out_of_memory()]
+    died = [*_out_of_memory(head.run)]
     if failing or not options.trust:
         notes += died
     else:
         reasons += died
         doubtful |= bool(died)
     if not failing:
-        reasons += _not_judged(rows, paired, rules, needs_window=cut.given and bool(base))
+        reasons += why_unjudged(rows, paired, rules, needs_window=cut.given and bool(base))
     if old is not None and kept is not None and failing:
         notes += _other_run(old, kept, os.fspath(cast("str", options.baseline)))
     verdict = Verdict(
         "unjudged" if reasons else "regression" if failing else "pass",
-        head.name,
-        os.fspath(options.baseline) if options.baseline is not None else "" if old is None else old.name,
+        head.run.path,
+        os.fspath(options.baseline) if options.baseline is not None else "" if old is None else old.run.path,
         () if doubtful else rows,
-        head.trust,
+        head.log.trust,
         cut,
         rules.limits,
         rules.budgets,
@@ -132,18 +203,14 @@ def _judged(order: _Order) -> Verdict:
         len(base),
         head.figures.steps_by,
         _growth(head),
-        head.failed(),
+        _failed(head.log),
         is_baseline=options.baseline is not None,
         top=options.top,
     )
-    found = answered(verdict, answer_of)
+    found = claimed(verdict, claims_of)
     if old is None or old is head or found.verdict != "regression":
         return found
-    try:  # a comparison needs the events of both runs
-        head, old = _with_events(given, runs, cut, options)
-    except MemlensError as error:
-        return replace(found, notes=(*found.notes, f"no blame: {error.message}"))
-    blame, unblamed = _blame(found.failing, paired, head, old, options.context)
+    blame, unblamed = _blame(found.failing, paired, head, old, cut, options.context)
     return replace(found, blame=tuple(blame), unblamed=unblamed)
 
 
@@ -168,23 +235,7 @@ def _rules(options: Gate, cut: Cut) -> Rules:
     return rules
 
 
-def _not_judged(rows: Sequence[Judged], paired: PairedRuns, rules: Rules, *, needs_window: bool) -> Iterator[str]:
-    """Why a log in which nothing is over its limit does not pass all the same: its peak, or something that the user named, could not be judged."""
-    if paired.unlike:
-        lacking = [figures[0].name for figures in paired.missing if figures[0].name != BEFORE]
-        new = [name for name in paired.new if name != BEFORE]
-        yield f"no window of the log could be judged: the base has none of them, it has {name_list(lacking)} and the log {name_list(new)}"
-    elif needs_window and not any(window.name != BEFORE for _, window in paired.judged):
-        yield "no window of the log could be judged: the base has none of them, or none that a line ends"
-    for metric in METRICS:
-        if metric in rules.named or metric in rules.budgets or (metric == "peak" and rules.gated(metric)):
-            mine = [row for row in rows if row.metric == metric and (metric != "peak" or row.name == WHOLE)]
-            if not any(row.limit_bytes is not None for row in mine):
-                why = next((row.unjudged for row in mine if row.unjudged), "the base has no such window")
-                yield f"{metric} could not be judged: {why}"
-
-
-def _growth(head: Run) -> Growth | None:
+def _growth(head: _Read) -> Growth | None:
     """How memory develops over the steps of a log, with what piles up; ``None`` where it has too few."""
     if len(head.figures.step_levels) < MINIMUM:
         return None
@@ -192,35 +243,23 @@ def _growth(head: Run) -> Growth | None:
     return replace(found, piling=found.piling)  # looked up now, for the events may be dropped later
 
 
-def _other_run(old: Run, kept: Baseline, path: str) -> Iterator[str]:
+def _failed(log: Log) -> Claim | None:
+    """The failure that a run ran out of memory in; ``None`` where there is none."""
+    if not (found := failures(log)):
+        return None
+    return replace(failure_claim(found, has_lines=log.facts.has_lines, run="head"), kind="run_out_of_memory")
+
+
+def _other_run(old: _Read, kept: Baseline, path: str) -> Iterator[str]:
     """Doubts of the log that blames: its own, and that it is none of the runs that the baseline was taken of."""
-    yield from old.doubts()
+    yield from _doubts(old.run)
     if old.figures not in kept.runs:
-        yield f"{old.name} has other figures than {path}: it was not this run that was accepted"
+        yield f"{old.run.path} has other figures than {path}: it was not this run that was accepted"
 
 
-def _with_events(given: Sequence[Input], runs: Sequence[Run], cut: Cut, options: Gate) -> Sequence[Run]:
-    """Runs with all their events: those of which not all are kept are read again.
-
-    Raises:
-        MemlensError: One cannot be read again, or holds something else now.
-    """
-    if all(run.log.condensed is None for run in runs):
-        return runs
-    for run in runs:
-        if run.log.condensed is not None and not run.log.source.rereadable:
-            raise InputError(
-                f"{run.name}: not all its events are kept, and it can be read only once (--event-memory 0 keeps all)"
-            )
-    logs = [one if run.log.condensed is not None else run.log for one, run in zip(given, runs, strict=True)]
-    again = read_runs(logs, cut, options, trust=options.trust, needed_by="saying what fails")
-    for run, other in zip(runs, again, strict=True):
-        if run.figures != other.figures:
-            raise InputError(f"{run.name}: it was written to since it was judged")
-    return again
-
-
-def _blame(rows: Sequence[Judged], paired: PairedRuns, head: Run, old: Run, context: int) -> tuple[list[Blame], int]:
+def _blame(
+    rows: Sequence[Judged], paired: PairedRuns, head: _Read, old: _Read, cut: Cut, context: int
+) -> tuple[list[Blame], int]:
     """Compare the two runs in the worst that fails; return this, and how much more fails and could be compared."""
     from memlens.diffing.run import diff_windows
 
@@ -230,7 +269,7 @@ def _blame(rows: Sequence[Judged], paired: PairedRuns, head: Run, old: Run, cont
     rises = {}
     for figures, new in paired.pairs:
         name = figures[0].name
-        base = theirs.get(name) if head.cut.series else old.windows[0]
+        base = theirs.get(name) if cut.series else old.windows[0]
         if base is not None:
             pairs[name] = base, ours[new.name]
             rises[name] = new.rise_bytes - max(one.rise_bytes for one in figures)
@@ -267,7 +306,7 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
         InputError: The log cannot be read, is in doubt, or its run ran out of memory.
         AnchorError: An anchor marks no line.
     """
-    from memlens.inputs.custom.formats import formats_file
+    from memlens.inputs.custom import formats_file
     from memlens.output import open_output, refuse_inputs, refuse_overwrite
 
     if os.fspath(baseline) == "-":
@@ -279,22 +318,12 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
     before = _written_before(baseline)
     refuse_overwrite(baseline, force=True)
     cut = Cut(**options.of(Cut)) if options.given or before is None else before.anchors.cut
-    runs = _accepted(logs, cut, options)
-    for run in runs:
-        check_runs_alike(runs[0], run)
-        if options.trust and run.doubts:
-            raise InputError(f"not accepted: {run.doubts[0]}", "--no-trust accepts it all the same.")
-        if cut.series and pair_runs([runs[0].figures], run.figures, series=True).unlike:
-            raise InputError(
-                f"not accepted: {run.name} has no window of {runs[0].name}",
-                "Accept several runs of one program together.",
-            )
-    taken = Baseline(Anchors.of(cut), tuple(run.figures for run in runs))
+    taken = Baseline(Anchors.of(cut), tuple(_accepted(logs, cut, options)))
     text = taken.render().encode()
     try:
         parse_baseline(text)
     except InputError as error:
-        names = ", ".join(run.name for run in runs)
+        names = ", ".join(map(input_name, logs))
         raise InputError(
             f"{names}: no baseline can be taken of this: {error.message}", "Was logging on from the start?"
         ) from None
@@ -306,22 +335,37 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
 accept = with_keywords("accept", accept_with, Accept)
 
 
-def _accepted(logs: Sequence[Input], cut: Cut, options: Accept) -> list[Summary]:
-    """Read each log down to its figures; one that is given twice is read once."""
+def _accepted(logs: Sequence[Input], cut: Cut, options: Accept) -> list[RunFigures]:
+    """Read each log down to its figures; one that is given twice is read once.
+
+    Raises:
+        InputError: One is in doubt, or is no run of the program of the first.
+    """
     keys = list(map(input_key, logs))
-    orders = {key: _Order(given, cut, options) for key, given in zip(keys, logs, strict=True)}
-    found = dict(spread_out(_summary, [*orders.values()], options, options.progress))
-    for one in found.values():
-        if isinstance(one, MemlensError):
-            raise one
-    by_key = dict(zip(orders, (found[index] for index in range(len(orders))), strict=True))
-    return [cast("Summary", by_key[key]) for key in keys]
+    orders = {key: Order(given, options, cut) for key, given in zip(keys, logs, strict=True)}
+    found = spread_out(_summed_up, [*orders.values()], options, options.progress)
+    if failed := [one for one in found if isinstance(one, MemlensError)]:
+        raise failed[0]
+    by_key = dict(zip(orders, cast("list[tuple[Run, RunFigures]]", found), strict=True))
+    summed_up = [by_key[key] for key in keys]
+    first, of_first = summed_up[0]
+    for run, figures in summed_up:
+        _check_alike(first, run)
+        if options.trust and (doubts := [*_doubts(run), *_out_of_memory(run)]):
+            raise InputError(f"not accepted: {doubts[0]}", "--no-trust accepts it all the same.")
+        if cut.series and pair_runs([of_first], figures, series=True).unlike:
+            raise InputError(
+                f"not accepted: {run.path} has no window of {first.path}",
+                "Accept several runs of one program together.",
+            )
+    return [figures for _, figures in summed_up]
 
 
-def _summary(order: _Order) -> Summary:
-    options = order.options
-    (run,) = read_runs([order.given], order.cut, options, trust=options.trust, most_events=options.most_events)
-    return run.summary()
+def _summed_up(order: Order) -> tuple[Run, RunFigures]:
+    """A log's summary without its windows, which are among its figures."""
+    options: Accept = order.options
+    (one,) = _read([order.given], order.about, options, trust=options.trust)
+    return replace(one.run, windows=()), one.figures
 
 
 def _written_before(path: str | Path) -> Baseline | None:
@@ -334,21 +378,3 @@ def _written_before(path: str | Path) -> Baseline | None:
             f"not written over, for it is no sound baseline: {error.message}",
             "Remove the file if it may go, or name another one.",
         ) from None
-
-
-def _anchors(given: Cut, baseline: Baseline | None, path: str | Path | None) -> Cut:
-    """Where to cut: as the baseline was; anchors that are given must be the same."""
-    if baseline is None:
-        return given
-    taken = baseline.anchors.cut
-    if given.given and _plain(given) != _plain(taken):
-        raise UsageError(
-            f"these are not the anchors that {path} was taken with: {anchor_options(taken) or 'none, the whole log'}",
-            "Leave the anchors out to cut the log as the baseline was, or take the baseline anew with these (--accept).",
-        )
-    return taken
-
-
-def _plain(cut: Cut) -> Cut:
-    """The same cut with its ends in one order: any of them ends a window."""
-    return cut.replace(end=tuple(sorted(set(cut.end))), end_regex=tuple(sorted(set(cut.end_regex))))

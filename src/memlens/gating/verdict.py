@@ -1,14 +1,16 @@
-"""The verdict of :func:`memlens.gate`, and the same in one to three sentences."""
+"""The verdict of :func:`memlens.gate`, and what follows from it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from msgspec import structs
+
 from memlens.analyzers.series.growth import Pile
+from memlens.claims.claim import Claim, Tone, Weight, difference, values_of
 from memlens.gating.judging import Judged
-from memlens.results import Answer, OnDemand, Result, Tables, Tabular
-from memlens.text import format_change, format_count, format_exact, name_list, short_name
-from memlens.units import format_bytes, format_signed, plural
+from memlens.results import OnDemand, Result, Tables, Tabular
+from memlens.text import MOST_NAMES
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 SCHEMA = "memlens.gate/2"
 
 _EXIT_CODES = {"pass": 0, "regression": 3, "unjudged": 1}
-#: Reasons, and figures that are not judged, that a sentence names; and how much of a reason.
+#: Reasons, and figures that are not judged, that a claim names; and how much of a reason.
 _NAMED, _LONGEST = 2, 300
 
 
@@ -84,7 +86,7 @@ class Verdict(Tabular, frozen=True, eq=False):
         runs: How many runs the base was taken of; 0 where there is none.
         steps_by: The regular expression that cuts the log into the steps over which growth is judged; ``""`` where there are none.
         growth: How memory develops over these steps; ``None`` where there are none, or too few to tell.
-        failed: The sentence on how the log ran out of memory; ``""`` where it did not.
+        failed: How the log ran out of memory; ``None`` where it did not.
         blame: What failed first compared with the base's, where the base's events are known.
         unblamed: Further windows that failed and could have been compared.
         is_baseline: ``base`` is a baseline file, and could be written anew.
@@ -93,7 +95,7 @@ class Verdict(Tabular, frozen=True, eq=False):
 
     schema: ClassVar[str] = SCHEMA
     in_json: ClassVar[tuple[str, ...]] = (
-        "schema", "verdict", "explanation", "path", "base=base_named", "runs", "by", "steps_by=counted_by", "reasons",
+        "schema", "verdict", "claims", "explanation", "path", "base=base_named", "runs", "by", "steps_by=counted_by", "reasons",
         "notes", "limits", "budgets", "missing", "not_reached", "new", "allow_missing", "base_windows",
         "judged_windows", "windows=listed", "growth=series_growth", "piling", "blame", "unblamed", "trust",
     )  # fmt: skip
@@ -119,7 +121,7 @@ class Verdict(Tabular, frozen=True, eq=False):
     runs: int = 0
     steps_by: str = ""
     growth: Growth | None = None
-    failed: str = ""
+    failed: Claim | None = None
     blame: tuple[Blame, ...] = ()
     unblamed: int = 0
     is_baseline: bool = False
@@ -197,18 +199,26 @@ class Verdict(Tabular, frozen=True, eq=False):
         return [row.to_dict() for row in self.windows]
 
 
-def answer_of(verdict: Verdict) -> Answer:
-    """Word the verdict: what was judged, what is worst, what grows and piles up, what could not be judged."""
-    failed = (verdict.failed,) if verdict.failed else ()
+def claims_of(verdict: Verdict) -> Iterator[Claim]:
+    """Yield how the run ran out of memory, what was judged, what is worst, what grows and piles up, and what could not be judged."""
+    tone: Tone = "plain" if verdict.verdict == "unjudged" else "good" if verdict.ok else "bad"
+    if verdict.failed is not None:
+        yield structs.replace(verdict.failed, tone=tone)
     if verdict.verdict == "unjudged":
-        reasons = "; ".join(_reason(reason, verdict.path) for reason in verdict.reasons[:_NAMED])
-        more = f"; and {plural(len(verdict.reasons) - _NAMED, 'more reason')}" if len(verdict.reasons) > _NAMED else ""
-        return Answer((*failed, f"Not judged: {reasons}{more}."))
-    parts = ["; ".join(_growing(verdict)), "; ".join(_not_judged(verdict))]
-    if failed:  # which is the first of three sentences
-        parts = ["; ".join(filter(None, parts))]
-    sentences = tuple(f"{text[:1].upper()}{text[1:]}." for text in (_first(verdict), *filter(None, parts)))
-    return Answer((*failed, *sentences), "good" if verdict.ok else "bad")
+        reasons = [_reason(reason, verdict.path) for reason in verdict.reasons[:_NAMED]]
+        yield difference("not_judged", reasons=reasons, more=_left(verdict.reasons, _NAMED))
+        return
+    yield from _first(verdict, tone)
+    growth = [*_growing(verdict, Weight.CAUSE)]
+    yield from growth
+    # Three sentences are read at a glance.
+    weight = Weight.CAUSE if verdict.failed and growth else Weight.LIMITS
+    yield from (structs.replace(claim, weight=weight) for claim in _unjudged(verdict))
+
+
+def _left(names: Sequence[object], most: int) -> int | None:
+    """How many of some names are not among the first few; ``None`` for none."""
+    return max(len(names) - most, 0) or None
 
 
 def _reason(reason: str, path: str) -> str:
@@ -217,137 +227,99 @@ def _reason(reason: str, path: str) -> str:
     return reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"
 
 
-def _first(verdict: Verdict) -> str:
-    """Word the worst that fails, of the run before its windows, or the peak where nothing does; and how much was judged."""
-    rest = verdict_words(verdict, growth=False)
-    if over := [row for row in verdict.failing if not row.missing]:
-        worst = next((row for row in over if row.name == WHOLE), over[0])
-        where = "the run" if worst.name == WHOLE else short_name(worst.name)
-        return f"regression in {where}: {row_words(worst)}; {rest}"
-    if not verdict.ok:
-        return f"regression: {rest}, {name_list(verdict.missing)}"
-    peak = next((row for row in verdict.judged if row.name == WHOLE and row.metric == "peak"), None)
-    return f"within limits{'' if peak is None else f': {_within(peak)}'}; {rest}"
+def _first(verdict: Verdict, tone: Tone) -> Iterator[Claim]:
+    """Yield the worst that fails, of the run before its windows, or the peak where nothing does; and how much was judged."""
+    over = [row for row in verdict.failing if not row.missing]
+    judged = [*counted(verdict)]
+    worst = next((row for row in over if row.name == WHOLE), over[0] if over else None)
+    if verdict.ok:
+        peak = next((row for row in verdict.judged if row.name == WHOLE and row.metric == "peak"), None)
+        lead = difference("within_limits", **({} if peak is None else _figures(peak)))
+    elif worst is None:
+        lead = difference("regression")
+        # All that fails is what is missing, and the last claim names it.
+        judged[0] = structs.replace(judged[0], values={**judged[0].values, "only": True})
+        names = {"names": list(verdict.missing[:MOST_NAMES]), "more": _left(verdict.missing, MOST_NAMES)}
+        judged[-1] = structs.replace(judged[-1], values={**judged[-1].values, **names})
+    else:
+        lead = difference("regression", whole=worst.name == WHOLE, window=None if worst.name == WHOLE else worst.name)
+        judged.insert(0, claim_of(worst))
+    yield structs.replace(lead, tone=tone)
+    yield from judged
 
 
-def _within(row: Judged) -> str:
-    """A figure that passes, with what it may be."""
-    head, base = row.head_bytes or 0, row.base_bytes
-    against = "" if base is None else f", {format_signed(head - base)} against {format_bytes(base)}"
-    what = "budget" if row.limit_from == "budget" else "limit"
-    text = f"the {row.metric} of the run is {format_bytes(head)}{against}, {what} {format_bytes(row.limit_bytes or 0)}"
-    return f"{text} ({_floor(row)})" if row.limit_from == "floor" else text
+def _figures(row: Judged) -> dict[str, Any]:
+    """What is known of a figure."""
+    values = values_of(row, "metric", "base_bytes", "head_bytes", "d_bytes", "limit_bytes", "limit_from")
+    if row.limit_from == "floor":
+        values["allowed_bytes"] = (row.limit_bytes or 0) - (row.base_bytes or 0)
+    return values
 
 
-def _floor(row: Judged) -> str:
-    """By how much a small figure may grow, where that is more than a share of it."""
-    base, limit = row.base_bytes or 0, row.limit_bytes or 0
-    return f"the floor of {format_bytes(limit - base)}{f', {format_change(base, limit)}' if base else ''}"
+def claim_of(row: Judged) -> Claim:
+    """One figure that fails or improved; in words it goes without the window's name."""
+    if row.missing or row.head_bytes is None:
+        return difference("missing_window", window=row.name, metric=row.metric, base_bytes=row.base_bytes or 0)
+    over = row.limit_bytes is not None and not row.ok
+    kind = "within_limit" if not over else "over_budget" if row.limit_from == "budget" else "over_limit"
+    compared = row.base_bytes is not None
+    return difference(kind, window=row.name, over_bytes=row.over_bytes, compared=compared, **_figures(row))
 
 
-def _growing(verdict: Verdict) -> Iterator[str]:
-    """Word what the steps gain, and what it consists of."""
-    if not (words := growth_words(verdict)):
+def counted(verdict: Verdict, *, growth: bool = False) -> Iterator[Claim]:
+    """Yield how much was judged and how much of it fails, what is missing or was not reached, and, if that is wanted, what grows."""
+    if verdict.verdict == "unjudged":
+        yield difference("not_judged")
         return
-    yield words
-    if verdict.piling:
+    figures = verdict.judged
+    if over := [row for row in figures if not row.ok]:
+        of_run = [row.metric for row in over if row.name == WHOLE] or None
+        windows = len({row.name for row in over if row.name != WHOLE})
+        yield difference("figures_over", over=len(over), figures=len(figures), of_run=of_run, windows=windows)
+    elif verdict.ok:
+        yield difference("figures_within", figures=len(figures))
+    if verdict.missing:
+        yield difference("windows_missing", missing=len(verdict.missing), allowed=verdict.allow_missing)
+    if verdict.not_reached:
+        yield difference("ends_earlier", **values_of(verdict, "judged_windows", "base_windows"))
+    if growth:
+        yield from _growing(verdict, Weight.DIFFERENCE)
+
+
+def grows(verdict: Verdict) -> bool:
+    """Whether memory grows over the steps."""
+    return verdict.growth is not None and verdict.growth.verdict == "growing"
+
+
+def _growing(verdict: Verdict, weight: Weight) -> Iterator[Claim]:
+    """Yield what the steps gain, and what it consists of."""
+    found = verdict.growth
+    if found is None or not grows(verdict):
+        return
+    values = values_of(found, "gained_bytes", "since", windows=found.judged)
+    values["gained_bytes_per_window"] = round(found.gained_bytes_per_window)
+    values["within_limit"] = any(row.metric == "growth" and row.ok for row in verdict.judged)
+    yield Claim("grows", weight, values)
+    if verdict.piling and weight == Weight.CAUSE:
         pile = verdict.piling[0]
-        owner = f" ({short_name(pile.owner)})" if pile.owner else ""
-        kinds = f", first of {plural(len(verdict.piling), 'kind')}" if len(verdict.piling) > 1 else ""
-        yield (
-            f"{format_count(pile.count)} × {format_bytes(pile.size_bytes)}{owner} pile up, {format_bytes(pile.total_bytes)}{kinds}"
-        )
+        blocks = values_of(pile, "size_bytes", "total_bytes", blocks=pile.count, owner=pile.owner or None)
+        yield Claim("piles_up", weight, {**blocks, "kinds": len(verdict.piling)})
 
 
-def _not_judged(verdict: Verdict) -> Iterator[str]:
-    """Word what could not be judged, and why; and why what was judged may be doubted."""
-    why: dict[str, list[str]] = {}
+def _unjudged(verdict: Verdict) -> Iterator[Claim]:
+    """Yield what could not be judged, and why; and why what was judged may be doubted."""
+    why: dict[str, dict[tuple[str, str], None]] = {}
     for row in verdict.windows:
         if row.unjudged is not None:
-            name = f"{row.metric} of the run" if row.name == WHOLE else f"window {short_name(row.name)}"
-            why.setdefault(row.unjudged, []).append(name)
-    parts = [f"{name_list([*dict.fromkeys(names)][:_NAMED])}{_left(names)} ({reason})" for reason, names in why.items()]
-    if parts:
-        yield f"not judged: {', '.join(parts)}"
+            figure = ("metric", row.metric) if row.name == WHOLE else ("window", row.name)
+            why.setdefault(row.unjudged, {})[figure] = None
+    groups = [
+        {"reason": reason, "named": [dict([one]) for one in [*figures][:_NAMED]], "more": _left([*figures], _NAMED)}
+        for reason, figures in why.items()
+    ]
+    if groups:
+        yield difference("figures_unjudged", unjudged=groups)
     if verdict.trust.peak_may_be_earlier and all(row.metric != "peak" for row in verdict.windows if row.unjudged):
-        yield "the peak may be higher, for the log begins late"
-    if verdict.failed:
-        yield "what a run held when it ran out is not what it needs"
-
-
-def _left(names: list[str]) -> str:
-    left = len(dict.fromkeys(names)) - _NAMED
-    return f" and {format_count(left)} more" if left > 0 else ""
-
-
-def verdict_words(verdict: Verdict, *, growth: bool = True) -> str:
-    """All of it in one sentence, with or without what grows."""
-    if verdict.verdict == "unjudged":
-        return "not judged"
-    figures = verdict.judged
-    over = [row for row in figures if not row.ok]
-    parts = []
-    if over:
-        count = f"{format_count(len(over))} of {plural(len(figures), 'figure')} {'is' if len(over) == 1 else 'are'} over the limit"
-        of_run = [row.metric for row in over if row.name == WHOLE]
-        windows = len({row.name for row in over if row.name != WHOLE})
-        where = [of_the_run(of_run)] if of_run else []
-        where += [f"{plural(windows, 'window')}"] if windows else []
-        parts.append(f"{count}: {' and '.join(where)}")
-    elif verdict.ok:
-        few = {1: "the one figure", 2: "both figures"}
-        all_of = few.get(len(figures), f"all {plural(len(figures), 'figure')}")
-        parts.append(f"{all_of} judged {'is' if len(figures) == 1 else 'are'} within limits")
-    if verdict.missing:
-        gone = plural(len(verdict.missing), "window is", "windows are")
-        parts.append(f"{gone} missing{', which is let go' if verdict.allow_missing else ''}")
-    if verdict.not_reached:
-        parts.append(
-            f"{format_count(verdict.judged_windows)} of the base's {plural(verdict.base_windows, 'window')} judged, for the run ends earlier"
-        )
-    if growth and (words := growth_words(verdict)):
-        parts.append(words)
-    return "; ".join(parts)
-
-
-def of_the_run(metrics: Sequence[str]) -> str:
-    """Metrics of the run, in a sentence: ``the remaining, peak and rise of the run``."""
-    *first, last = metrics
-    return f"the {', '.join(first)}{' and ' if first else ''}{last} of the run"
-
-
-def growth_words(verdict: Verdict) -> str:
-    """By how much memory grows over the steps; ``""`` where it does not."""
-    found = verdict.growth
-    if found is None or found.verdict != "growing":
-        return ""
-    since = "" if found.since is None else f" from window {short_name(found.since)} on"
-    within = next((", within the limit" for row in verdict.judged if row.metric == "growth" and row.ok), "")
-    return (
-        f"memory grows by {format_bytes(round(found.gained_bytes_per_window))} a window{since}, {format_bytes(found.gained_bytes)} over"
-        f" {plural(found.judged, 'window')}{within}"
-    )
-
-
-def row_words(row: Judged) -> str:
-    """One figure that fails or improved, in a sentence without the window's name."""
-    metric = row.metric
-    if row.missing or row.head_bytes is None:
-        return f"{metric}: the log has no such window; it was {format_bytes(row.base_bytes or 0)}"
-    if row.limit_from == "budget" and not row.ok:
-        d_bytes = row.d_bytes or 0
-        change = f", {format_signed(d_bytes)} against {format_bytes(row.base_bytes or 0)}" if d_bytes else ""
-        over = f"over the budget of {format_bytes(row.limit_bytes or 0)} by {format_exact(row.over_bytes)}"
-        return f"{metric} is {format_bytes(row.head_bytes)}{change}; {over}"
-    if row.base_bytes is None:
-        text = f"{metric} is {format_bytes(row.head_bytes)}"
-    else:
-        change = format_change(row.base_bytes, row.head_bytes)
-        text = (
-            f"{metric} went from {format_bytes(row.base_bytes)} to {format_bytes(row.head_bytes)},"
-            f" {format_signed(row.head_bytes - row.base_bytes)}{f' ({change})' if change else ''}"
-        )
-    if row.limit_bytes is None or row.ok:
-        return text
-    why = {"spread": " (the spread of the accepted runs)", "floor": f" ({_floor(row)})"}.get(row.limit_from or "", "")
-    return f"{text}; over the limit of {format_bytes(row.limit_bytes)}{why} by {format_exact(row.over_bytes)}"
+        yield difference("peak_may_be_higher")
+    if verdict.failed is not None:
+        yield difference("held_and_not_needed")

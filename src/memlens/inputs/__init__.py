@@ -18,15 +18,14 @@ from msgspec.structs import replace
 from memlens import native
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.inputs.file_source import FileSource, open_source
-from memlens.inputs.folders import expanded, refuse_folder
 from memlens.inputs.input_format import Request
 from memlens.inputs.registry import PADDLE, TRIED, Recognised, check_alike, known_formats, recognise
-from memlens.inputs.remote import is_url
 from memlens.options import Read, ReadAs
 from memlens.options.keywords import with_keywords
+from memlens.source import is_folder, is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from memlens.events import EventLog
     from memlens.log import Input, Log
@@ -79,6 +78,38 @@ def read_with(where: str | Path | BinaryIO, options: Read) -> Log:
 read = with_keywords("read", read_with, Read)
 
 
+def expanded(
+    inputs: Sequence[Input],
+    how: ReadAs,
+    passed_over: Callable[[str, Sequence[str]], None] | None = None,
+    *,
+    below: Callable[[str], None] | None = None,
+) -> list[Input]:
+    """Inputs with the logs of a folder in its place, by name, ``workerlog.2`` before ``workerlog.10``.
+
+    A file in it counts where its content says that it is something that memlens reads; its folders do not, nor do names that begin with a
+    dot.  A folder without a log stays what it is: to read it is an error.  A URL is one of a folder where it ends with a slash.
+
+    Args:
+        inputs: As for :func:`memlens.analyze`.
+        how: How inputs are to be read.
+        passed_over: Called with a folder and the files in it that are no logs, if there are any.
+        below: Also the logs in the folders of a folder; called, in words, with each of these that cannot be read.
+
+    Raises:
+        UsageError: No format has the name that was asked for, or a file of formats is not sound.
+    """
+    found: list[Input] = []
+    for given in inputs:
+        if is_folder(given):
+            from memlens.inputs.folders import logs_in
+
+            found += logs_in(str(given), how, passed_over, below) or [given]
+        else:
+            found.append(given)
+    return found
+
+
 def several_devices(name: str, logs: Sequence[EventLog]) -> UsageError:
     """The error for an input with several devices of which none is named."""
     listed = ", ".join("cpu" if log.device == -1 else str(log.device) for log in logs)
@@ -105,13 +136,14 @@ def read_all(
         MemlensError: As for :func:`read`.
     """
     request, how = request or Request(), how or ReadAs()
-    refuse_folder(where, how)
+    if is_folder(where):
+        from memlens.inputs.folders import refuse_folder
+
+        refuse_folder(str(where), how)
     began, source = time.perf_counter(), open_source(where)
     with closing(source):
         found, logs = _read(source, request, how)
     _say(source.name, found, logs, time.perf_counter() - began)
-    if any(log.condensed is not None for log in logs):
-        native.give_back_memory()  # of its text there was far more than is left of it
     return choose_device(source.name, logs, how.device)
 
 
@@ -144,13 +176,11 @@ def _say(name: str, found: Recognised, logs: Sequence[EventLog], seconds: float)
     """Log what was read, for ``-v``.  Where nobody has imported ``logging``, which takes a moment, nobody listens."""
     if (logging := sys.modules.get("logging")) is None:
         return
-    events, kept = sum(log.events for log in logs), sum(map(len, logs))
-    held = f" ({kept:,} of them kept)" if kept < events else ""
     facts, way = logs[0].facts, "plain Python" if native.load("memlens.scanner._scan") is None else "compiled code"
     logging.getLogger("memlens").info(
-        "%s: %s (%s), layer %s: %s bytes, %s %s, %s events%s, read in %.2f s by %s",
+        "%s: %s (%s), layer %s: %s bytes, %s %s, %s events, read in %.2f s by %s",
         *(name, found.format.title, found.why, facts.layer, f"{facts.bytes:,}", f"{facts.lines:,}"),
-        *(found.format.places, f"{events:,}", held, seconds, way),
+        *(found.format.places, f"{sum(map(len, logs)):,}", seconds, way),
         extra={"seconds": seconds},
     )
 
@@ -241,8 +271,6 @@ class Reading(Struct):
         threads: Read the thread of every event.
         requests: Read the lines of requests too, where the input has such.
         landmarks: Keep lines that may mark the work of the run.
-        most_events: As in :class:`~memlens.inputs.input_format.Request`.
-        needed_by: As there.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -253,8 +281,6 @@ class Reading(Struct):
     threads: bool = False
     requests: bool = False
     landmarks: bool = False
-    most_events: int | None = None
-    needed_by: str = ""
     _before: int = 0
 
     def read(self, given: Input) -> Log:
@@ -288,8 +314,6 @@ class Reading(Struct):
             strict=self.strict,
             landmarks=self.landmarks,
             progress=add_up,
-            most_events=self.most_events,
-            needed_by=self.needed_by,
         )
         return read_all(given, request, self.how)
 

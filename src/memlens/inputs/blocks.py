@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from memlens.native import load
-from memlens.scanner.lines import line_start_before
+from memlens.scanner import line_start_before
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -9,12 +9,10 @@ from msgspec import Struct
 
 from memlens.errors import InputError, MemlensError
 from memlens.facts import Facts, LineSample
-from memlens.inputs.growing import GrowingColumn
 from memlens.inputs.input_format import NewEvents
 from memlens.log import Log
-from memlens.text import visible
-from memlens.units import format_bytes
-from memlens.windows.landmarks import Landmarks
+from memlens.spool import GrowingColumns, Spool, chosen
+from memlens.windows.landmarks import MOST_LANDMARKS, Landmarks
 from memlens.windows.patterns import Matches
 
 if TYPE_CHECKING:
@@ -22,9 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from memlens.folding.condensed import Condensed
     from memlens.inputs.blocks import Block
-    from memlens.inputs.condensing import Condensing
     from memlens.inputs.input_format import Request
     from memlens.source import Source, TextSource
     from memlens.windows.patterns import Match, Matcher
@@ -37,22 +33,13 @@ _SHOWN = 200
 _LAST_LINE = 1 << 12
 #: Sums of sizes stay in 63 bits below this many bytes.
 _MOST_BYTES = float(1 << 62)
-#: The events of a text of fewer bytes are all kept, where nobody says how many may be held, and of others so many.
-_SHORT, _MOST_EVENTS = 2 << 30, 1 << 19
-#: Bytes that an event takes where all are kept, with what is worked out of it.
-_OF_EVENT = 48
+#: Lines of a text of so many bytes are numbered while it is read.
+_LONG = 2 << 30
 
 
-def most_events(request: Request, size: int) -> int | None:
-    """Events that may be held at once of an input of so many bytes, 0 where these are not known; ``None`` for all."""
-    if request.most_events == -1:
-        return None if 0 < size < _SHORT else _MOST_EVENTS
-    return request.most_events
-
-
-def lines_wanted(source: TextSource, request: Request) -> bool:
+def lines_wanted(source: TextSource) -> bool:
     """Whether lines are to be numbered while they are read: they cannot be looked up later at little cost, or there may be very many to be looked up."""
-    return source.numbered or most_events(request, source.size) is not None
+    return source.numbered or not 0 < source.size < _LONG
 
 
 class Text(NamedTuple):
@@ -130,7 +117,7 @@ class Builder:
         size: Bytes of the uncompressed input where they are known, else 0.
 
     Attributes:
-        events: Events held: those added so far, or since they were taken last.
+        spool: The file for columns that are large.
         lines: Line ends so far: the 0-based number of the next part's first line.
         malformed: Malformed lines so far.
         samples: The first of them.
@@ -139,14 +126,14 @@ class Builder:
 
     def __init__(self, source: Source, request: Request, columns: Mapping[str, DTypeLike], *, size: int = 0) -> None:
         self._source, self._request, self._size = source, request, size
-        self._columns = {name: GrowingColumn(dtype) for name, dtype in columns.items()}
+        self.spool = Spool()
+        self._columns = GrowingColumns(columns, self.spool)
         self._anchors = [Matches() for _ in request.patterns]
         self._landmarks: list[Landmarks] = []
         self._index: list[tuple[int, int]] = []
         self._bytes, self._total, self._mid_line, self._last_line = 0, 0.0, False, b""
-        self._condensing: Condensing | None = None
-        self._most_events = most_events(request, size)
-        self.events = self.lines = self.malformed = 0
+        self._marked = 0
+        self.lines = self.malformed = 0
         self.samples: list[LineSample] = []
         self.hints: dict[str, int] = {}
 
@@ -155,21 +142,11 @@ class Builder:
 
         Raises:
             InputError: The sizes add up to more than 64-bit sums can hold.
+            MemlensError: The folder of temporary files has no room for a large log.
         """
-        first, events = self.lines + 1, len(part.columns["kind"])
-        done = (part.offset + part.size) / self._size if self._size and self._most_events is None else 0.0
-        columns = part.columns if part.line is None else {**part.columns, "line": part.line + first}
-        if self._request.needed_by and self.events <= _MOST_EVENTS < self.events + events:
-            self._say_memory(done)
-        for name in columns.keys() - self._columns.keys():
-            self._columns[name] = GrowingColumn(columns[name].dtype)
-            self._columns[name].fill(-1, self.events, done)
-        for name, column in self._columns.items():
-            if name in columns:
-                column.append(columns[name], done)
-            else:
-                column.fill(-1, events, done)
-        self.events += events
+        first = self.lines + 1
+        done = (part.offset + part.size) / self._size if self._size else 0.0
+        self._columns.append(part.columns if part.line is None else {**part.columns, "line": part.line + first}, done)
         if part.size:
             self._index.append((part.offset, self.lines))
             self._bytes = part.offset + part.size
@@ -181,24 +158,11 @@ class Builder:
         self.samples += [self.sample(text, first) for text in part.samples[: SAMPLES - len(self.samples)]]
         for matches, found in zip(self._anchors, part.anchors, strict=False):
             matches.add(found, first)
-        if part.landmarks is not None:
+        if part.landmarks is not None and self._marked <= MOST_LANDMARKS:
+            self._marked += len(part.landmarks.offsets)
             self._landmarks.append(part.landmarks._replace(lines=tuple(line + first for line in part.landmarks.lines)))
         for hint, line in part.hints.items():
             self.hints.setdefault(hint, first + line)
-
-    def _say_memory(self, done: float) -> None:
-        """Say how much memory all events will take, by those so far."""
-        import logging
-
-        events = round(self.events / done) if done > 0 else 0
-        how_much = (
-            f"about {events:,}, of {format_bytes(events * _OF_EVENT)} of memory"
-            if events
-            else f"nobody knows how many; a million takes {format_bytes(10**6 * _OF_EVENT)}"
-        )
-        logging.getLogger("memlens").warning(
-            "%s: %s needs all events (%s)", visible(self._source.name), self._request.needed_by, how_much
-        )
 
     @staticmethod
     def sample(text: Text, first: int) -> LineSample:
@@ -206,38 +170,9 @@ class Builder:
         return LineSample(text.offset, first + text.line, text.text[:_SHOWN].decode("utf-8", "replace"))
 
     @property
-    def is_full(self) -> bool:
-        """Whether so many events are held that those that no result needs are to be dropped."""
-        most = self._most_events
-        if most is None:
-            return False
-        return self.events > (most if self._condensing is None else max(most, self._condensing.full))
-
-    @property
-    def is_condensed(self) -> bool:
-        """Whether events were dropped: then all are to be counted at the end."""
-        return self._condensing is not None
-
-    def condense(self, chosen: NDArray[np.bool_] | None, places: Sequence[int]) -> None:
-        """Drop the events that no result needs, and count all of them.
-
-        Args:
-            chosen: Which events are of the log at all; ``None`` for all.
-            places: Byte offsets, rising, at which levels are wanted, beside those of anchors and landmarks.
-        """
-        from memlens.inputs.condensing import Condensing
-
-        if self._condensing is None:
-            self._condensing = Condensing()
-        offsets = np.concatenate([np.zeros(0, np.int64), *(np.array(matches.starts) for matches in self._anchors)])
-        self._landmarks = [self._condensing.landmarks(self._landmarks)]
-        self._condensing.condense(
-            self._columns,
-            chosen,
-            (offsets, np.array(places, np.int64), np.array(self._landmarks[0].offsets, np.int64)),
-            self._bytes,
-        )
-        self.events = len(self._columns["kind"])
+    def events(self) -> int:
+        """Events held: those added so far, or since they were taken last."""
+        return len(self._columns)
 
     @property
     def end(self) -> int:
@@ -246,29 +181,23 @@ class Builder:
 
     def take(self) -> NewEvents:
         """Return the part that was added since the last time, and forget it, as far as all readers of lines have it: no groups, and no selection."""
-        columns = {name: column.entries() for name, column in self._columns.items()}
-        for column in self._columns.values():
-            column.clear()
+        columns = {name: self._columns.entries(name) for name in self._columns}
+        self._columns.clear()
         anchors, landmarks = tuple(matches.each() for matches in self._anchors), Landmarks().and_then(self._landmarks)
         self._anchors = [Matches() for _ in anchors]
-        self._landmarks, self._index, self.events = [], [], 0
+        self._landmarks, self._marked, self._index = [], 0, []
         return NewEvents(columns, None, (), (), self._bytes, self.lines + self._mid_line, anchors, landmarks, 0)
-
-    def set_column(self, name: str, entries: NDArray[Any]) -> None:
-        """Put a column in place of what the parts gave, one entry an event so far."""
-        self._columns[name] = GrowingColumn(entries.dtype)
-        self._columns[name].append(entries, 0.0)
 
     def __contains__(self, name: str) -> bool:
         return name in self._columns
 
     def column(self, name: str) -> NDArray[Any]:
         """All entries of a column so far, to be read or changed in place."""
-        return self._columns[name].entries()
+        return self._columns.entries(name)
 
     def drop(self, name: str) -> NDArray[Any] | None:
         """The same for a column that is no part of the log; ``None`` where no part had it."""
-        return self._columns.pop(name).entries() if name in self._columns else None
+        return self._columns.drop(name)
 
     def finish(
         self,
@@ -311,19 +240,14 @@ class Builder:
         whole = dict(columns or {})
         if "size" in whole:
             self._check_sums(float(whole["size"].sum(dtype=np.float64)), "")
-        condensed: Condensed | None = None
-        if self._condensing is not None:
-            condensed = self._condensing.finish(self._columns)
         for name in [name for name in self._columns if name not in whole]:  # one by one: what is not chosen is let go
-            # Of a condensed log there was room for all that was read at once.
-            column = (
-                self._columns[name].entries() if keep else self._columns.pop(name).whole(tight=condensed is not None)
-            )
-            whole[name] = column if rows is None else column[rows]
+            column = self._columns.entries(name) if keep else self._columns.drop(name)
+            assert column is not None
+            whole[name] = chosen(column, rows)
             del column
         if not len(whole["kind"]):
             if nothing is None:
-                from memlens.trust import no_events_error
+                from memlens.trust.advice import no_events_error
 
                 raise no_events_error(self._source.name, seen)
             raise nothing(seen)
@@ -336,7 +260,6 @@ class Builder:
             **whole,
             source=self._source,
             facts=seen,
-            condensed=condensed,
             anchors=tuple(map(Matches.anchor, self._anchors, self._request.patterns)) if self._index else (),
             landmarks=Landmarks().and_then(self._landmarks) if self._request.landmarks and self._index else None,
         )

@@ -14,14 +14,15 @@ import numpy as np
 from memlens.columns import distinct
 from memlens.errors import InputError, masked
 from memlens.inputs.blocks import Block, Blocks, SupportsReadInto, in_order
-from memlens.inputs.remote import RemoteObject, is_url, local_path
 from memlens.inputs.streams import ByteStream, NamedPath, open_bytes
-from memlens.source import TextSource
+from memlens.source import TextSource, is_url, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from memlens.inputs.remote import RemoteObject
 
 
 Result = TypeVar("Result")
@@ -89,6 +90,8 @@ class FileSource(TextSource):
     @property
     def _remote_object(self) -> RemoteObject:
         if self._object is None:
+            from memlens.inputs.remote import RemoteObject
+
             self._object = RemoteObject(str(self._where))
         return self._object
 

@@ -6,29 +6,27 @@ import io
 import os
 import re
 from contextlib import closing, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 
 from memlens.errors import InputError, MemlensError, UsageError
 from memlens.inputs.file_source import open_source
 from memlens.inputs.input_format import HEAD
 from memlens.inputs.registry import get_format, recognise
-from memlens.inputs.remote import first_bytes, is_remote_file, is_url, list_remote, local_path
-from memlens.text import name_list
-from memlens.units import plural
+from memlens.inputs.remote import first_bytes, is_remote_file, list_remote
+from memlens.source import is_url, local_path
+from memlens.text import name_list, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from memlens.log import Input
     from memlens.options import ReadAs
 
 
-_DIGITS = re.compile(r"([0-9]+)")
+_DIGITS = r"([0-9]+)"
 #: Slashes at the end of a URL, more of which than one mean the same folder.
-_SLASHES = re.compile(r"(?<=[^:/])//+$")
+_SLASHES = r"(?<=[^:/])//+$"
 #: What stands for itself in a name, but not in a ``file://`` URL.
-_NO_URL = re.compile(r"[%?#\t\r\n]")
+_NO_URL = r"[%?#\t\r\n]"
 #: Bytes of a file elsewhere by which it is told what it is: enough of one that is compressed for :data:`HEAD`.
 _REMOTE_HEAD = 4 * HEAD
 
@@ -51,40 +49,20 @@ class Entry(NamedTuple):
     is_empty: bool = False
 
 
-def expanded(
-    inputs: Sequence[Input],
+def logs_in(
+    folder: str,
     how: ReadAs,
     passed_over: Callable[[str, Sequence[str]], None] | None = None,
-    *,
     below: Callable[[str], None] | None = None,
-) -> list[Input]:
-    """Inputs with the logs of a folder in its place, by name, ``workerlog.2`` before ``workerlog.10``.
-
-    A file in it counts where its content says that it is something that memlens reads; its folders do not, nor do names that begin with a
-    dot.  A folder without a log stays what it is: to read it is an error.  A URL is one of a folder where it ends with a slash.
-
-    Args:
-        inputs: As for :func:`memlens.analyze`.
-        how: How inputs are to be read.
-        passed_over: Called with a folder and the files in it that are no logs, if there are any.
-        below: Also the logs in the folders of a folder; called, in words, with each of these that cannot be read.
-
-    Raises:
-        UsageError: No format has the name that was asked for, or a file of formats is not sound.
-    """
-    found: list[Input] = []
-    for given in inputs:
-        if not is_folder(given):
-            found.append(given)
-            continue
-        logs: list[str] = []
-        for folder in [str(given)] if below is None else _folders(str(given), below):
-            here, others = _sorted_out(folder, how)
-            logs += here
-            if here and others and passed_over is not None:
-                passed_over(folder, others)
-        found += logs or [given]
-    return found
+) -> list[str]:
+    """The logs in a folder; see :func:`memlens.inputs.expanded`."""
+    logs: list[str] = []
+    for one in [folder] if below is None else _folders(folder, below):
+        here, others = _sorted_out(one, how)
+        logs += here
+        if here and others and passed_over is not None:
+            passed_over(one, others)
+    return logs
 
 
 def _folders(folder: str, unreadable: Callable[[str], None]) -> Iterator[str]:
@@ -99,15 +77,12 @@ def _folders(folder: str, unreadable: Callable[[str], None]) -> Iterator[str]:
         yield from _folders(_join(folder, name, "/" if is_url(folder) else ""), unreadable)
 
 
-def refuse_folder(given: Input, how: ReadAs) -> None:
+def refuse_folder(folder: str, how: ReadAs) -> NoReturn:
     """Say what to name instead of a folder where one log is needed, or where there is none in it.
 
     Raises:
-        InputError: It is a folder.
+        InputError: Always.
     """
-    if not is_folder(given):
-        return
-    folder = str(given)
     logs, others = _sorted_out(folder, how)
     if logs:
         first, more = logs[0], len(logs) - 1
@@ -117,13 +92,6 @@ def refuse_folder(given: Input, how: ReadAs) -> None:
     hint = f"It has directories: {name_list(folders)}. Name one of them." if folders else "Name a log file."
     what = f"none of its files begins like one: {name_list(others)}" if others else "it has no file"
     raise InputError(f"{folder}: is a directory without a log; {what}", hint)
-
-
-def is_folder(given: object) -> bool:
-    """Whether an input is a folder: of a URL its last character says so, for to ask takes time."""
-    if is_url(given):
-        return str(given).endswith("/")
-    return isinstance(given, (str, Path)) and str(given) != "-" and os.path.isdir(given)
 
 
 def is_file(path: str) -> bool:
@@ -149,7 +117,7 @@ def entries_of(folder: str) -> list[Entry]:
         entries = sorted(map(_entry, listing))
     if where is folder:
         return entries
-    return [one._replace(name=_NO_URL.sub(lambda found: f"%{ord(found[0]):02X}", one.name)) for one in entries]
+    return [one._replace(name=re.sub(_NO_URL, lambda found: f"%{ord(found[0]):02X}", one.name)) for one in entries]
 
 
 def _entry(entry: os.DirEntry[str]) -> Entry:
@@ -174,7 +142,7 @@ def _shown(folder: str) -> list[Entry]:
 def _join(folder: str, name: str, end: str = "") -> str:
     if not is_url(folder):
         return os.path.join(folder, name)
-    return f"{_SLASHES.sub('/', folder)}{name}{end}"
+    return f"{re.sub(_SLASHES, '/', folder)}{name}{end}"
 
 
 def _sorted_out(folder: str, how: ReadAs) -> tuple[list[str], list[str]]:
@@ -209,4 +177,4 @@ def _is_log(where: str | BinaryIO, how: ReadAs) -> bool:
 
 def _natural(name: str) -> list[tuple[int, str]]:
     """A key that orders numbers within names by size."""
-    return [(int(part[:300]), part) if part.isdecimal() else (-1, part) for part in _DIGITS.split(name)]
+    return [(int(part[:300]), part) if part.isdecimal() else (-1, part) for part in re.split(_DIGITS, name)]

@@ -1,7 +1,7 @@
 """The contract between the registry and the readers: an input format, a request for one input, and the parts that a reader of lines gives.
 
-:func:`read_lines` reads a whole input that consists of lines and keeps its events.  Whoever reads one that has no end yet, or more
-events than memory holds, takes them after each block instead (:meth:`LineReader.take`), and the reader forgets them.
+:func:`read_lines` reads a whole input that consists of lines and keeps its events.  Whoever reads one that has no end yet
+takes them after each block instead (:meth:`LineReader.take`), and the reader forgets them.
 """
 
 from __future__ import annotations
@@ -41,9 +41,6 @@ class Request(Struct, frozen=True):
         strict: An input that is cut short is an error.
         landmarks: Keep lines that may mark the work of the run (:mod:`memlens.windows.landmarks`).
         progress: Called with the bytes consumed of the input as it lies on disk.
-        most_events: Events that are held at once, where those that no result needs may be dropped (:mod:`memlens.folding.condensed`);
-            ``None`` keeps all, -1 those of a text that is known to be short.  Inputs that have no lines are read whole.
-        needed_by: What needs all events, in words: where they are many it is said how much memory they will take.
     """
 
     patterns: tuple[Pattern, ...] = ()
@@ -53,8 +50,6 @@ class Request(Struct, frozen=True):
     strict: bool = False
     landmarks: bool = False
     progress: Callable[[int], None] | None = None
-    most_events: int | None = None
-    needed_by: str = ""
 
 
 class InputFormat(Struct, frozen=True):
@@ -66,7 +61,8 @@ class InputFormat(Struct, frozen=True):
         summary: What it is and who writes it, in one line.
         sample: What an input of it looks like, in a line or two.
         recognise: Given the first bytes of an input, uncompressed: what in them tells, in words; ``""`` where nothing does.
-        read: Reads an input, given its source and what is wanted of it, into one log a device.
+        read: Reads an input, given its source and what is wanted of it, into one log a device: of its columns ``offset`` says on which line an event
+            stands, and of its facts ``bytes`` and ``lines`` how much was read (:func:`read_lines` does all that of an input that consists of lines).
         sizes: What its sizes are, in words that follow "are".
         places: What ``line`` counts in results, in words.
         layers: What :attr:`~memlens.facts.Facts.layer` of its logs may say; empty for formats of users.
@@ -90,7 +86,7 @@ class InputFormat(Struct, frozen=True):
     lines: Callable[[TextSource, Request], LineReader[Any]] | None = None
 
 
-class Selection(NamedTuple):
+class Selection(Struct, frozen=True):
     """Which events of a log count for one device.  More of the log may change it: then it holds for all that was read.
 
     Attributes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.columns import NOTHING, SET, TAKE, USE, Ints, last_by_key
+from memlens.spool import empty, walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 _FEW = 16
 
 
-class ThreadLines(NamedTuple):
+class ThreadLines(Struct, frozen=True):
     """Values that lines of one block give for later events of their threads, in order.
 
     Attributes:
@@ -140,11 +142,12 @@ def distinct(*columns: Ints) -> list[int]:
 
 
 def join_streams(
-    events: tuple[NDArray[np.int8], NDArray[np.uint64]],
-    before: Ints,
+    kind: NDArray[np.int8],
     addr: NDArray[np.uint64],
+    rows: NDArray[np.bool_] | None,
+    before: Ints,
+    named_addr: NDArray[np.uint64],
     stream: Ints,
-    known: Ints | None = None,
 ) -> Ints:
     """The stream of each event, int64, -1 where unknown.
 
@@ -152,25 +155,43 @@ def join_streams(
     belongs to the ALLOC of its address before it, if no FREE stands between them; a FREE has its ALLOC's.
 
     Args:
-        events: The kinds of the events, int8, and their addresses, uint64.
+        kind: The kinds of the events, int8.
+        addr: Their addresses, uint64.
+        rows: Which events count, bool; ``None`` for all.
         before: How many events stand before each line, int64, not falling.
-        addr: The addresses that they name, uint64.
+        named_addr: The addresses that they name, uint64.
         stream: The streams, int64.
-        known: The streams of the events that were joined before, int64, -1 where unknown.
     """
-    kind, of_event = events
-    line_rows = before + np.arange(len(before))
-    is_event = np.ones(len(kind) + len(before), np.bool_)
-    is_event[line_rows] = False
-    key, role = np.empty(len(is_event), np.uint64), np.full(len(is_event), USE, np.int8)
-    key[line_rows], key[is_event] = addr, of_event
-    role[is_event] = np.array([SET, TAKE, NOTHING, NOTHING], np.int8)[kind]
-    found = last_by_key(key.view(np.int64), role)
-    named = np.full(len(is_event), -1, np.int64)
-    if known is not None:
-        named[is_event] = known
-    fits = found[line_rows] >= 0
-    named[found[line_rows[fits]]] = stream[fits]
-    frees = np.flatnonzero(is_event & (role == TAKE) & (found >= 0))
-    named[frees] = named[found[frees]]
-    return named[is_event]
+    named = empty(len(kind), np.int64)
+    named.fill(-1)
+    # What earlier events leave live: its addresses and ALLOCs.
+    live, allocs = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    first = 0
+    for start, stop in walk(0, max(len(kind), 1)):
+        last = len(before) if stop >= len(kind) else int(np.searchsorted(before, stop, "right"))
+        lines, count = slice(first, last), stop - start if len(kind) else 0
+        at = len(live) + before[lines] - start + np.arange(last - first)
+        is_event = np.ones(len(live) + count + last - first, np.bool_)
+        is_event[: len(live)] = is_event[at] = False
+        key, role = np.empty(len(is_event), np.uint64), np.full(len(is_event), USE, np.int8)
+        key[: len(live)], key[at], key[is_event] = live, named_addr[lines], addr[start:stop]
+        role[: len(live)] = SET
+        role[is_event] = np.array([SET, TAKE, NOTHING, NOTHING], np.int8)[kind[start:stop]]
+        if rows is not None:
+            role[np.flatnonzero(is_event)[~rows[start:stop]]] = NOTHING
+        event = np.empty(len(is_event), np.int64)  # of each row
+        event[: len(live)], event[is_event] = allocs, np.arange(start, start + count)
+        # What is asked for at the end is what the next events need.
+        addresses = np.unique(key[role == SET])
+        found = last_by_key(
+            np.concatenate((key, addresses)).view(np.int64),
+            np.concatenate((role, np.full(len(addresses), USE, np.int8))),
+        )
+        fits = found[at] >= 0
+        named[event[found[at[fits]]]] = stream[lines][fits]
+        frees = np.flatnonzero(is_event & (role == TAKE) & (found[: len(role)] >= 0))
+        named[event[frees]] = named[event[found[frees]]]
+        kept = found[len(role) :]
+        live, allocs = addresses[kept >= 0], event[kept[kept >= 0]]
+        first = last
+    return named

@@ -6,18 +6,18 @@ recognised is read as a log of Paddle.
 
 from __future__ import annotations
 
-import difflib
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.errors import InputError, MemlensError, UsageError
-from memlens.inputs import kineto, paddle, parquet, rmm, torch_snapshot
+from memlens.inputs import paddle
 from memlens.inputs.file_source import FileSource, open_source
 from memlens.inputs.input_format import HEAD, InputFormat, Request
 from memlens.options import ReadAs
-from memlens.plugins import blaming, entry_points, load, package_of
 from memlens.results import Failure, Result
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 PADDLE = paddle.FORMAT
-#: The built-in formats, in the order in which they are looked for.  To add one, add it here.
-BUILT_IN: tuple[InputFormat, ...] = (PADDLE, torch_snapshot.FORMAT, kineto.FORMAT, rmm.FORMAT, parquet.FORMAT)
 #: The entry-point group through which other packages add formats: each leads to an :class:`InputFormat`, whose name is the entry point's.
 GROUP = "memlens.formats"
 SCHEMA = "memlens.formats/1"
@@ -46,7 +44,15 @@ TRIED = "it holds such events, and none of Paddle"
 _OWN = "format:"
 
 
-class Recognised(NamedTuple):
+@cache
+def built_in() -> tuple[InputFormat, ...]:
+    """The built-in formats, in the order in which they are looked for.  To add one, add it here."""
+    from memlens.inputs import kineto, parquet, rmm, torch_snapshot  # a log of Paddle needs none of them
+
+    return (PADDLE, torch_snapshot.FORMAT, kineto.FORMAT, rmm.FORMAT, parquet.FORMAT)
+
+
+class Recognised(Struct, frozen=True):
     """Which format an input has.
 
     Attributes:
@@ -78,15 +84,15 @@ def recognise(source: TextSource, how: ReadAs | None = None) -> Recognised:
     if how.read_as is not None:
         return Recognised(get_format(how.read_as, how.formats), "it was asked for", asked=True)
     head = source.head(HEAD)
-    from memlens.inputs.unread import BINARY, TRACES, unread_kind
-
     for form in (*_of_users(how.formats), PADDLE):
         if why := form.recognise(head):
             return Recognised(form, why)
-    for form in (*BUILT_IN, *_installed()):
+    from memlens.inputs.unread import BINARY, TRACES, unread_kind
+
+    for form in (*built_in(), *_installed()):
         if form is not PADDLE and (why := form.recognise(head)):
             # A package may read what memlens itself does not.
-            unread = unread_kind(head, (*BINARY, *TRACES)) if form in BUILT_IN else None
+            unread = unread_kind(head, (*BINARY, *TRACES)) if form in built_in() else None
             return Recognised(form, why, unread=unread)
     return Recognised(PADDLE, _OTHER, unread=unread_kind(head))
 
@@ -100,7 +106,7 @@ def known_formats(formats: str | Path | None = None) -> tuple[InputFormat, ...]:
     Raises:
         UsageError: A file of formats is not sound.
     """
-    return (*BUILT_IN, *_of_users(formats), *_installed())
+    return (*built_in(), *_of_users(formats), *_installed())
 
 
 def get_format(name: str, formats: str | Path | None = None) -> InputFormat:
@@ -109,12 +115,14 @@ def get_format(name: str, formats: str | Path | None = None) -> InputFormat:
     Raises:
         UsageError: There is none; the message lists those there are.
     """
-    known = {form.name: form for form in BUILT_IN}
+    known = {form.name: form for form in built_in()}
     if name not in known:
         # Of two of one name the first one counts.
         known = {form.name: form for form in reversed(known_formats(formats))}
     if name in known:
         return known[name]
+    import difflib
+
     close = difflib.get_close_matches(name, known, n=1)
     guess = f"Did you mean {close[0]!r}? " if close else ""
     raise UsageError(f"no input format is called {name!r}", f"{guess}There are: {', '.join(reversed(known))}.")
@@ -122,7 +130,7 @@ def get_format(name: str, formats: str | Path | None = None) -> InputFormat:
 
 def not_text(head: bytes) -> str:
     """Name an input that has no lines of text, by its first bytes; ``""`` for text."""
-    return next((form.title for form in BUILT_IN if not form.is_text and form.recognise(head)), "")
+    return next((form.title for form in built_in() if not form.is_text and form.recognise(head)), "")
 
 
 def check_alike(base: EventLog, head: EventLog) -> None:
@@ -148,14 +156,14 @@ def check_layers_alike(base: str, base_layer: str, head: str, head_layer: str) -
 def _title_and_sizes(layer: str) -> tuple[str, str]:
     if layer.startswith(_OWN):
         return f"a log of the format {layer.removeprefix(_OWN)!r}", "what its lines say"
-    form = next((form for form in BUILT_IN if layer in form.layers), PADDLE)
+    form = next((form for form in built_in() if layer in form.layers), PADDLE)
     return form.title, form.sizes
 
 
 def _of_users(formats: str | Path | None) -> tuple[InputFormat, ...]:
-    from memlens.inputs.custom.formats import user_formats
+    from memlens.inputs.custom import user_formats
 
-    return user_formats(formats, frozenset(form.name for form in BUILT_IN))
+    return user_formats(formats, lambda: {form.name for form in built_in()})
 
 
 # Formats of installed packages.
@@ -167,12 +175,16 @@ def _installed() -> tuple[InputFormat, ...]:
     Raises:
         MemlensError: One cannot be loaded, or is none; the message names its package.
     """
-    own = {form.name for form in BUILT_IN}
+    from memlens.plugins import entry_points, package_of
+
+    own = {form.name for form in built_in()}
     points = {point.name: point for point in sorted(entry_points(GROUP), key=package_of) if point.name not in own}
     return tuple(_load(point) for _, point in sorted(points.items()))
 
 
 def _load(point: metadata.EntryPoint) -> InputFormat:
+    from memlens.plugins import blaming, load, package_of
+
     package = package_of(point)
     what = f"input format {point.name!r} of package {package!r}"
     update = f"Update or uninstall {package}."

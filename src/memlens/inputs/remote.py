@@ -6,21 +6,17 @@ fsspec and its drivers are not needed for anything else and are imported here on
 from __future__ import annotations
 
 import io
-import re
 import sys
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from memlens.errors import InputError
+from memlens.source import scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-_Where = TypeVar("_Where")
-#: A scheme has two letters at least: ``c://`` is a drive.
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(?:::[^\s]+)?://")
 _WEB = frozenset({"http", "https"})
 _AGAIN = "Try again, or copy it here first."
 #: Bytes that are asked for ahead, where a log is read and where some of its text is looked up again.
@@ -30,27 +26,6 @@ _AT_ONCE = 32
 #: By what stores tell versions of an object apart; and where they have none of these, when it was written.
 _VERSIONS = ("generation", "ETag", "etag", "md5Hash", "Content-MD5", "Digest")
 _TIMES = ("mtime", "Last-Modified", "LastModified", "last_modified", "modificationTime", "created")
-
-
-def scheme_of(where: object) -> str:
-    """The scheme of a URL, lower case; ``""`` for anything else."""
-    match = _URL.match(where) if isinstance(where, str) else None
-    return "" if match is None else match[1].lower()
-
-
-def is_url(where: object) -> bool:
-    """Whether an input is named by a URL (``s3://bucket/run.log``) and not by a path."""
-    return bool(scheme_of(where))
-
-
-def local_path(where: _Where) -> _Where | Path:
-    """The path that a ``file://`` URL of this machine names; anything else as it is."""
-    if scheme_of(where) != "file":
-        return where
-    from urllib.parse import unquote, urlsplit
-
-    parts = urlsplit(str(where))
-    return Path(unquote(parts.path)) if parts.netloc in ("", "localhost") and parts.path else where
 
 
 class RemoteObject:

@@ -25,9 +25,10 @@ from memlens.errors import NoEventsError
 from memlens.facts import MAX_SIZE, Facts, Kind, OutOfMemory
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text, lines_wanted
 from memlens.inputs.input_format import InputFormat, LineReader, NewEvents, Selection, read_lines
+from memlens.scanner import Scanner
 from memlens.scanner.formats import LineFormat, Sample
 from memlens.scanner.plain import Scan
-from memlens.scanner.scan import Scanner
+from memlens.spool import walk
 from memlens.windows.landmarks import landmarks_in_block
 from memlens.windows.patterns import Matcher
 
@@ -184,7 +185,7 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
     def __init__(self, source: TextSource, request: Request) -> None:
         self._source, self._builder = source, Builder(source, request, _COLUMNS, size=source.size)
         self._matchers = [Matcher(pattern) for pattern in request.patterns]
-        self._wanted = {"numbered": lines_wanted(source, request), "landmarks": request.landmarks}
+        self._wanted = {"numbered": lines_wanted(source), "landmarks": request.landmarks}
         device = _DEVICE.search(source.name)
         self._device = None if device is None else int(device[1])
         self._failures: list[OutOfMemory] = []
@@ -195,8 +196,6 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
 
     def add(self, result: tuple[Part, list[tuple[Text, int]]]) -> None:
         part, failed = result
-        if self._builder.is_full:
-            self._condense()
         for text, size in failed[: _MOST_FAILURES - len(self._failures)]:
             sample = self._builder.sample(text, self._builder.lines + 1)
             on = "" if self._device is None else f"GPU {self._device}"
@@ -209,13 +208,8 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
         selected = Selection(self._device, "rmm", all_of_it, all_of_it, self._builder.malformed)
         return self._builder.take()._replace(sets=(all_of_it,), selected=(selected,), ooms=len(self._failures))
 
-    def _condense(self) -> None:
-        self._builder.condense(None, [failure.offset for failure in self._failures])
-
     def finish(self, problem: str) -> list[Log]:
-        if self._builder.is_condensed:
-            self._condense()
-        times = _over_midnight(self._builder.column("time_us"))
+        _over_midnight(self._builder.column("time_us"))
         return [
             self._builder.finish(
                 cut_short=problem,
@@ -225,7 +219,7 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
                     "has_chunks": False,
                     "ooms": tuple(self._failures),
                 },
-                columns={"device": self._device, "time_us": times},
+                columns={"device": self._device},
                 nothing=self._nothing,
             )
         ]
@@ -237,8 +231,8 @@ class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
         )
 
 
-def _over_midnight(time_us: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Times of day that go on counting where a run goes on after midnight, int64.
+def _over_midnight(time_us: NDArray[np.int64]) -> None:
+    """Make times of day go on counting where a run goes on after midnight.
 
     A step back by more than half a day is a new day; one forward is a thread that is late with a row of the day before.
     """
@@ -246,10 +240,15 @@ def _over_midnight(time_us: NDArray[np.int64]) -> NDArray[np.int64]:
     if (
         latest >= _DAY_US or latest - int(time_us.min(initial=0)) <= _HALF_DAY_US
     ):  # no times of day at all, or of one half of it
-        return time_us
-    step = np.diff(time_us, prepend=time_us[0])
-    days = np.cumsum((step < -_HALF_DAY_US).astype(np.int64) - (step > _HALF_DAY_US))
-    return time_us + days * _DAY_US
+        return
+    before, day = int(time_us[0]), 0
+    for start, stop in walk(0, len(time_us)):
+        times = time_us[start:stop]
+        step = np.diff(times, prepend=before)
+        before = int(times[-1])
+        days = day + np.cumsum((step < -_HALF_DAY_US).astype(np.int64) - (step > _HALF_DAY_US))
+        day = int(days[-1])
+        times += days * _DAY_US
 
 
 def _recognise(head: bytes) -> str:

@@ -9,6 +9,7 @@ has one name, :data:`GENERATED`, and frames of the compiler that only pass a cal
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -20,24 +21,52 @@ if TYPE_CHECKING:
 _MOST_LABELS, _LONGEST_NAME = 6, 240
 #: What every frame of generated code is called.
 GENERATED = "(generated code)"
+#: Characters of a frame in the name of an owner, at most.
+_LONGEST_FRAME = 80
+#: Python frames that stand in every stack and tell nothing: they only call what is above them.
+_PASSING_ON = frozenset(
+    {
+        ("module.py", "_call_impl"),
+        ("module.py", "_wrapped_call_impl"),
+        ("_contextlib.py", "decorate_context"),
+        ("optimizer.py", "wrapper"),
+        ("optimizer.py", "_use_grad"),
+        ("lr_scheduler.py", "wrapper"),
+        ("_tensor.py", "__torch_function__"),
+        ("graph.py", "_engine_run_backward"),
+    }
+)
+# Expressions are compiled when the first stack is named: logs of Paddle have none.
+_OPERATOR = r"\bat::_ops::(\w+)::(?:call|redispatch)\b"
+_BACKWARD = r"\b(?:torch::autograd::)(?:generated::)?(\w+)::apply\("
+#: Operators that only make the memory for the one that is meant.
+_MAKING = frozenset({"empty", "empty_memory_format", "empty_strided", "empty_like", "new_empty", "resize_", "set_"})
+#: C++ functions between the allocator and whoever called it, and around the program.
+PLUMBING = (
+    r"torch::unwind|CapturedTraceback|gather_with_cpp|CUDACachingAllocator|CachingAllocator|at::detail::empty|^_?_?libc_start|^_?_?clone"
+    r"|^pthread|^_start\b|^std::|^c10::impl::wrap_kernel|^Py|^_Py|^cfunction|^method_vectorcall|::create_out\("
+)
 
-_GENERATED = re.compile(
+#: File, line and function.
+Frame = tuple[str, int, str]
+
+_GENERATED = (
     # The caches of Inductor and Triton, wherever they lie: a file stands in a folder of the second and third letter of its own name.
     r"(?:.*[/\\])?(?:torchinductor_[^/\\]+|torch_compile_debug|\.triton[/\\]cache)[/\\]"
     r"|.*[/\\](?P<folder>[a-z2-7]{2})[/\\]c(?P=folder)[a-z2-7]{20,}\.py"
     r"|<(?:eval_with_key|torch_package_|@beartype|attrs generated|__array_function__|lambdifygenerated|dynamic|generated)"
 )
-_COMPILER = re.compile(r"(?:.*[/\\])?torch[/\\](?:_dynamo|_inductor|_functorch|_higher_order_ops|fx)[/\\]")
+_COMPILER = r"(?:.*[/\\])?torch[/\\](?:_dynamo|_inductor|_functorch|_higher_order_ops|fx)[/\\]"
 
 
 def is_generated(path: str) -> bool:
     """Whether a frame's file is code that a program has written."""
-    return _GENERATED.match(path) is not None
+    return re.match(_GENERATED, path) is not None
 
 
 def is_compiler(path: str) -> bool:
     """Whether a frame's file is of PyTorch's compiler, which calls generated code."""
-    return _COMPILER.match(path) is not None
+    return re.match(_COMPILER, path) is not None
 
 
 def joined(labels: Iterable[str]) -> str:
@@ -49,3 +78,52 @@ def joined(labels: Iterable[str]) -> str:
             break
         name = longer
     return name
+
+
+def name_of(frames: Iterable[Frame]) -> str:
+    """The name of a stack of PyTorch's as an owner: what called for the memory, then its callers, in at most 240 characters.
+
+    Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
+    pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
+    """
+    labels = [label for frame in frames for label in _labels_of(frame)]
+    best = min((level for level, _ in labels), default=0)
+    return joined(label for level, label in labels if level == best) or "(no name)"
+
+
+@lru_cache(maxsize=1 << 14)
+def _labels_of(frame: Frame) -> list[tuple[int, str]]:
+    """The labels that a frame may have, each with its level: a stack is named by the labels of the lowest level that it has.
+
+    The levels are Python frames, those that only pass a call on, operators and autograd nodes, functions that tell something, all others.
+    """
+    file, line, function = frame
+    base = file.replace("\\", "/").rpartition("/")[2]
+    # torch.profiler's own converter writes the whole frame into the name.
+    if file == "none" and ".py(" in function:
+        return [(0, _cut(function))]
+    if is_generated(file):
+        return [(0, GENERATED)]
+    if is_compiler(file) or (base, function) in _PASSING_ON:
+        return [(1, _cut(function))]
+    if file.endswith((".py", ">")):
+        return [(0, _cut(f"{base}:{line} {function}"))]
+    plain = _plain(function)
+    labels = [(4, plain)]
+    place = "" if file in ("", "?", "??") else f"{base}:{line} "
+    if place + plain and not re.search(PLUMBING, plain):
+        labels.append((3, _cut(place + plain)))
+    match = re.search(_OPERATOR, function) or re.search(_BACKWARD, function)
+    if match and match[1] not in _MAKING and match[1] != "Node":
+        labels.append((2, _cut(match[1])))
+    return labels
+
+
+def _plain(function: str) -> str:
+    """A C++ function without its arguments and template parameters."""
+    head = function.replace("(anonymous namespace)", "{anonymous}").partition("(")[0]
+    return _cut(head.partition("<")[0] or function)
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= _LONGEST_FRAME else f"{label[: _LONGEST_FRAME - 1]}…"

@@ -7,14 +7,14 @@ import os
 import stat
 import sys
 import zlib
-from collections import deque
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from memlens.errors import InputError
-from memlens.inputs.remote import RemoteObject, is_url
+from memlens.source import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 #: Compressed bytes handed to a decompressor at once.  Small, because a hostile file may expand a thousandfold.
 _CHUNK = 1 << 16
 _MOST_AT_ONCE = 1 << 22
-#: Pieces of that size which one chunk may give and still be held back.
-_MOST_HELD = 4
 
 
 class NamedPath(str):
@@ -135,79 +133,20 @@ class ByteStream(io.RawIOBase):
 
     def _decompressed(self, head: bytes) -> Iterator[bytes]:
         """Decompress member after member; a damaged or missing end becomes :attr:`problem` and ends the stream."""
-        given = 0
-        if self.compression == "gzip" and self._is_file and find_spec("isal") is not None:
-            quick = _Quick(head, self._file)
-            for piece in quick:
-                self.consumed = quick.consumed
-                given += len(piece)
-                yield piece
-            self.consumed = quick.consumed
-            if quick.right:
-                return
-            # What it gives up to where it is damaged, and in what words, the usual library says.
-            self._file.seek(0)
-            self.consumed, head = 0, self._file.read(len(head)) or b""
         members = Decompressor(self.compression)
-        for chunk in _chunks(head, self._file):
+        chunk = head
+        while chunk and not members.problem:
             self.consumed += len(chunk)
-            for piece in members.feed(chunk):
-                yield piece[given:]
-                given -= min(given, len(piece))
-            if members.problem:
-                break
+            yield from members.feed(chunk)
+            chunk = b"" if members.problem else self._file.read(_CHUNK) or b""
         self.problem = members.problem or members.unfinished
-
-    @property
-    def _is_file(self) -> bool:
-        return isinstance(self._file, io.FileIO) and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
-
-
-class _Quick:
-    """Decompress a gzip file with a library that takes less than half the time, as far as the result is surely that of the usual one.
-
-    The usual library gives nothing of a call in which it sees damage, and may see it some bytes earlier; so the last pieces are held back.
-
-    Attributes:
-        consumed: Bytes of the file so far.
-        right: Nothing was wrong with it; known at the end.
-    """
-
-    def __init__(self, head: bytes, file: BinaryIO | io.RawIOBase) -> None:
-        self._chunks = _chunks(head, file)
-        self.consumed, self.right = 0, False
-
-    def __iter__(self) -> Iterator[bytes]:
-        members, held = Decompressor("igzip"), deque[list[bytes]]()
-        for chunk in self._chunks:
-            self.consumed += len(chunk)
-            held.append([])
-            for piece in members.feed(chunk):
-                held[-1].append(piece)
-                if len(held[-1]) > _MOST_HELD:
-                    return  # it expands a thousandfold
-            if members.problem:
-                return
-            if len(held) > 2:
-                yield from held.popleft()
-        if not members.unfinished:
-            for pieces in held:
-                yield from pieces
-            self.right = True
-
-
-def _chunks(head: bytes, file: BinaryIO | io.RawIOBase) -> Iterator[bytes]:
-    """A file whose first bytes were read, bit by bit."""
-    yield head
-    while chunk := file.read(_CHUNK):
-        yield chunk
 
 
 class Decompressor:
     """Decompresses member after member, given bit by bit.
 
     Args:
-        compression: ``gzip``, ``zstd``, ``xz`` or ``bzip2``; ``igzip`` is gzip by isal, which has other words for damage.
+        compression: ``gzip``, ``zstd``, ``xz`` or ``bzip2``.
 
     Attributes:
         problem: What is wrong with the bytes, in words; ``""`` as long as nothing is.
@@ -215,7 +154,8 @@ class Decompressor:
 
     def __init__(self, compression: str) -> None:
         self._compression = compression
-        self._make, self._feed = _COMPRESSIONS[compression]
+        make, self._feed = _COMPRESSIONS[compression]
+        self._make = make()
         self._member: Any = None
         self.problem = ""
 
@@ -272,16 +212,21 @@ def _damages() -> tuple[type[Exception], ...]:
     return (OSError, EOFError, zlib.error, *others)
 
 
-#: How a member of a compressed file is read; modules are imported where they are needed.
-_COMPRESSIONS: dict[str, tuple[Callable[[], Any], Callable[[Any, bytes], Generator[bytes, None, bytes]]]] = {
-    "gzip": (lambda: zlib.decompressobj(wbits=31), _feed_zlib),
-    "igzip": (lambda: import_module("isal.isal_zlib").decompressobj(wbits=31), _feed_zlib),
+def _gzip() -> Callable[[], Any]:
+    # isal takes less than half the time.
+    return partial(import_module("isal.isal_zlib" if find_spec("isal") else "zlib").decompressobj, wbits=31)
+
+
+#: What makes a decompressor of each member of a compressed file, and how that is fed; modules are imported where they are needed.
+_COMPRESSIONS: dict[str, tuple[Callable[[], Callable[[], Any]], Callable[[Any, bytes], Generator[bytes, None, bytes]]]]
+_COMPRESSIONS = {
+    "gzip": (_gzip, _feed_zlib),
     "zstd": (
-        lambda: import_module("zstandard").ZstdDecompressor(max_window_size=1 << 31).decompressobj(),
+        lambda: import_module("zstandard").ZstdDecompressor(max_window_size=1 << 31).decompressobj,
         _feed_zstandard,
     ),
-    "xz": (lambda: import_module("lzma").LZMADecompressor(import_module("lzma").FORMAT_XZ), _feed),
-    "bzip2": (lambda: import_module("bz2").BZ2Decompressor(), _feed),
+    "xz": (lambda: partial(import_module("lzma").LZMADecompressor, import_module("lzma").FORMAT_XZ), _feed),
+    "bzip2": (lambda: import_module("bz2").BZ2Decompressor, _feed),
 }
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
 
@@ -297,6 +242,8 @@ def open_bytes(where: str | Path | BinaryIO | io.RawIOBase) -> ByteStream:
     """
     file: BinaryIO | io.RawIOBase
     if is_url(where):
+        from memlens.inputs.remote import RemoteObject
+
         file = RemoteObject(str(where)).stream()
     elif isinstance(where, (str, Path)):
         named = where.name if isinstance(where, NamedPath) else where

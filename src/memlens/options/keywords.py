@@ -10,6 +10,7 @@ import inspect
 import re
 import textwrap
 from collections import ChainMap
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, dataclass_transform, overload
 
 from msgspec import Struct, structs
@@ -24,8 +25,8 @@ Second = TypeVar("Second")
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
-_MEANING = re.compile(r"^    (\w+): (.+(?:\n {8}.*)*)", re.MULTILINE)
-_FLAG = re.compile(r"--([a-z][a-z-]*)")
+_MEANING = r"(?m)^    (\w+): (.+(?:\n {8}.*)*)"
+_FLAG = r"--([a-z][a-z-]*)"
 
 
 class Option(Struct, frozen=True):
@@ -68,7 +69,7 @@ class Option(Struct, frozen=True):
     def documented(self) -> str:
         """The text of a function's documentation, with the names of keyword arguments."""
         text = self.meaning.replace(" In Python:", "")
-        return _FLAG.sub(lambda found: f"``{found[1].replace('-', '_')}``", text)
+        return re.sub(_FLAG, lambda found: f"``{found[1].replace('-', '_')}``", text)
 
 
 def option(metavar: str, *flags: str, default: Any, **more: Any) -> Any:
@@ -98,6 +99,8 @@ class Options:
     def __init_subclass__(cls) -> None:
         known = {name: one for base in reversed(cls.__mro__[1:]) for name, one in vars(base).get("_fields", {}).items()}
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Option)}
+        for name, one in own.items():
+            own[name] = structs.replace(one, name=name, flags=one.flags or (f"--{name.replace('_', '-')}",))
         cls._fields = known | own
         for name, one in own.items():
             setattr(cls, name, one.default)
@@ -137,13 +140,9 @@ def options_of(owner: type[Options]) -> dict[str, Option]:
     meanings: dict[str, str] = {}
     for part in reversed(owner.__mro__):
         _, _, attributes = inspect.cleandoc(part.__doc__ or "").partition("Attributes:\n")
-        meanings |= {name: " ".join(text.split()) for name, text in _MEANING.findall(attributes.partition("\n\n")[0])}
-    return {
-        name: structs.replace(
-            one, flags=one.flags or (f"--{name.replace('_', '-')}",), name=name, meaning=meanings.get(name, "")
-        )
-        for name, one in owner._fields.items()
-    }
+        found = re.findall(_MEANING, attributes.partition("\n\n")[0])
+        meanings |= {name: " ".join(text.split()) for name, text in found}
+    return {name: structs.replace(one, meaning=meanings.get(name, "")) for name, one in owner._fields.items()}
 
 
 @overload
@@ -157,34 +156,48 @@ def with_keywords(
 def with_keywords(name: str, run: Callable[..., Any], options: Any) -> Callable[..., Any]:
     """The same function with the fields of its last argument, an object of :class:`Options`, as keyword arguments.
 
-    Its signature has them all, and its documentation says what each means.
+    Its signature has them all, and its documentation says what each means, once :func:`described`: no start of the command line needs them.
 
     Args:
         name: What it is called.
         run: What it does, given the object of its options; its docstring has a line for this argument, the last of its ``Args``.
         options: The class of that object.
     """
-    specs = options_of(options).values()
-    inputs = list(inspect.signature(run).parameters.values())[:-1]
-    hints = ChainMap(*(vars(base).get("__annotations__", {}) for base in options.__mro__))
-    own = [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-        for one in specs
-    ]
-    signature = inspect.Signature([*inputs, *own], return_annotation=inspect.signature(run).return_annotation)
+
+    @cache
+    def signature() -> inspect.Signature:
+        taken = inspect.signature(run)
+        hints = ChainMap(*(vars(base).get("__annotations__", {}) for base in options.__mro__))
+        own = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[key])
+            for key, one in options._fields.items()
+        ]
+        inputs = list(taken.parameters.values())[:-1]
+        return inspect.Signature([*inputs, *own], return_annotation=taken.return_annotation)
 
     def call(*args: Any, **keywords: Any) -> Any:
         try:
-            given = signature.bind(*args, **keywords).arguments
+            given = signature().bind(*args, **keywords).arguments
         except TypeError as error:
             raise TypeError(f"{name}() {error}") from None
-        return run(*(given.pop(one.name) for one in inputs), options(**given))
+        inputs = [given.pop(key) for key in signature().parameters if key not in options._fields]
+        return run(*inputs, options(**given))
+
+    def describe() -> None:
+        head, _, tail = inspect.cleandoc(run.__doc__ or "").partition("\n    options: ")
+        meanings = (f"{one.name}: {one.documented}" for one in options_of(options).values())
+        added = (textwrap.fill(text, 120, initial_indent=" " * 4, subsequent_indent=" " * 8) for text in meanings)
+        call.__doc__ = "\n".join([head, *added, *tail.splitlines()[1:]])
+        call.__signature__ = signature()  # type: ignore[attr-defined]
 
     call.__name__ = call.__qualname__ = name
     call.__module__ = run.__module__
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    head, _, tail = inspect.cleandoc(run.__doc__ or "").partition("\n    options: ")
-    meanings = (f"{one.name}: {one.documented}" for one in specs)
-    added = (textwrap.fill(text, 120, initial_indent=" " * 4, subsequent_indent=" " * 8) for text in meanings)
-    call.__doc__ = "\n".join([head, *added, *tail.splitlines()[1:]])
+    call.describe = describe  # type: ignore[attr-defined]
     return call
+
+
+def described(function: Any) -> Any:
+    """A function of :func:`with_keywords` with its signature and its documentation; anything else as it is."""
+    if (describe := vars(function).get("describe") if inspect.isfunction(function) else None) is not None:
+        describe()
+    return function

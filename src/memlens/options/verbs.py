@@ -6,8 +6,8 @@ from types import NoneType
 from typing import TYPE_CHECKING
 
 from memlens.errors import UsageError
+from memlens.options import Cut, OneWindow, Owners, ReadAs, Spread, as_list
 from memlens.options.keywords import Options, flag, option, python_only
-from memlens.options.parts import Bounded, Cut, OneWindow, Owners, ReadAs, Spread, as_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _WIDTH, _HEIGHT, _DPI = (3.0, 100.0), (2.0, 100.0), (10, 1200)
 _MOST_PIXELS = 1 << 16
 
 
-class Analyze(ReadAs, Owners, Cut, Bounded, Spread):
+class Analyze(ReadAs, Owners, Cut, Spread):
     """The options of :func:`memlens.analyze`.
 
     Attributes:
@@ -106,7 +106,7 @@ class Diff(ReadAs, Owners, Cut):
         )
 
 
-class Compare(ReadAs, Cut, Bounded, Spread):
+class Compare(ReadAs, Cut, Spread):
     """The options of :func:`memlens.compare`.
 
     Attributes:
@@ -131,7 +131,7 @@ class Compare(ReadAs, Cut, Bounded, Spread):
     buckets: int = python_only(default=0)
 
 
-class Gate(ReadAs, Cut, Bounded, Spread):
+class Gate(ReadAs, Cut, Spread):
     """The options of :func:`memlens.gate`.
 
     Attributes:
@@ -159,7 +159,7 @@ class Gate(ReadAs, Cut, Bounded, Spread):
     top: int | None = python_only(default=10)
 
 
-class Accept(ReadAs, Cut, Bounded, Spread):
+class Accept(ReadAs, Cut, Spread):
     """The options of :func:`memlens.accept`.  Where no anchor is given, those of the baseline that is written over are kept.
 
     Attributes:

@@ -104,7 +104,7 @@ def _limits(item: pytest.Item) -> _Limits:
     import re
 
     from memlens.errors import UsageError
-    from memlens.units import parse_bytes
+    from memlens.text import parse_bytes
 
     markers = [one for node in item.listchain() for one in node.own_markers if one.name == "memlens"]
     given = {name: value for marker in markers for name, value in marker.kwargs.items()}
@@ -246,7 +246,7 @@ def _of_log(limits: _Limits, item: pytest.Item) -> list[_Figures]:
 
 
 def _problems(limits: _Limits, figures: list[_Figures]) -> list[str]:
-    from memlens.units import format_bytes
+    from memlens.text import format_bytes
 
     def shown(size: int) -> str:
         return f"{format_bytes(size)} ({size:,} B)" if size >= 1024 else format_bytes(size)

@@ -23,9 +23,8 @@ from msgspec.structs import replace
 from memlens.errors import MemlensError, UsageError
 from memlens.options import Record, as_list
 from memlens.options.keywords import with_keywords
-from memlens.recording.logs import ProgramLogs, Snapshots
+from memlens.recording.logs import ProgramLogs, RecordedLog, Recording, Snapshots
 from memlens.recording.presets import settings
-from memlens.recording.result import RecordedLog, Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

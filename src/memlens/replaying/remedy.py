@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memlens.allocators.engine import compiled
+from memlens.claims.claim import Claim, Weight
 from memlens.errors import MemlensError
 from memlens.inputs import Reading
-from memlens.options import TryOut
-from memlens.options.parts import ReadAs
+from memlens.options import ReadAs, TryOut
+from memlens.replaying.claims import chunks_beyond
 from memlens.replaying.run import Replayable, replayable, replayed
 from memlens.results import Result
-from memlens.text import format_count, terms_of
-from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from memlens.events import EventLog
@@ -68,7 +67,7 @@ def remedy_of(log: EventLog, how: ReadAs) -> FailureRemedy | None:
 
 def _tried(log: EventLog, how: ReadAs) -> FailureRemedy | None:
     name = log.source.name
-    if log.condensed is not None or log.events > _MOST_EVENTS:
+    if len(log) > _MOST_EVENTS:
         return FailureRemedy(_NOT_TRIED)
     if log.facts.layer in _WITH_REQUESTS and log.facts.requests is None:
         if not log.source.rereadable or not os.path.isfile(name):
@@ -90,23 +89,20 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
     assert own is not None
     if own.within_limit == "completes":  # the device had not the same at all times
         return None
-    others = [one for one in found.trials if not one.own]
-    within = format_bytes(limit)
-    figures = (len(others), limit, live, found.beyond_bytes)
-    if found.remedies:
-        best = found.remedies[0]
-        words = f"{best.line} would have carried it on within {within}"
-        if best.taken > own.taken:
-            words += f" ({plural(best.taken, terms_of(found.has_lines).chunk)}, not {format_count(own.taken)})"
-        return FailureRemedy(words, best.line, *figures)
-    most = found.limit_most_bytes or limit
-    if found.beyond_bytes:
-        over = (
-            f"are {format_bytes(live - limit)} more than the {within} there were" if most == limit else "were refused"
-        )
-        words = f"no setting would have carried it on: {format_bytes(live)} live at once {over}"
-        return FailureRemedy(words, "", *figures)
-    words = f"of {plural(len(others), 'setting')} of the allocator none would surely have carried it on within {within}"
-    if most > limit:
-        words += f"; the device had up to {format_bytes(most)}: memlens whatif --memory SIZE"
-    return FailureRemedy(words, "", *figures)
+    others, most = len(found.trials) - 1, found.limit_most_bytes or limit
+    values: dict[str, Any] = {
+        "others": others,
+        "limit_bytes": limit,
+        "live_peak_bytes": live,
+        "entries": not found.has_lines or None,
+    }
+    best = found.remedies[0] if found.remedies else None
+    if best is not None:
+        values |= {"setting": best.line, **chunks_beyond(best, own)}
+    elif found.beyond_bytes:
+        values["over_bytes"] = live - limit if most == limit else None
+    elif most > limit:
+        values["limit_most_bytes"] = most
+    kind = "remedy" if best is not None else "no_remedy" if found.beyond_bytes else "no_sure_remedy"
+    text = Claim(kind, Weight.REMEDY, values).text
+    return FailureRemedy(text, "" if best is None else best.line, others, limit, live, found.beyond_bytes)

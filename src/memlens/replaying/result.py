@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from memlens.results import Answered, Result, Tabular
+from memlens.text import format_bytes
 
 if TYPE_CHECKING:
     from memlens.allocators.models import Values
@@ -19,6 +20,11 @@ class MemoryRange(Result, frozen=True):
 
     low_bytes: int
     high_bytes: int
+
+    @property
+    def text(self) -> str:
+        """``7.59 MiB``, or ``7.59 MiB to 8.20 MiB``."""
+        return " to ".join(dict.fromkeys(map(format_bytes, (self.low_bytes, self.high_bytes))))
 
 
 class RefusedRequest(Result, frozen=True):
@@ -139,7 +145,7 @@ class ReplayedLog(Answered, frozen=True, eq=False):
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
-        "path", "verdict", "model", "settings", "proof", "cut_short", "limit_bytes", "limit_from", "limit_most_bytes",
+        "path", "verdict", "claims", "model", "settings", "proof", "cut_short", "limit_bytes", "limit_from", "limit_most_bytes",
         "refused", "refused_line", "opening_reserved_bytes", "live_peak_bytes", "trials", "left_out",
     )  # fmt: skip
 
@@ -200,7 +206,7 @@ class WhatIf(Tabular, frozen=True, eq=False):
     """
 
     schema: ClassVar[str] = SCHEMA
-    in_json: ClassVar[tuple[str, ...]] = ("schema", "verdict", "logs", "failures")
+    in_json: ClassVar[tuple[str, ...]] = ("schema", "verdict", "claims", "logs", "failures")
 
     logs: tuple[ReplayedLog, ...]
     failures: tuple[Failure, ...] = ()

@@ -1,33 +1,40 @@
-"""``memlens.whatif``: read a log, prove that the run can be replayed, and replay it under other settings."""
+"""``memlens.whatif``: read a log, prove that the run can be replayed, and replay it under other settings.
+
+What a program would have asked for, had a request not failed, is not in its log.  Where the run ended in a failure, the history ends with that
+request: the question is whether the run would have got past it.  Where it caught a failure and went on, the block is given back at once.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from memlens.allocators import registry
-from memlens.allocators.engine import compiled
-from memlens.allocators.history import NotReplayable
-from memlens.allocators.proof import prove
+from memlens.allocators.engine import compiled, prove
+from memlens.allocators.history import ChunkChange, NotReplayable, Operation
+from memlens.analyzers.failures import STILL_GOING
 from memlens.errors import InputError, UsageError
 from memlens.inputs import Reading, input_name, named_devices
 from memlens.options import TryOut, as_list
 from memlens.options.keywords import with_keywords
 from memlens.replaying.choosing import chosen_settings, named_values, own_settings
-from memlens.replaying.refusals import ending_failure, limit_of, most_of, with_refused_served
+from memlens.replaying.claims import claims_of, claims_of_log
 from memlens.replaying.result import ReplayedLog, ReplayProof, WhatIf
 from memlens.replaying.trials import Trials
-from memlens.replaying.verdict import answer_of, answer_of_log
-from memlens.results import Failure, answered
+from memlens.results import Failure, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
+    from memlens.allocators.engine import Proof
     from memlens.allocators.history import RequestHistory
-    from memlens.allocators.models import AllocatorModel
-    from memlens.allocators.proof import Proof
+    from memlens.allocators.models import AllocatorModel, AllocatorRules
     from memlens.events import EventLog
     from memlens.log import Input
 
@@ -55,7 +62,7 @@ def whatif_with(log: Input, options: TryOut) -> WhatIf:
         known = replayable(one)
         if isinstance(known, Replayable):
             run = replayed(one, name, known, options, scanned=True)
-            found.append(answered(run, answer_of_log))
+            found.append(claimed(run, claims_of_log))
             continue
         message = f"{name}: cannot be replayed: {known.reason}"
         if not device:
@@ -63,7 +70,7 @@ def whatif_with(log: Input, options: TryOut) -> WhatIf:
         failures.append(Failure(name, message, known.hint))
     if not found:
         raise InputError(failures[0].message, failures[0].hint)
-    return answered(WhatIf(tuple(found), tuple(failures)), answer_of)
+    return claimed(WhatIf(tuple(found), tuple(failures)), claims_of)
 
 
 def _of_each_process(logs: Sequence[tuple[EventLog, str, str]]) -> Iterator[tuple[EventLog, str, str]]:
@@ -182,3 +189,70 @@ def _proof(log: EventLog, found: Proof) -> ReplayProof:
 def _line_at(log: EventLog, offset: int) -> int | None:
     """The 1-based line at a byte offset; ``None`` for -1."""
     return log.source.line_numbers([offset])[0] if offset >= 0 else None
+
+
+def ending_failure(history: RequestHistory) -> int | None:
+    """The request on whose failure the run ended, by what counts as that in the report on failures; the first one of several tries, ``None`` where there is none."""
+    requests = np.flatnonzero(history.operation == Operation.REQUEST)
+    answered = requests[~np.isin(requests, history.failed)]
+    for failed in history.failed.tolist():
+        after = len(answered) - int(np.searchsorted(answered, failed))
+        if after * STILL_GOING <= len(requests):
+            return int(failed)
+    return None
+
+
+def with_refused_served(history: RequestHistory) -> RequestHistory:
+    """The history to replay under other settings: no request in it has failed."""
+    if not len(history.failed):
+        return history
+    last = ending_failure(history)
+    stop = len(history) if last is None else last + 1
+    caught = history.failed[history.failed < stop - (last is not None)]
+    # Behind each failure that was caught stands a FREE.
+    at = np.arange(stop) + np.searchsorted(caught, np.arange(stop))
+    count = stop + len(caught)
+    freed = at[caught] + 1
+    operation = np.full(count, Operation.FREE, np.int8)
+    of = np.full(count, -1, np.int64)
+    operation[at] = history.operation[:stop]
+    earlier = history.of[:stop]
+    of[at] = np.where(earlier >= 0, at[np.maximum(earlier, 0)], -1)
+    of[freed] = at[caught]
+
+    def spread(name: str, fill: int) -> Any:
+        column = getattr(history, name)
+        wide = np.full(count, fill, column.dtype)
+        wide[at] = column[:stop]
+        return wide
+
+    changes = history.changes
+    kept = changes.at < stop
+    moved = np.where(changes.at >= 0, at[np.clip(changes.at, 0, stop - 1)], -1)[kept]
+    fills = {"size": 0, "stream": 0, "pool": 0, "event": -1, "line": -1, "address": 0, "block_bytes": -1}
+    columns = {name: spread(name, fill) for name, fill in fills.items()}
+    columns["stream"][freed], columns["pool"][freed] = history.stream[caught], history.pool[caught]
+    columns["changes"] = changes.take(kept)._replace(at=moved)
+    return replace(history, operation=operation, of=of, failed=np.zeros(0, np.int64), **columns)
+
+
+def limit_of(history: RequestHistory, failed: int) -> int:
+    """Bytes that the device surely had when it refused a request: what it is known to have, or else the most that was reserved until then."""
+    return int(_levels(history, failed).max()) if history.limit_bytes is None else history.limit_bytes
+
+
+def most_of(history: RequestHistory, rules: AllocatorRules, failed: int) -> int:
+    """The most that the device may have had when it refused a request: what it is known to have, or else less than the refused chunk would have made it."""
+    levels, least = _levels(history, failed), limit_of(history, failed)
+    if least > levels.max():
+        return least  # it said what it had left
+    page = int(rules.groups.page[rules.group[failed]])
+    growth = -(-int(rules.block[failed]) // page) * page if page else int(rules.growth[failed])
+    return max(int(levels[-1]) + growth - 1, least)
+
+
+def _levels(history: RequestHistory, operation: int) -> NDArray[np.int64]:
+    """Bytes reserved at the beginning, and after each change of chunks until an operation, int64."""
+    changes, opening = history.changes, int(history.opening_chunks.size.sum())
+    sign = np.where((changes.kind == ChunkChange.TAKEN) | (changes.kind == ChunkChange.MAPPED), 1, -1)
+    return np.append(0, np.cumsum((sign * changes.size)[changes.at <= operation])) + opening

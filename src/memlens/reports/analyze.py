@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.analyzers.failures.words import failure_sentence
+from memlens.analyzers.failures import failure_claim
+from memlens.claims.claim import answer_of
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, ListOptions, Picture, answered, apart, labelled
-from memlens.reports.failures import failure_blocks
 from memlens.reports.lists import lists_of, piling_table
 from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
 from memlens.reports.tables import CUT_LOG_COLUMNS, LOG_COLUMNS, measures_of, sorted_logs
@@ -19,14 +19,15 @@ from memlens.text import (
     NO_BREAK,
     Terms,
     file_names,
+    format_bytes,
     format_count,
     format_duration,
     format_moment,
     format_share,
+    plural,
     terms_of,
 )
 from memlens.trust.case import UNPAIRED_DOUBTS
-from memlens.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,6 +106,8 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: bool) -> Ite
     if (len(logs) == 1 and not analysis.failures) or any(log.series for log in logs):
         for log in logs:
             if log.ooms:
+                from memlens.reports.failures import failure_blocks
+
                 of_lists = next(options.of(log))
                 yield Part((apart(*failure_blocks(log.ooms, of_lists, full=options.detailed, remedy=log.remedy)),))
             if picture and log.curve:
@@ -246,7 +249,7 @@ def _series(log: LogAnalysis, options: _ScreenOptions, *, picture: bool) -> Iter
 
 def _several_logs(logs: Sequence[LogAnalysis], options: _ScreenOptions) -> Iterator[Part]:
     short = file_names([log.path for log in logs])
-    if failed := [Line(failure_sentence(log.ooms), "bad", short[log.path]) for log in logs if log.ooms]:
+    if failed := [Line(str(answer_of([failure_claim(log.ooms)])), "bad", short[log.path]) for log in logs if log.ooms]:
         yield Part((apart(*labelled("Out of memory", failed, "more log")),))
     ordered = sorted_logs(logs, options.sort)
     columns_of = LOG_COLUMNS if all(log.windows[0].whole for log in logs) else CUT_LOG_COLUMNS

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Excerpt, Figure, Figures, Line, Quoted, answered, apart
 from memlens.reports.terminal import Part, fitted
-from memlens.text import format_count, format_exact, format_moment, innermost, terms_of
-from memlens.units import format_bytes
+from memlens.text import format_bytes, format_count, format_exact, format_moment, innermost, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

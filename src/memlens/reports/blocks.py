@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.text import LINES, MOST_NAMES, NO_BREAK, Terms
-from memlens.units import plural
+from memlens.text import LINES, MOST_NAMES, NO_BREAK, Terms, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

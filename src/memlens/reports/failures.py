@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlens.analyzers.failures.causes import UNKNOWN
-from memlens.analyzers.failures.words import asker, most_telling, on_device
+from memlens.analyzers.failures import UNKNOWN, device_among, most_telling
 from memlens.reports.blocks import ALIKE, OWNER, Block, Column, Figure, Figures, Line, ListOptions
-from memlens.text import clipped, format_count, shorten, visible
-from memlens.units import format_bytes, plural
+from memlens.text import clipped, format_bytes, format_count, innermost, plural, short_name, shorten, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.analyzers.failures.failures import LiveBlock, MemoryFailure
+    from memlens.analyzers.failures import LiveBlock, MemoryFailure
     from memlens.replaying.remedy import FailureRemedy
 
 #: Columns that an owner takes beside a figure.
@@ -39,10 +37,11 @@ def failure_blocks(
     if not ooms:
         return
     failure = ooms[most_telling(ooms)]
+    device = f" on {short_name(name)}" if (name := device_among(ooms, failure)) else ""
     why = f": {failure.cause}" if failure.cause != UNKNOWN else ""
     others = len(ooms) - 1
     more = f" (and {plural(others, 'more failure')}: --full)" if others and not full else ""
-    yield Line(f"Out of memory{on_device(ooms, failure)} at {options.terms.at(failure.line)}{why}{more}", "bad")
+    yield Line(f"Out of memory{device} at {options.terms.at(failure.line)}{why}{more}", "bad")
     yield Figures(tuple(_figures(failure, options)))
     if remedy is not None:
         words = remedy.message.removeprefix(remedy.line).lstrip()
@@ -121,7 +120,7 @@ def _all_live(failure: MemoryFailure) -> str:
 
 
 def _of(owner: str | None) -> str:
-    return "" if owner is None else f" by {asker(owner)}"
+    return "" if owner is None else f" by {short_name(innermost(owner))}"
 
 
 def _blocks(failure: MemoryFailure, options: ListOptions) -> Iterator[Block]:

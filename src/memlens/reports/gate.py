@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from memlens.claims.claim import joined
+from memlens.claims.template import write
 from memlens.diffing import explaining
-from memlens.gating.verdict import growth_words, of_the_run, row_words, verdict_words
+from memlens.gating.verdict import claim_of, counted, grows
 from memlens.reports import markdown
 from memlens.reports.blocks import (
     ALIKE,
@@ -33,8 +35,7 @@ from memlens.reports.blocks import (
 )
 from memlens.reports.diff.findings import around, finding_blocks
 from memlens.reports.terminal import Part, fits, one_screen, render
-from memlens.text import Terms, clipped, format_change, format_count, name_list, terms_of, visible
-from memlens.units import format_bytes, plural
+from memlens.text import Terms, clipped, format_bytes, format_change, format_count, name_list, plural, terms_of, visible
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
@@ -232,13 +233,13 @@ def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:
 def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
     what = "over the limit; what the two runs do differently in it:"
     if blame.name == WHOLE:
-        metrics = of_the_run(blame.metrics)
-        yield Line(f"{metrics[0].upper()}{metrics[1:]} {'is' if len(blame.metrics) == 1 else 'are'} {what}", "heading")
+        metrics = write("The {metrics:and} of the run", {"metrics": blame.metrics})
+        yield Line(f"{metrics} {'is' if len(blame.metrics) == 1 else 'are'} {what}", "heading")
     else:
         yield Line(f"is {what}", "heading", clipped(blame.name))
     for row in verdict.failing:
         if room.figures and row.name == blame.name and row.metric in blame.metrics and not row.missing:
-            yield Line(row_words(row), "quiet")
+            yield Line(claim_of(row).text, "quiet")
     findings = telling(blame)
     for finding in findings[: room.findings]:
         yield from apart(*around(finding_blocks(finding, blame.diff, terms_of(verdict.trust.has_lines)), room.around))
@@ -279,15 +280,15 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     most = _MOST - bool(missing)
     shown = over if len(over) <= most else over[: most - 1]
     for row in shown:
-        yield _command("error", f"memlens gate: {clipped(row.name)}", row_words(row))
+        yield _command("error", f"memlens gate: {clipped(row.name)}", claim_of(row).text)
     if len(over) > len(shown):
         left = plural(len(over) - len(shown), "more figure")
-        yield _command("error", "memlens gate", f"{left} over the limit: {verdict_words(verdict)}")
+        yield _command("error", "memlens gate", f"{left} over the limit: {joined(counted(verdict, growth=True))}")
     if missing:
         text = f"the log lacks {name_list(missing)}, which the base has"
         yield _command("error", "memlens gate: missing windows", text)
-    if verdict.not_reached or (verdict.ok and growth_words(verdict)):
-        yield _command("notice", f"memlens gate: {verdict.verdict}", verdict_words(verdict))
+    if verdict.not_reached or (verdict.ok and grows(verdict)):
+        yield _command("notice", f"memlens gate: {verdict.verdict}", joined(counted(verdict, growth=True)))
     if verdict.windows and verdict.new:
         yield _command("notice", "memlens gate: new windows", f"the base lacks {name_list(verdict.new)}")
     if verdict.ok and verdict.improved and (command := accept_command(verdict)):
@@ -337,9 +338,9 @@ def junit(verdict: Verdict) -> str:
     for row in rows:
         case = _case(suite, clipped(row.name), row.metric)
         if _skipped(row):
-            ET.SubElement(case, "skipped", {"message": row.unjudged or row_words(row)})
+            ET.SubElement(case, "skipped", {"message": row.unjudged or claim_of(row).text})
         elif not row.ok:
-            why = {"type": "missing" if row.missing else "regression", "message": row_words(row)}
+            why = {"type": "missing" if row.missing else "regression", "message": claim_of(row).text}
             ET.SubElement(case, "failure", why).text = _failure(row, blamed.get((row.name, row.metric)), terms)
     ET.indent(suites)
     return f"<?xml version='1.0' encoding='utf-8'?>\n{ET.tostring(suites, encoding='unicode')}\n"
@@ -354,7 +355,7 @@ def _case(suite: ET.Element, window: str, metric: str) -> ET.Element:
 
 
 def _failure(row: Judged, blame: Blame | None, terms: Terms) -> str:
-    lines = [row_words(row)]
+    lines = [claim_of(row).text]
     if blame is not None:
         for finding in telling(blame)[:_FINDINGS]:
             lines += ["", render(list(finding_blocks(finding, blame.diff, terms))).rstrip("\n")]

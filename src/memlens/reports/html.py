@@ -52,7 +52,7 @@ _SCREENS: dict[str, Callable[[Any], list[Block]]] = {
     "Comparison": compare_blocks,
     "Diff": diff_blocks,
     "Log": _log_blocks,
-    "LogAnalysis": lambda log: analysis_blocks(Analysis((log,), answer=log.answer)),
+    "LogAnalysis": lambda log: analysis_blocks(Analysis((log,), claims=log.claims)),
     "Verdict": gate_blocks,
     "Watched": watch_blocks,
     "WhatIf": whatif_blocks,

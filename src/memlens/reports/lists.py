@@ -24,8 +24,7 @@ from memlens.reports.blocks import (
     take,
 )
 from memlens.results import plain
-from memlens.text import format_share, format_value, short_name
-from memlens.units import format_bytes, format_signed, plural
+from memlens.text import format_bytes, format_share, format_signed, format_value, plural, short_name
 
 if TYPE_CHECKING:
     from memlens.analyzing.result import WindowAnalysis

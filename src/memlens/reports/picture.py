@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.text import Terms, short_name, width_of
-from memlens.units import format_bytes, plural
+from memlens.text import Terms, format_bytes, plural, short_name, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -11,10 +11,8 @@ import numpy as np
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, Value, apart, take
 from memlens.reports.lists import growth_blocks
-from memlens.reports.picture import sparkline
 from memlens.reports.tables import WINDOW_COLUMNS, Measure, measures_of, sorted_windows
-from memlens.text import LINES, Terms, format_value
-from memlens.units import plural
+from memlens.text import LINES, Terms, format_value, plural
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
@@ -166,6 +164,8 @@ def _drawn(alike: Sequence[_Alike], curve: Curve) -> list[str]:
     """The levels of each row, all on one scale; nothing where its events share a bucket of the curve with others."""
     first = [event for event, _ in curve.steps]
     ends = [*first[1:], int(curve.edges[-1])]
+    from memlens.reports.picture import sparkline
+
     highest, drawn = int(curve.high_bytes.max(initial=0)), []
     for row in alike:
         low = int(np.searchsorted(curve.edges[:-1], first[row[0]]))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Line, Picture, Table, Toned, answered, unfolded
-from memlens.reports.picture import USUAL_WIDTH, draw
 from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
 
 if TYPE_CHECKING:
@@ -63,25 +62,48 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
     Returns:
         Lines that each end in a newline, without trailing blanks.
     """
-    lines: list[Spans] = []
-    for part in _parts(blocks):
-        label_width, value_width = _widths(part)
-        for block in part:
-            if block is None:
-                lines.append([])
-            elif isinstance(block, Line):
-                lines += _line(block, label_width, width)
-            elif isinstance(block, Figures):
-                lines += _figures(block, label_width, value_width, width)
-            elif isinstance(block, Excerpt):
-                lines += _excerpt(block, width)
-            elif isinstance(block, Table):
-                lines += _table(block, width)
-            elif isinstance(block, Picture):
-                lines += draw(block, USUAL_WIDTH if width is None else width, ascii_only=ascii_only)
-    if ascii_only:
-        lines = [[(plain_ascii(text), style) for text, style in line] for line in lines]
+    lines = _Layout(width, ascii_only=ascii_only).lines(blocks)
     return "".join(_written(line, colour) + "\n" for line in lines)
+
+
+class _Layout:
+    """Blocks as lines of one width, each block laid out once, however often it is shown among others.
+
+    Args:
+        width: As of :func:`render`.
+        ascii_only: As there.
+    """
+
+    def __init__(self, width: int | None, *, ascii_only: bool = False) -> None:
+        self._width, self._ascii_only = width, ascii_only
+        self._known: dict[tuple[int, int, int], tuple[Block, list[Spans]]] = {}
+
+    def lines(self, blocks: Iterable[Block]) -> Iterator[Spans]:
+        """The lines of all blocks."""
+        for part in _parts(blocks):
+            widths = _widths(part)
+            for block in part:
+                key = (id(block), *widths)
+                if key not in self._known:
+                    self._known[key] = block, [*self._of(block, *widths)]
+                yield from self._known[key][1]
+
+    def _of(self, block: Block, label_width: int, value_width: int) -> Iterator[Spans]:
+        lines: Iterable[Spans] = [[]]
+        if isinstance(block, Line):
+            lines = _line(block, label_width, self._width)
+        elif isinstance(block, Figures):
+            lines = _figures(block, label_width, value_width, self._width)
+        elif isinstance(block, Excerpt):
+            lines = _excerpt(block, self._width)
+        elif isinstance(block, Table):
+            lines = _table(block, self._width)
+        elif isinstance(block, Picture):
+            from memlens.reports.picture import USUAL_WIDTH, draw
+
+            lines = draw(block, USUAL_WIDTH if self._width is None else self._width, ascii_only=self._ascii_only)
+        for line in lines:
+            yield [(plain_ascii(text), style) for text, style in line] if self._ascii_only else line
 
 
 class Part(Struct, frozen=True):
@@ -108,21 +130,21 @@ def fitted(parts: Sequence[Part], rows: int = SCREEN_ROWS, columns: int = SCREEN
     # As of hundreds of logs: nothing fits, however often it is tried.
     if sum(isinstance(block, Line) for block in shortest) > rows:
         return shortest
-    chosen = [0] * len(parts)
+    chosen, layout = [0] * len(parts), _Layout(columns)
     while True:
         blocks = [block for part, which in zip(parts, chosen, strict=True) for block in part.versions[which]]
         shorter = [index for index, part in enumerate(parts) if chosen[index] + 1 < len(part.versions)]
-        if not shorter or fits(blocks, rows, columns):
+        if not shorter or sum(1 for _ in layout.lines(blocks)) <= rows:
             return blocks
         chosen[min(shorter, key=lambda index: parts[index].weight + chosen[index])] += 1
 
 
-def fits(blocks: Sequence[Block], rows: int = SCREEN_ROWS, columns: int = SCREEN_COLUMNS) -> bool:
+def fits(blocks: Sequence[Block]) -> bool:
     """Whether blocks are no more than one screen."""
-    return render(blocks, width=columns).count("\n") <= rows
+    return sum(1 for _ in _Layout(SCREEN_COLUMNS).lines(blocks)) <= SCREEN_ROWS
 
 
-def _parts(blocks: Sequence[Block]) -> list[list[Block]]:
+def _parts(blocks: Iterable[Block]) -> list[list[Block]]:
     """The blocks cut at headings: key figures align within a part, and not with those under another heading."""
     parts: list[list[Block]] = [[]]
     for block in unfolded(blocks):

@@ -15,9 +15,8 @@ from memlens.reports.picture import sparkline
 from memlens.reports.series import growth_word
 from memlens.reports.tables import OPEN
 from memlens.reports.terminal import SCREEN_ROWS, Part, fitted
-from memlens.text import LINES, file_names, format_duration, format_share, short_name
-from memlens.units import format_bytes, plural
-from memlens.watching.verdict import crossing_text
+from memlens.text import LINES, file_names, format_bytes, format_duration, format_share, plural, short_name
+from memlens.watching.judging import crossing_claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,7 +89,7 @@ def live_blocks(seen: Watched, columns: int, rows: int) -> list[Block]:
 def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
     """Show the state now, then the rest."""
     over = [
-        Line(f"{_called(seen, crossing)}{crossing_text(crossing)}", "bad", label="Budget")
+        Line(f"{_called(seen, crossing)}{crossing_claim(crossing).text}", "bad", label="Budget")
         for crossing in seen.crossings
     ]
     if seen.ended and len(over) == 1:  # the verdict says it

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memlens.replaying.verdict import range_words
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, ListOptions, Toned, answered, apart
 from memlens.reports.terminal import Part, fitted
-from memlens.text import NO_BREAK, format_count, terms_of
-from memlens.units import format_bytes, plural
+from memlens.text import NO_BREAK, format_bytes, format_count, plural, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,7 +94,7 @@ def _tables(log: ReplayedLog, top: int, *, full: bool) -> Iterator[Block]:
     if log.own is not None and log.own not in shown:  # what all others are held against
         shown = [*shown[:-1], log.own]
     made = {"line": _name, "within": _within, "completes": _completes}
-    peak = {"reserved_peak": lambda one: range_words(one.reserved_peak)}
+    peak = {"reserved_peak": lambda one: one.reserved_peak.text}
     table = ListOptions(len(shown)).table("", columns, shown, "setting", len(log.trials), **made, **peak)
     yield replace(table, says_hidden=full)
     if full and any(trial.line for trial in shown):
@@ -126,7 +124,7 @@ def _name(trial: SettingTrial) -> str:
 
 
 def _completes(trial: SettingTrial) -> str:
-    text = "" if trial.completes is None else range_words(trial.completes)
+    text = "" if trial.completes is None else trial.completes.text
     return Toned(text, "good") if trial.better and text else text
 
 

@@ -10,7 +10,10 @@ import importlib
 import re
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +24,7 @@ _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 _LOOKS = ("AHEAD", "NOT_AHEAD", "BEHIND", "NOT_BEHIND")
 
 
-class Item(NamedTuple):
+class Item(Struct, frozen=True):
     """A part of an expression.
 
     Attributes:
@@ -77,7 +80,7 @@ class Conversion(IntEnum):
 TEXT_PLACE, TEXT_LENGTH = (1 << 40) - 1, 40
 
 
-class Group(NamedTuple):
+class Group(Struct, frozen=True, array_like=True):
     """A named group of an expression."""
 
     name: str
@@ -209,7 +212,7 @@ def captures(items: Items) -> Iterator[tuple[int, Items]]:
 #: One way through a group: literal bytes, and bytes of a set that are repeated.
 _Path = tuple["bytes | Item", ...]
 
-_DIGITS, _HEX = _category("CATEGORY_DIGIT"), sum(1 << byte for byte in b"0123456789abcdefABCDEF")
+_DIGITS, _HEX = (sum(1 << byte for byte in digits) for digits in (b"0123456789", b"0123456789abcdefABCDEF"))
 #: What stands in the shape of a path for repeated digits, hexadecimal digits and other bytes: no byte is one of these.
 _DIGIT_RUN, _HEX_RUN, _OTHER_RUN = "\u0100\u0101\u0102"
 
@@ -227,12 +230,12 @@ def _conversion(items: Items | None) -> tuple[Conversion, tuple[bytes, ...]]:
     if shapes <= {"0", f"0x{_DIGIT_RUN}", f"0x{_HEX_RUN}", _HEX_RUN}:
         return Conversion.HEXADECIMAL, ()
     most = max(sum(part.most for part in path if isinstance(part, Item)) for path in paths)
-    if most <= 18 and all(_DIGIT_RUN in shape and not _NO_PUNCTUATION.search(shape) for shape in shapes):
+    if most <= 18 and all(_DIGIT_RUN in shape and not re.search(_NO_PUNCTUATION, shape) for shape in shapes):
         return Conversion.DIGITS, ()
     return Conversion.TEXT, ()
 
 
-_NO_PUNCTUATION = re.compile(rf"[\w{_HEX_RUN}{_OTHER_RUN}-]", re.ASCII)
+_NO_PUNCTUATION = rf"(?a)[\w{_HEX_RUN}{_OTHER_RUN}-]"
 
 
 def _shape(part: bytes | Item) -> str:
@@ -269,7 +272,7 @@ def _item_paths(item: Item) -> list[_Path] | None:
             paths = _paths(inner)
             return None if paths is None else [*paths, ()]
         return (
-            [(inner[0]._replace(least=item.least, most=item.most),)]
+            [(replace(inner[0], least=item.least, most=item.most),)]
             if [part.kind for part in inner] == ["BYTE"]
             else None
         )

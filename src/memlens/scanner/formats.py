@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memlens.facts import Kind
 
 
-class Sample(NamedTuple):
+class Sample(Struct, frozen=True):
     """A line that a format must match, and the text of its groups, or what must be read from it; what is left out is not checked."""
 
     line: str

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.scanner.expressions import Conversion, Group, can_be_empty, groups_of, looks_within_lines, parse
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 #: Colours and other escape sequences of terminals: a header may hold them.
-ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
+ANSI = rb"\x1b\[[0-9;?]*[ -/]*[@-~]"
 #: Bytes before a match in which its header is looked for.
 WINDOW = 400
 _MOST = (1 << 63) - 1
@@ -36,7 +38,7 @@ ROW = 5
 _NO_DIGITS = bytes(byte for byte in range(256) if byte not in b"0123456789")
 
 
-class Scan(NamedTuple):
+class Scan(Struct, frozen=True):
     """One format, and how it is looked for.
 
     Attributes:
@@ -71,12 +73,12 @@ class Scan(NamedTuple):
         if b"\n" in self.format.literal:
             raise ValueError(f"{self.format.name}: the literal holds a line end: {self.format.literal!r}")
         return tuple(
-            group._replace(conversion=Conversion.TEXT, words=()) if group.name in self.texts else group
+            replace(group, conversion=Conversion.TEXT, words=()) if group.name in self.texts else group
             for group in _named(groups_of(regex), self.values, self.format.name)
         )
 
 
-class Rows(NamedTuple):
+class Rows(Struct, frozen=True):
     """Matches, in the order of their starts, at the same start in the order of the formats; positions are those of the block.
 
     Attributes:
@@ -119,19 +121,29 @@ class Header:
     """The expression of a header, which must end exactly where the text of a match starts.
 
     Attributes:
+        groups: The groups that are wanted, in the order of their columns.
         last: The byte that every header ends with, trailing blanks not counted; ``None`` where that cannot be said.
     """
 
-    def __init__(self, form: LineFormat, values: Sequence[str]) -> None:
+    def __init__(self, form: LineFormat, groups: tuple[Group, ...], last: bytes | None) -> None:
+        self.regex = b"(?:" + form.regex.encode() + rb")\Z"
+        self.groups, self.last = groups, last
+
+    @classmethod
+    def of(cls, form: LineFormat, values: Sequence[str]) -> Header:
+        """The header of a format, of which the groups of some names are wanted.
+
+        Raises:
+            ValueError: The format may match the empty text, has no such group, or one of them is text.
+        """
         regex = form.regex.encode()
         if can_be_empty(regex):
             raise ValueError(f"{form.name}: the expression may match the empty text: {form.regex}")
-        self.regex = b"(?:" + regex + rb")\Z"
-        self.groups = _named(groups_of(regex), tuple(values), form.name)
-        texts = [group.name for group in self.groups if group.conversion is Conversion.TEXT]
+        groups = _named(groups_of(regex), tuple(values), form.name)
+        texts = [group.name for group in groups if group.conversion is Conversion.TEXT]
         if texts:
             raise ValueError(f"{form.name}: {texts[0]} is text, and a header gives numbers alone")
-        self.last = _last_byte(regex)
+        return cls(form, groups, _last_byte(regex))
 
     @cached_property
     def pattern(self) -> re.Pattern[bytes]:
@@ -141,7 +153,7 @@ class Header:
     def before(self, text: bytes) -> re.Match[bytes] | None:
         """The header that ends right at the end of ``text``, colours ignored."""
         window = text[-WINDOW:]
-        return self.pattern.search(ANSI.sub(b"", window) if b"\x1b" in window else window)
+        return self.pattern.search(re.sub(ANSI, b"", window) if b"\x1b" in window else window)
 
     def values(self, matches: Sequence[re.Match[bytes] | None]) -> NDArray[np.int64]:
         """The values of headers, int64 of shape (groups, matches); -1 where there is none."""
@@ -206,7 +218,7 @@ def lines_with(text: bytes, literal: bytes) -> Iterator[int]:
 
 
 class PlainScanner:
-    """The scanner through :mod:`re`; see :class:`memlens.scanner.scan.Scanner`.
+    """The scanner through :mod:`re`; see :class:`memlens.scanner.Scanner`.
 
     Rows are kept in columns, int64 of shape (columns, rows): format, start, end, start of the line, number of the line, values, header.
     Positions are those of the block.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from memlens.scanner import Prepared
 from memlens.scanner.expressions import ALL_BYTES, Group, Item, Items, parse, runs_of
-from memlens.scanner.prepared import Prepared
 from memlens.scanner.programs import NEWLINE, Compiler, Unsupported, first_bytes
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class _Sought(NamedTuple):
 def prepare(scans: Sequence[Scan], header: Header | None) -> Prepared:
     """The groups of what a scanner looks for, and its tables; empty where it can only work through ``re``: its header has no program."""
     groups = tuple(scan.groups() for scan in scans)
+    of_header = ((), None) if header is None else (header.groups, header.last)
     compiler = Compiler()
     header_program = header_first = 0
     try:
@@ -75,7 +76,7 @@ def prepare(scans: Sequence[Scan], header: Header | None) -> Prepared:
             header_program = compiler.program(items, _slots(header.groups), recurring=True)
             header_first = _first(items, compiler)
     except (Unsupported, NotImplementedError):
-        return Prepared(groups, tuple(Mode.BY_RE for _ in scans), b"")
+        return Prepared(groups, tuple(Mode.BY_RE for _ in scans), b"", of_header)
     sought = [_sought(scan, of_scan, compiler) for scan, of_scan in zip(scans, groups, strict=True)]
     pool = _Pool()
     columns = [_column(group, pool) for group in (header.groups if header else ())]
@@ -123,7 +124,7 @@ def prepare(scans: Sequence[Scan], header: Header | None) -> Prepared:
         np.frombuffer(bytes(pool), np.uint8),
         _nibbles([prefix for prefix, _ in entries]),
     ]
-    return Prepared(groups, tuple(how.mode for how in sought), _joined(numbers, parts))
+    return Prepared(groups, tuple(how.mode for how in sought), _joined(numbers, parts), of_header)
 
 
 def _joined(numbers: Sequence[int], parts: Sequence[NDArray[Any]]) -> bytes:

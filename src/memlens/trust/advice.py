@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlens.errors import NoEventsError
-from memlens.units import format_bytes, plural
+from memlens.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from memlens.facts import Facts

@@ -11,8 +11,10 @@ import numpy as np
 from msgspec import Struct, structs
 
 from memlens.columns import Flags, Ints, distinct
-from memlens.folding.levels import figures
+from memlens.events import running_sums
+from memlens.facts import StatLines
 from memlens.results import Result
+from memlens.spool import walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
 
 
-#: What a figure may be of, in the order of the rows of :func:`metrics_before`.
+#: What a figure may be of, in the order of the rows of :class:`MetricsBefore`.
 METRICS = ("allocated", "allocated_peak", "reserved", "reserved_peak")
 
 #: With several threads a stats line may be overtaken by events of other threads; so many in a row are believed to be that.
@@ -85,46 +87,36 @@ class Agreement(Struct, frozen=True):
         return self.checked - self.agreeing - self.missed_peaks - self.overtaken
 
 
-def metrics_before(log: EventLog, events: Ints) -> Ints:
-    """The sums, and the highest sums so far, before each of some events.
+class MetricsBefore:
+    """The sums, and the highest sums so far, before some events of a log, in one pass over it."""
 
-    Args:
-        log: The log.
-        events: Event numbers, 0 to ``len(log)``, not falling.
+    def __init__(self, log: EventLog) -> None:
+        self._log, self._at = log, 0
+        self._sums, self._peaks = [0, 0], [0, 0]
 
-    Returns:
-        A row a metric of :data:`METRICS`, a column an event; int64, shape (4, events).
-    """
-    if log.condensed is None:
-        return _so_far(log, events)
-    rows = np.zeros((4, len(events)), np.int64)
-    # As many of the first events as are all there; after them figures are known at folds.
-    whole = int(np.count_nonzero(log.condensed.number == np.arange(len(log))))
-    first = int(np.searchsorted(events, whole, "right"))
-    rows[:, :first] = _so_far(log.without_cache(condensed=None), events[:first])
-    found = figures(log, np.zeros_like(events[first:]), events[first:])
-    rows[0, first:], rows[2, first:] = found["live_bytes"], found["reserve_bytes"] - found["release_bytes"]
-    rows[1, first:], rows[3, first:] = found["peak_bytes"], found["reserved_peak_bytes"]
-    return rows
+    def at(self, events: Ints) -> Ints:
+        """Those before each of some events.
 
+        Args:
+            events: Event numbers, 0 to ``len(log)``, not falling, none before one that was asked for.
 
-def _so_far(log: EventLog, events: Ints) -> Ints:
-    """The same of a log all of whose events are there, up to the last one that is asked for."""
-    rows = np.zeros((4, len(events)), np.int64)
-    peaks = [0, 0]
-    last = int(events[-1]) if len(events) else 0
-    for batch in log.batches(0, last):
-        # Places whose last event before is in this batch: shape (places here,).
-        here = slice(np.searchsorted(events, batch.lo, "right"), np.searchsorted(events, batch.hi, "right"))
-        at = events[here] - batch.lo - 1
-        for row, sums in ((0, batch.allocated), (2, batch.reserved)):
-            if len(at):
-                so_far = np.maximum(np.maximum.accumulate(sums), peaks[row // 2])
-                rows[row, here], rows[row + 1, here] = sums[at], so_far[at]
-                peaks[row // 2] = int(so_far[-1])
-            else:
-                peaks[row // 2] = max(peaks[row // 2], int(sums.max()))
-    return rows
+        Returns:
+            A row a metric of :data:`METRICS`, a column an event; int64, shape (4, events).
+        """
+        rows = np.zeros((4, len(events)), np.int64)
+        rows[0::2], rows[1::2] = np.array([self._sums]).T, np.array([self._peaks]).T  # where none comes in between
+        for lo, hi in walk(self._at, int(events[-1]) if len(events) else 0):
+            # Places whose last event before is in this batch: shape (places here,).
+            here = slice(np.searchsorted(events, lo, "right"), np.searchsorted(events, hi, "right"))
+            at = events[here] - lo - 1
+            both = running_sums(self._log.kind[lo:hi], self._log.size[lo:hi], *self._sums)
+            for k, sums in enumerate(both):
+                if len(at):
+                    so_far = np.maximum(np.maximum.accumulate(sums), self._peaks[k])
+                    rows[2 * k, here], rows[2 * k + 1, here] = sums[at], so_far[at]
+                self._sums[k], self._peaks[k] = int(sums[-1]), max(self._peaks[k], int(sums.max()))
+            self._at = hi
+        return rows
 
 
 def compare(log: EventLog, counts: Mapping[str, int]) -> Agreement:
@@ -153,7 +145,7 @@ def _both(one: Agreement, two: Agreement) -> Agreement:
         agreeing=one.agreeing + two.agreeing,
         missed_peaks=one.missed_peaks + two.missed_peaks,
         missed_bytes=max(one.missed_bytes, two.missed_bytes),
-        overtaken=two.overtaken,
+        overtaken=one.overtaken + two.overtaken,
         levels=one.levels + two.levels,
         first=min(firsts, key=lambda first: first.offset, default=None),
     )
@@ -169,7 +161,7 @@ def _compare_figures(log: EventLog, comparable: Flags, several: bool) -> Agreeme
     offset, metric, low, high = np.array(rows, np.int64).T
     before = np.searchsorted(log.offset, offset).astype(np.int64)
     places, place = np.unique(before, return_inverse=True)
-    ours = metrics_before(log, places)[metric, place]
+    ours = MetricsBefore(log).at(places)[metric, place]
 
     kept = comparable[metric]
     origin = np.array([figure.origin for figure in figures])
@@ -222,57 +214,108 @@ def _compare_stat_lines(log: EventLog, comparable: Flags, several: bool) -> Agre
     lines = log.facts.stat_lines
     if lines is None:
         return Agreement()
-    of_stats = [layer.endswith("stats") for layer in (log.facts.layer, log.facts.chunk_layer)]
-    device = (lines.device < 0) if log.facts.layer == "host_stats" else (lines.device >= 0)
-    if not device.any() or len(np.unique(lines.device[device])) > 1:
+    of_stats = np.array([layer.endswith("stats") for layer in (log.facts.layer, log.facts.chunk_layer)])
+    of_host = log.facts.layer == "host_stats"
+    numbers = set[int]().union(*(np.unique(lines.device[lo:hi]).tolist() for lo, hi in walk(0, len(lines))))
+    devices = [number for number in numbers if (number < 0) == of_host]
+    if len(devices) != 1:
         return Agreement()
-    chosen = np.flatnonzero(device & np.where(lines.reserved, comparable[2], comparable[0]))
-    if not len(chosen):
-        return Agreement()
-    metric = np.where(lines.reserved[chosen], 2, 0)
-    before = np.searchsorted(log.offset, lines.offset[chosen], "left").astype(np.int64)
-    places, place = np.unique(before, return_inverse=True)
-    rows = metrics_before(log, places)
-    change = lines.change[chosen]
-    ahead = ((change < 0) ^ lines.reserved[chosen]) & ~np.array(of_stats)[lines.reserved[chosen].astype(np.int64)]
-    ours = rows[metric, place] + np.where(ahead, change, 0)
-    same = ours == lines.current[chosen]
-    overtaken = ~same & _between(same, metric) if several else np.zeros_like(same)
-    peak, says_peak = lines.peak[chosen], lines.peak[chosen] >= 0
-    our_peak = np.maximum(rows[metric + 1, place], ours)
-    same_peak, missed = says_peak & (our_peak == peak), says_peak & (our_peak > peak) & several
-    wrong_level, wrong_peak = ~same & ~overtaken, says_peak & ~same_peak & ~missed & ~overtaken
-    theirs = np.where(wrong_level, lines.current[chosen], peak)
-    exact = np.flatnonzero(wrong_level & (metric == 0) & ~ahead)[:64]
-    return Agreement(
-        checked=len(chosen) + int(says_peak.sum()),
-        agreeing=int(same.sum()) + int(same_peak.sum()),
-        missed_peaks=int(missed.sum()),
-        missed_bytes=int((our_peak - peak)[missed].max(initial=0)),
-        overtaken=int(overtaken.sum()) + int((overtaken & says_peak & ~same_peak & ~missed).sum()),
-        levels=tuple(zip(before[exact].tolist(), lines.current[chosen][exact].tolist(), strict=True)),
-        first=_first(
-            log,
-            wrong_level | wrong_peak,
-            np.full(len(chosen), "stats"),
-            lines.offset[chosen],
-            np.where(wrong_level, metric, metric + 1),
-            theirs,
-            theirs,
-            np.where(wrong_level, ours, our_peak),
-        ),
-    )
+    sums = MetricsBefore(log)
+    every = [_StatLines(metric, several=several) for metric in (0, 2)]
+    for lo, hi in walk(0, len(lines)):
+        part = StatLines(*(column[lo:hi] for column in structs.astuple(lines)))
+        chosen = (part.device == devices[0]) & np.where(part.reserved, comparable[2], comparable[0])
+        before = np.searchsorted(log.offset, part.offset[chosen]).astype(np.int64)
+        places, place = np.unique(before, return_inverse=True)
+        rows, change, reserved = sums.at(places)[:, place], part.change[chosen], part.reserved[chosen]
+        ahead = ((change < 0) ^ reserved) & ~of_stats[reserved.astype(np.int64)]
+        for of in every:
+            ours = rows[of.metric] + np.where(ahead, change, 0)
+            columns = (
+                before,
+                part.offset[chosen],
+                ours,
+                rows[of.metric + 1],
+                part.current[chosen],
+                part.peak[chosen],
+                ahead,
+            )
+            of.add(np.stack(columns)[:, reserved == (of.metric == 2)])
+    for of in every:
+        of.add(np.zeros((7, 0), np.int64), last=True)
+    found = _both(every[0].found, every[1].found)
+    wrong = min((of.first for of in every if of.first is not None), default=None)
+    if wrong is not None:
+        offset, metric, theirs, ours_bytes = wrong
+        line = log.source.line_numbers([offset])[0]
+        first = Disagreement(offset, line, "stats", METRICS[metric], theirs, theirs, ours_bytes)
+        found = structs.replace(found, first=first)
+    return structs.replace(found, levels=found.levels[:64])
 
 
-def _between(same: Flags, metric: Ints) -> Flags:
-    """True where a run of at most :data:`OVERTAKEN` lines lies between two lines of the same metric that agree."""
-    short = np.zeros_like(same)
-    for number in (0, 2):
-        mine = np.flatnonzero(metric == number)
-        agreed = np.flatnonzero(same[mine])
-        # For each line the number of agreeing lines before it: those in a gap between two agreeing lines share it.
-        nearest = np.searchsorted(agreed, np.arange(len(mine)), "right")
-        inner = (nearest > 0) & (nearest < len(agreed))
-        gap = np.diff(agreed, prepend=0)[np.where(inner, nearest, 0)] if len(agreed) else np.zeros(len(mine), np.int64)
-        short[mine] = inner & (gap <= OVERTAKEN + 1)
-    return short
+class _StatLines:
+    """The lines of one metric, held against our sums part by part.
+
+    Attributes:
+        metric: The row of its sums among :data:`METRICS`.
+        found: How they compare, but for the first that disagrees.
+        first: That one: its offset, metric and bytes, and our bytes.
+    """
+
+    def __init__(self, metric: int, *, several: bool) -> None:
+        self.metric, self._several = metric, several
+        self.found = Agreement()
+        self.first: tuple[int, int, int, int] | None = None
+        # The last lines, of which the first ones are counted: which others agree close by is what the next ones are judged by.
+        self._lines, self._counted = np.zeros((7, 0), np.int64), 0
+
+    def add(self, lines: Ints, *, last: bool = False) -> None:
+        """Take the next lines.
+
+        Args:
+            lines: For each the events before it, its offset, our sum and our peak, its sum and its peak, and whether it is ahead of its
+                event; seven rows, int64.
+            last: There are no more.
+        """
+        lines = np.concatenate((self._lines, lines), axis=1)
+        count = lines.shape[1]
+        end = count if last else max(count - OVERTAKEN - 1, self._counted)
+        before, offset, ours, our_peak, current, peak, ahead = lines
+        same = ours == current
+        overtaken = ~same & _between(same) if self._several else np.zeros_like(same)
+        our_peak = np.maximum(our_peak, ours)
+        says_peak = peak >= 0
+        same_peak, missed = says_peak & (our_peak == peak), says_peak & (our_peak > peak) & self._several
+        wrong_level, wrong_peak = ~same & ~overtaken, says_peak & ~same_peak & ~missed & ~overtaken
+        new = np.zeros(count, np.bool_)
+        new[self._counted : end] = True
+        exact = np.flatnonzero(new & wrong_level & (ahead == 0))[:64] if self.metric == 0 else np.zeros(0, np.int64)
+        part = Agreement(
+            checked=int(new.sum() + (new & says_peak).sum()),
+            agreeing=int((new & same).sum() + (new & same_peak).sum()),
+            missed_peaks=int((new & missed).sum()),
+            missed_bytes=int((our_peak - peak)[new & missed].max(initial=0)),
+            overtaken=int((new & overtaken).sum() + (new & overtaken & says_peak & ~same_peak & ~missed).sum()),
+            levels=tuple(zip(before[exact].tolist(), current[exact].tolist(), strict=True)),
+        )
+        self.found = _both(self.found, part)
+        wrong = np.flatnonzero(new & (wrong_level | wrong_peak))
+        if len(wrong) and self.first is None:
+            k = int(wrong[0])
+            level = bool(wrong_level[k])
+            figures = (current, ours) if level else (peak, our_peak)
+            theirs, our_bytes = (int(column[k]) for column in figures)
+            self.first = int(offset[k]), self.metric + (not level), theirs, our_bytes
+        kept = max(end - OVERTAKEN - 1, 0)
+        self._lines, self._counted = lines[:, kept:], end - kept
+
+
+def _between(same: Flags) -> Flags:
+    """True where a run of at most :data:`OVERTAKEN` lines lies between two lines that agree."""
+    agreed = np.flatnonzero(same)
+    if not len(agreed):
+        return np.zeros_like(same)
+    # For each line the number of agreeing lines before it: those in a gap between two agreeing lines share it.
+    nearest = np.searchsorted(agreed, np.arange(len(same)), "right")
+    inner = (nearest > 0) & (nearest < len(agreed))
+    return inner & (np.diff(agreed, prepend=0)[np.where(inner, nearest, 0)] <= OVERTAKEN + 1)

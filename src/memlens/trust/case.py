@@ -1,4 +1,4 @@
-"""The evidence that findings about a log are drawn from, and the findings."""
+"""The evidence that doubts of a log and notes on it are drawn from, and these themselves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNPAIRED_DOUBTS = frozenset({"no_lifetimes", "no_tensor_events"})
 RECORD_FROM_THE_START = "Begin to record before the first tensor is made, and keep all entries: give no max_entries, and no schedule that skips."
 
 
-class Finding(NamedTuple):
+class Remark(NamedTuple):
     """The text of a doubt or a note: see :class:`Note`."""
 
     message: str
@@ -54,7 +54,7 @@ class Doubt(Note, frozen=True):
 
 
 class Case(Struct, frozen=True, eq=False):
-    """All that is known of one log, for the findings to be drawn from.
+    """All that is known of one log, for doubts and notes to be drawn from.
 
     Attributes:
         log: The log.
@@ -87,7 +87,7 @@ class Case(Struct, frozen=True, eq=False):
 
 
 #: What may be said of a log: nothing, or one finding.
-Rule: TypeAlias = Callable[[Case], Iterator[Finding]]
+Rule: TypeAlias = Callable[[Case], Iterator[Remark]]
 
 
 def of_lines(rule: Rule) -> Rule:
@@ -98,8 +98,8 @@ def of_lines(rule: Rule) -> Rule:
 def seen(thing: str, message: str, hint: str = "") -> Rule:
     """The rule for one of the things that readers see (:attr:`Facts.hints`); ``{first}`` is where it stands first."""
 
-    def rule(case: Case) -> Iterator[Finding]:
+    def rule(case: Case) -> Iterator[Remark]:
         if (line := case.log.facts.hints.get(thing)) is not None:
-            yield Finding(message.replace("{first}", case.first(line)), hint, line)
+            yield Remark(message.replace("{first}", case.first(line)), hint, line)
 
     return rule

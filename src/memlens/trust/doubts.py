@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from memlens.facts import Kind
-from memlens.trust.case import RECORD_FROM_THE_START, Case, Finding, Rule, of_lines, seen
-from memlens.units import format_bytes, plural
+from memlens.text import format_bytes, plural
+from memlens.trust.case import RECORD_FROM_THE_START, Case, Remark, Rule, of_lines, seen
 from memlens.windows import glog
 
 
-def _several_processes(case: Case) -> Iterator[Finding]:
+def _several_processes(case: Case) -> Iterator[Remark]:
     if groups := case.writers.groups:
         shown = "; ".join(", ".join(map(str, group[:4])) + (", …" if len(group) > 4 else "") for group in groups[:8])
         surely = (
@@ -23,7 +23,7 @@ def _several_processes(case: Case) -> Iterator[Finding]:
             if case.writers.certain
             else f"several processes seem to have written this file: {len(groups)} threads, and a peak that falls"
         )
-        yield Finding(
+        yield Remark(
             f"{surely}: levels and peaks here are sums over all of them, which no"
             " single device ever held, and lines may be torn where two wrote at once.",
             "Let every process write a file of its own (paddle.distributed.launch --log_dir does), or keep the lines of one"
@@ -31,10 +31,10 @@ def _several_processes(case: Case) -> Iterator[Finding]:
         )
 
 
-def _cut_short(case: Case) -> Iterator[Finding]:
+def _cut_short(case: Case) -> Iterator[Remark]:
     if reason := case.log.facts.cut_short:
         again = case.either("wait until the run has closed it", "write it again")
-        yield Finding(
+        yield Remark(
             f"the input ends early: {reason}. What could be read was read; all that came later is missing, so blocks may"
             " look unfreed and the peak may have come later.",
             f"Copy the file again, or {again}; --strict makes this an error.",
@@ -42,10 +42,10 @@ def _cut_short(case: Case) -> Iterator[Finding]:
         )
 
 
-_LIKE_AN_EVENT = re.compile(f"{glog.LEVEL}{glog.DAY}(?:{glog.YEAR})? ?[0-9:.]*|Alloc|Free|Not found and".encode())
+_LIKE_AN_EVENT = f"{glog.LEVEL}{glog.DAY}(?:{glog.YEAR})? ?[0-9:.]*|Alloc|Free|Not found and".encode()
 
 
-def _half_line(case: Case) -> Iterator[Finding]:
+def _half_line(case: Case) -> Iterator[Remark]:
     facts, log = case.log.facts, case.log
     if not facts.ends_mid_line:
         return
@@ -54,8 +54,8 @@ def _half_line(case: Case) -> Iterator[Finding]:
     text = log.source.lines([facts.bytes - 1])[0] or b""
     on_last_line = last >= 0 and int(log.offset[last]) >= facts.bytes - len(text) - 1
     paired = on_last_line and log.kind[last] == Kind.FREE and log.lifetimes.partner[last] >= 0
-    if not paired and _LIKE_AN_EVENT.search(text):
-        yield Finding(
+    if not paired and re.search(_LIKE_AN_EVENT, text):
+        yield Remark(
             f"the last line (line {facts.lines:,}) has no end: the process was killed while it wrote, or is still writing. One"
             " event may be missing, or its address cut.",
             "If the run still goes on, read the log again later.",
@@ -63,7 +63,7 @@ def _half_line(case: Case) -> Iterator[Finding]:
         )
 
 
-def _malformed(case: Case) -> Iterator[Finding]:
+def _malformed(case: Case) -> Iterator[Remark]:
     facts = case.log.facts
     if facts.malformed:
         line = facts.malformed_samples[0].line if facts.malformed_samples else None
@@ -73,14 +73,14 @@ def _malformed(case: Case) -> Iterator[Finding]:
             "; write stderr of each process to a file of its own",
             ": the file is damaged, or of a version that memlens does not know",
         )
-        yield Finding(
+        yield Remark(
             f"{looks} like an event but cannot be read{case.first(line)}{torn}. Each may hide an ALLOC or a FREE.",
             f"Look at the samples{then}.",
             line,
         )
 
 
-def _uneven_segments(case: Case) -> Iterator[Finding]:
+def _uneven_segments(case: Case) -> Iterator[Remark]:
     if uneven := case.log.facts.uneven_segments:
         first = uneven[0]
         says, has = first.stated_bytes, first.blocks_bytes
@@ -90,19 +90,19 @@ def _uneven_segments(case: Case) -> Iterator[Finding]:
             "overlap": f"its blocks lie over each other by {by}",
             "total_size": f"it has a total_size of {says:,} bytes, and its blocks reach {by} beyond it",
         }.get(first.what, sums)
-        yield Finding(
+        yield Remark(
             f"{plural(len(uneven), 'segment has', 'segments have')} blocks that do not add up. The one at 0x{first.address:x}:"
             f" {what}. What is held at the end, and every level counted back from it, may be off by as much.",
             "torch adds these figures up itself: the file was edited or damaged, or blocks are missing. Write the snapshot again.",
         )
 
 
-def _unknown_frees(case: Case) -> Iterator[Finding]:
+def _unknown_frees(case: Case) -> Iterator[Remark]:
     if (count := case.counts["unknown_frees"]) and case.log.facts.addresses:
         line, log = case.first_line["unknown_frees"], case.either("the log", "it")
         late = case.either("logging began late or was switched off for a while", "recording began late")
         switch = "Switch allocator logging on before the first tensor is made: in the environment, not in the script."
-        yield Finding(
+        yield Remark(
             f"{plural(count, 'FREE has', 'FREEs have')} no earlier ALLOC in {log}{case.first(line)}: {late}. Levels and peaks"
             f" are too low by at least {format_bytes(case.counts['unknown_free_bytes'])}; differences within {log} are right.",
             case.either(switch, RECORD_FROM_THE_START),
@@ -110,33 +110,33 @@ def _unknown_frees(case: Case) -> Iterator[Finding]:
         )
 
 
-def _double_allocs(case: Case) -> Iterator[Finding]:
+def _double_allocs(case: Case) -> Iterator[Remark]:
     if count := case.counts["double_allocs"]:
         line, left = case.first_line["double_allocs"], format_bytes(case.counts["double_alloc_bytes"])
         were = plural(count, "ALLOC is of an address that was", "ALLOCs are of addresses that were")
         why = case.either("FREE lines were lost, or several processes wrote the file", "FREEs are missing")
         check = "Check that nothing filters or rotates the log, and that each process has a file of its own."
-        yield Finding(
+        yield Remark(
             f"{were} still live{case.first(line)}: {why}. Levels are too high by up to {left}, and as many blocks look unfreed.",
             case.either(check, RECORD_FROM_THE_START),
             line,
         )
 
 
-def _size_mismatches(case: Case) -> Iterator[Finding]:
+def _size_mismatches(case: Case) -> Iterator[Remark]:
     if count := case.counts["size_mismatches"]:
         line = case.first_line["size_mismatches"]
         have = plural(count, "FREE has another size than its", "FREEs have other sizes than their")
         why = case.either("was lost, or a line is damaged", "is missing")
         look = "Look at the first such line with the ALLOC of the same address before it."
-        yield Finding(
+        yield Remark(
             f"{have} ALLOC{case.first(line)}: the FREE or the ALLOC between them {why}. Sums are off by the differences.",
             case.either(look, RECORD_FROM_THE_START),
             line,
         )
 
 
-def _disagreement(case: Case, *, late: bool) -> Iterator[Finding]:
+def _disagreement(case: Case, *, late: bool) -> Iterator[Remark]:
     """Say what disagrees, with what follows from it; nothing where several processes explain it."""
     agreement, first = case.agreement, case.agreement.first
     if first is None or (case.writers.groups and not case.of_entries):
@@ -153,7 +153,7 @@ def _disagreement(case: Case, *, late: bool) -> Iterator[Finding]:
         f" the events before it add up to {first.ours_bytes:,}."
     )
     if late:
-        yield Finding(
+        yield Remark(
             f"{message} Figures change where no event stands between them: the script's output went through a buffer, so its"
             " lines, and all anchors printed the same way, stand later than they belong. Sums of the whole log are right;"
             " windows cut at these anchors are not.",
@@ -167,13 +167,13 @@ def _disagreement(case: Case, *, late: bool) -> Iterator[Finding]:
         " a stream."
     )
     dropped = "Events are missing: entries were dropped, or recording was off for a while."
-    yield Finding(message, case.either(perhaps, dropped), first.line)
+    yield Remark(message, case.either(perhaps, dropped), first.line)
 
 
-def _no_tensor_events(case: Case) -> Iterator[Finding]:
-    if case.log.events and not case.counts["allocs"] and not case.counts["frees"]:
-        yield Finding(
-            f"there are {plural(case.log.events, 'chunk event')} but no ALLOC and no FREE: reserved bytes can"
+def _no_tensor_events(case: Case) -> Iterator[Remark]:
+    if len(case.log) and not case.counts["allocs"] and not case.counts["frees"]:
+        yield Remark(
+            f"there are {plural(len(case.log), 'chunk event')} but no ALLOC and no FREE: reserved bytes can"
             " be analyzed, allocated bytes cannot.",
             "Set GLOG_vmodule='auto_g*=10' in the environment, and leave GLOG_v alone, to log every ALLOC and FREE.",
         )
@@ -186,10 +186,10 @@ _WITHOUT_ADDRESSES = {
 }
 
 
-def _no_lifetimes(case: Case) -> Iterator[Finding]:
+def _no_lifetimes(case: Case) -> Iterator[Remark]:
     facts = case.log.facts
     if not facts.addresses and (case.counts["allocs"] or case.counts["frees"]):
-        yield Finding(
+        yield Remark(
             f"lines of the {facts.layer.replace('_', ' ')} layer say how many bytes came and went, but not of which block. Levels and"
             " peaks are right; no ALLOC can be paired with its FREE, so every block looks unfreed and every FREE unknown: what is"
             " held, released or temporary, and what is live at the peak, cannot be told.",
@@ -197,9 +197,9 @@ def _no_lifetimes(case: Case) -> Iterator[Finding]:
         )
 
 
-def _rounded_sizes(case: Case) -> Iterator[Finding]:
+def _rounded_sizes(case: Case) -> Iterator[Remark]:
     if any(layer.startswith("cuda_malloc") for layer in (case.log.facts.layer, case.log.facts.chunk_layer)):
-        yield Finding(
+        yield Remark(
             "lines of cudaMalloc calls print their sizes in MB with six digits: sizes of more than a MB are right to a millionth, and"
             " sums are off by as much.",
             "GLOG_vmodule='auto_g*=10,stats=8' logs exact bytes.",
@@ -211,10 +211,10 @@ _KEEP_CHUNK_LINES = (
 )
 
 
-def _no_chunk_lines(case: Case) -> Iterator[Finding]:
+def _no_chunk_lines(case: Case) -> Iterator[Remark]:
     layer, chunks_known = case.log.facts.layer, case.counts["reserves"] or "prealloc" in case.log.facts.hints
     if case.counts["allocs"] and not chunks_known and case.log.facts.has_chunks:
-        yield Finding(
+        yield Remark(
             "no line tells of a chunk taken from the device: reserved bytes are not known (shown as 0 or too low).",
             _KEEP_CHUNK_LINES
             if layer == "auto_growth"
@@ -223,10 +223,10 @@ def _no_chunk_lines(case: Case) -> Iterator[Finding]:
         )
 
 
-def _reserved_too_low(case: Case) -> Iterator[Finding]:
+def _reserved_too_low(case: Case) -> Iterator[Remark]:
     if (most := case.above_reserved_bytes) and "prealloc" not in case.log.facts.hints:
         line = case.first_line["reserved_too_low"]
-        yield Finding(
+        yield Remark(
             f"blocks hold up to {format_bytes(most)} more than the chunks they lie in{case.first(line)}: lines of chunks are"
             " missing, so reserved bytes are too low by at least that.",
             _KEEP_CHUNK_LINES,

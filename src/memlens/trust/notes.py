@@ -7,72 +7,72 @@ from collections.abc import Iterator
 import numpy as np
 
 from memlens.facts import DEFAULT_POOL, Kind
-from memlens.trust.case import RECORD_FROM_THE_START, Case, Finding, Rule, seen
-from memlens.units import format_bytes, plural
+from memlens.text import format_bytes, plural
+from memlens.trust.case import RECORD_FROM_THE_START, Case, Remark, Rule, seen
 
 
-def _out_of_memory(case: Case) -> Iterator[Finding]:
+def _out_of_memory(case: Case) -> Iterator[Remark]:
     if ooms := case.log.facts.ooms:
         # The message that says most: the first with a size, else the first behind a request without its block, else the first.
         first = max(ooms, key=lambda oom: (oom.requested_bytes is not None, oom.asked_bytes is not None))
         asked = "" if first.asked_bytes is None else f", asking for {format_bytes(first.asked_bytes)}"
         free = "" if first.free_bytes is None else f", with {format_bytes(first.free_bytes)} free on the device"
         failures = plural(case.counts["distinct_ooms"], "out-of-memory failure")
-        yield Finding(f"the run met {failures}{case.first(ooms[0].line)}{asked}{free}.", line=ooms[0].line)
+        yield Remark(f"the run met {failures}{case.first(ooms[0].line)}{asked}{free}.", line=ooms[0].line)
 
 
-def _missed_peaks(case: Case) -> Iterator[Finding]:
+def _missed_peaks(case: Case) -> Iterator[Remark]:
     if (missed := case.agreement.missed_peaks) and not case.writers.groups:
-        yield Finding(
+        yield Remark(
             f"{plural(missed, 'peak')} that the framework printed are lower than ours, by up to"
             f" {format_bytes(case.agreement.missed_bytes)}: with several threads Paddle's counter looks at the total only when"
             " one thread's own net value reaches a new maximum, so it misses peaks. The peak here is the true one."
         )
 
 
-def _not_kept(case: Case) -> Iterator[Finding]:
+def _not_kept(case: Case) -> Iterator[Remark]:
     if names := ", ".join(name.replace("_", " ") for name in case.agreement.not_kept):
-        yield Finding(
+        yield Remark(
             f"the framework prints 0 for {names} all the time: this build does not keep that figure, so it was not compared."
         )
 
 
-def _overtaken(case: Case) -> Iterator[Finding]:
+def _overtaken(case: Case) -> Iterator[Remark]:
     if count := case.agreement.overtaken:
         were = plural(count, "statistics line was", "statistics lines were")
-        yield Finding(
+        yield Remark(
             f"{were} overtaken by events of other threads on the way into the log; the totals meet again right after."
         )
 
 
-def _no_headers(case: Case) -> Iterator[Finding]:
+def _no_headers(case: Case) -> Iterator[Remark]:
     if count := case.log.facts.unstamped:
-        which = "no event has" if count >= case.log.events else f"{plural(count, 'event')} without"
-        yield Finding(
+        which = "no event has" if count >= len(case.log) else f"{plural(count, 'event')} without"
+        yield Remark(
             f"{which} a log header: time and thread are unknown there. Pairs and sums need neither.",
             "GLOG_log_prefix=1 writes headers.",
         )
 
 
-def _several_devices(case: Case) -> Iterator[Finding]:
+def _several_devices(case: Case) -> Iterator[Remark]:
     facts = case.log.facts
     devices = {figure.device for figure in facts.figures}
     if facts.stat_lines is not None:
         devices |= set(facts.stat_lines.device.tolist())
     known = sorted(device for device in devices if device >= 0)
     if len(known) > 1:
-        yield Finding(
+        yield Remark(
             f"the log tells of {len(known)} devices ({', '.join(map(str, known[:16]))}), and events do not say"
             " theirs: all figures are sums over the devices, and were not compared with the framework's."
         )
 
 
-def _no_reserved(case: Case) -> Iterator[Finding]:
+def _no_reserved(case: Case) -> Iterator[Remark]:
     if not case.log.facts.has_chunks and case.counts["allocs"] and not case.counts["reserves"]:
-        yield Finding("such an input tells of blocks only: reserved bytes are not known, and shown as 0.")
+        yield Remark("such an input tells of blocks only: reserved bytes are not known, and shown as 0.")
 
 
-def _starts_late(case: Case) -> Iterator[Finding]:
+def _starts_late(case: Case) -> Iterator[Remark]:
     log = case.log
     opening, entries = log.facts.opening, log.facts.lines
     before, reserved = log.level_before(opening)
@@ -94,25 +94,25 @@ def _starts_late(case: Case) -> Iterator[Finding]:
         if highest > before
         else "Nothing after it is higher: the true peak was before the first entry and is not known."
     )
-    yield Finding(
+    yield Remark(
         f"{format_bytes(before)} were live{taken} before the first entry: {kept}. {peak}", RECORD_FROM_THE_START, 1
     )
 
 
-def _private_pools(case: Case) -> Iterator[Finding]:
+def _private_pools(case: Case) -> Iterator[Remark]:
     log = case.log
     if log.pool is None:
         return
     private = np.isin(log.pool, [number for number, name in enumerate(log.pool_names) if name != DEFAULT_POOL])
     taken, given_back = (int(log.size[private & (log.kind == kind)].sum()) for kind in (Kind.RESERVE, Kind.RELEASE))
     pools = plural(len(log.pool_names) - (DEFAULT_POOL in log.pool_names), "private pool")
-    yield Finding(
+    yield Remark(
         f"{format_bytes(taken - given_back)} of the {format_bytes(log.level_before(len(log))[1])} reserved at the end are of"
         f" {pools} (CUDA graphs, torch.cuda.MemPool): what is free there serves nobody else."
     )
 
 
-def _other_layers(case: Case) -> Iterator[Finding]:
+def _other_layers(case: Case) -> Iterator[Remark]:
     facts = case.log.facts
     layers = facts.other_layers
     if not layers or not len(case.log):
@@ -126,20 +126,20 @@ def _other_layers(case: Case) -> Iterator[Finding]:
     )
     passed = f"lines of other layers tell of the same memory and were passed over ({listed}); {ours}."
     if not (layers.get("stats") or layers.get("stream_safe")):
-        yield Finding(passed)
+        yield Remark(passed)
         return
     which = "this" if layer == "auto growth" else "the auto-growth"
-    yield Finding(
+    yield Remark(
         f"{passed} With GLOG_v of 6 or more Paddle itself keeps more memory from step to step.",
         f"GLOG_vmodule='auto_g*=10' logs {which} layer alone and does not change what it measures.",
     )
 
 
-def _sizes_from_allocs(case: Case) -> Iterator[Finding]:
+def _sizes_from_allocs(case: Case) -> Iterator[Remark]:
     layer = case.log.facts.layer
     if case.counts["frees"] and not case.log.facts.sized_frees:
         asked = " Sizes are what tensors asked for, before any alignment." if "naive" in layer else ""
-        yield Finding(
+        yield Remark(
             f"free lines of the {layer.replace('_', ' ')} layer have no size: each FREE counts that of its ALLOC, and nothing where"
             f" its ALLOC is not in the log.{asked}"
         )
@@ -158,9 +158,9 @@ _PUT_OFF = seen(
 )
 
 
-def _host_memory(case: Case) -> Iterator[Finding]:
+def _host_memory(case: Case) -> Iterator[Remark]:
     if case.log.facts.layer.startswith("host_"):
-        yield Finding("nothing tells of memory of a device: all figures are of the host's memory.")
+        yield Remark("nothing tells of memory of a device: all figures are of the host's memory.")
 
 
 #: Every note there is, by code.
@@ -200,12 +200,6 @@ NOTES: dict[str, Rule] = {
         " exact; which of several blocks of one size is meant is not known.",
     ),
     "other_layers": _other_layers,
-    "stat_lines": seen(
-        "stat_lines",
-        "the framework's running totals, a line of statistics for each event, were held against ours up to its first 65,536 events: of so large a"
-        " log not all events are kept.",
-        "--event-memory 0 keeps them.",
-    ),
     "sizes_from_allocs": _sizes_from_allocs,
     "host_memory": _host_memory,
 }

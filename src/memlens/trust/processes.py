@@ -13,10 +13,11 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.facts import Kind
+from memlens.spool import walk
 from memlens.windows import glog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from memlens.columns import Ints, Words
     from memlens.events import EventLog
@@ -28,7 +29,7 @@ MOST_LOOKED_UP = 1 << 16
 #: Figures held against the totals of each group.
 MOST_FIGURES = 8
 
-_HEADER = re.compile(f"{glog.STAMP} +([0-9]{{1,15}}) ".encode())
+_HEADER = f"{glog.STAMP} +([0-9]{{1,15}}) ".encode()
 
 
 class Writers(Struct, frozen=True):
@@ -79,19 +80,27 @@ def _by_figures(log: EventLog, levels: Sequence[tuple[int, int]]) -> Writers:
 def _by_addresses(log: EventLog) -> Writers:
     """Groups of threads that hold the same address at the same time, each with a Free of its own."""
     doubles = log.lifetimes.double_allocs[:MOST_FIGURES]
-    clashing = np.flatnonzero(np.isin(log.addr, log.addr[doubles]) & (log.kind <= Kind.FREE))[: MOST_LOOKED_UP // 2]
+    addr, clashing = log.addr[doubles], np.zeros(0, np.int64)
+    for lo, hi in walk(0, len(log)):
+        if len(clashing) >= MOST_LOOKED_UP // 2:
+            break
+        events = np.flatnonzero(np.isin(log.addr[lo:hi], addr) & (log.kind[lo:hi] <= Kind.FREE)) + lo
+        clashing = np.append(clashing, events)[: MOST_LOOKED_UP // 2]
     partner = log.lifetimes.partner
     if not ((log.kind[clashing] == Kind.FREE) & (partner[clashing] < 0)).any():
         return Writers()  # a lost Free line leaves no second Free of the address
     # A sample of pairs, both ends, to learn which threads belong together: evenly spread over the log.
-    frees = np.flatnonzero((log.kind == Kind.FREE) & (partner >= 0))
-    frees = frees[~np.isin(log.addr[frees], log.addr[doubles])]
-    frees = frees[:: max(1, len(frees) * 4 // MOST_LOOKED_UP)]
+    step = max(1, sum(map(len, _frees_elsewhere(log, addr))) * 4 // MOST_LOOKED_UP)
+    parts, seen = [clashing[:0]], 0
+    for some in _frees_elsewhere(log, addr):
+        parts.append(some[-seen % step :: step])
+        seen += len(some)
+    frees = np.concatenate(parts)
     events = np.unique(np.concatenate((frees, partner[frees].astype(np.int64), clashing)))
     thread = _threads(log, events)
     if thread is None:
         return Writers()
-    groups = _groups(log, events, thread, without=log.addr[doubles])
+    groups = _groups(log, events, thread, without=addr)
     number = {one: index for index, group in enumerate(groups) for one in group}
     allocs = clashing[log.kind[clashing] == Kind.ALLOC]
     mine = {int(event): int(one) for event, one in zip(events, thread, strict=True)}
@@ -100,6 +109,13 @@ def _by_addresses(log: EventLog) -> Writers:
         if len(older) and number.get(mine[double]) != number.get(mine[int(older[-1])]):
             return Writers(groups)
     return Writers()
+
+
+def _frees_elsewhere(log: EventLog, addr: Words) -> Iterator[Ints]:
+    """The FREEs of other addresses that end an ALLOC, part by part."""
+    for lo, hi in walk(0, len(log)):
+        frees = np.flatnonzero((log.kind[lo:hi] == Kind.FREE) & (log.lifetimes.partner[lo:hi] >= 0)) + lo
+        yield frees[~np.isin(log.addr[frees], addr)]
 
 
 def _threads(log: EventLog, events: Ints) -> Ints | None:
@@ -111,7 +127,7 @@ def _threads(log: EventLog, events: Ints) -> Ints | None:
         return None
     thread = np.full(len(events), -1, np.int64)
     for line, begin, count in zip(log.source.lines(offsets.tolist()), first.tolist(), counts.tolist(), strict=True):
-        ids = _HEADER.findall(line or b"")
+        ids = re.findall(_HEADER, line or b"")
         if len(ids) == count:  # one header an event, else there is no telling which is whose
             thread[begin : begin + count] = [int(text) for text in ids]
     return thread

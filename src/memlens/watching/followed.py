@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from memlens.errors import InputError
 from memlens.inputs.blocks import Block, Blocks, shared_out
-from memlens.inputs.remote import is_url, local_path
 from memlens.options import ReadAs
+from memlens.source import is_url, local_path
 from memlens.watching.growing_file import GrowingFile, Look, Piece
 from memlens.watching.runs import LiveRun
 from memlens.windows.patterns import Pattern

@@ -195,7 +195,7 @@ class Watched(Answered, frozen=True, eq=False):
     """
 
     schema: ClassVar[str] = SCHEMA
-    in_json: ClassVar[tuple[str, ...]] = ("schema", "ended", "verdict", "logs", "crossings", "unjudged")
+    in_json: ClassVar[tuple[str, ...]] = ("schema", "ended", "verdict", "claims", "logs", "crossings", "unjudged")
 
     states: tuple[LogState, ...]
     growths: tuple[Growth | None, ...] = ()

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.running import Running
-from memlens.analyzing.steps import find_steps
 from memlens.errors import InputError, MemlensError
 from memlens.events import Outline
 from memlens.facts import Facts
 from memlens.inputs import device_named
 from memlens.inputs.blocks import Blocks
 from memlens.inputs.input_format import HEAD, Request
-from memlens.inputs.registry import BUILT_IN, PADDLE, Recognised, known_formats, recognise
+from memlens.inputs.registry import PADDLE, Recognised, built_in, known_formats, recognise
 from memlens.source import TextSource
 from memlens.watching.result import KEPT_WINDOWS, LiveWindow, LogState, Timeline
+from memlens.windows.anchor_discovery import find_steps
 from memlens.windows.anchors import Numbering
 from memlens.windows.landmarks import Landmarks
 from memlens.windows.patterns import Match
@@ -90,7 +90,7 @@ class LiveRun:
         try:
             known = known_formats(self._how.formats)
         except MemlensError:  # of a package whose format is not asked for
-            known = BUILT_IN
+            known = built_in()
         return [form for form in known if form.is_text and form is not PADDLE]
 
     def _refuse(self, found: Recognised) -> None:
@@ -267,7 +267,7 @@ class _LiveSeries:
     """The windows of a log that is still written: cut by what the user names, or by the steps of the run as far as they show.
 
     Where nothing is given to cut by, the steps are looked for among the lines that may mark them whenever the text has doubled, as
-    :func:`memlens.analyzing.steps.find_steps` does in a log that is complete, and levels are kept at each such line: so the windows
+    :func:`memlens.windows.anchor_discovery.find_steps` does in a log that is complete, and levels are kept at each such line: so the windows
     before are right too, and a better family of lines takes the place of the one that was found first.  After :data:`_MOST_LANDMARKS` such lines
     what was found stays; where a block of the text is so full of them that not all are known, there are no windows.  Of several devices the
     events of the first one tell.

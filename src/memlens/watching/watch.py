@@ -18,9 +18,9 @@ from memlens.gating.limits import WATCHED, parse_budgets
 from memlens.inputs import expanded
 from memlens.options import Analyze, ReadAs, Watch, as_list
 from memlens.options.keywords import with_keywords
-from memlens.results import answered
+from memlens.results import claimed
+from memlens.watching.judging import Judge, claims_of, crossings_of, unjudged
 from memlens.watching.result import Crossing, Ended, Watched
-from memlens.watching.verdict import Judge, answer_of, crossings_of, unjudged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -144,7 +144,7 @@ class Watching:
         """The state now."""
         growths = tuple(map(self._judge.growth, self._states))
         seen = Watched(self._states, growths, tuple(self._crossings.values()), time.monotonic())
-        return answered(seen, answer_of)
+        return claimed(seen, claims_of)
 
     def finish(self, ended: Ended = "", progress: Callable[[int], None] | None = None, analyze: bool = True) -> Watched:
         """Judge all that was read, and analyze the logs where they are whole.
@@ -167,7 +167,7 @@ class Watching:
             unjudged=tuple(unjudged(seen.states, seen.growths, self.budgets)),
             analysis=analysis,
         )
-        return answered(last, answer_of)
+        return claimed(last, claims_of)
 
     def _analysis(self, states: Sequence[LogState], progress: Callable[[int], None] | None) -> Analysis | None:
         """Analyze the files of logs; ``None`` where these are not what was read."""

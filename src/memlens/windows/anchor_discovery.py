@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
-from memlens.scanner.lines import pieces
+from memlens.scanner import pieces
 from memlens.windows.anchor_templates import Place, Template, Work, may_mark, skeleton, templates
 from memlens.windows.anchors import find_anchors, landmarks_of, text_blocks
 from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, word_scanner
 from memlens.windows.patterns import Anchor, Pattern, clean_line
+from memlens.windows.windows import suspect_anchors, windows_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from memlens.columns import Ints
     from memlens.events import EventLog
+    from memlens.windows.windows import Window
 
 
 #: Lines of one log that are looked at one by one, from its beginning: done in about a second.
@@ -51,7 +54,7 @@ _IN_BYTES, _IN_TEXT = re.compile(rb"[0-9]+").findall, re.compile("[0-9]+").finda
 Numbers = tuple[int, ...]
 
 
-class Family(NamedTuple):
+class Family(Struct, frozen=True):
     """Anchor lines of one log, or that two logs share.
 
     Attributes:
@@ -65,7 +68,38 @@ class Family(NamedTuple):
     work: Work
 
 
-class _Seen(NamedTuple):
+class FoundSteps(Struct, frozen=True, eq=False):
+    """The steps of one log.
+
+    Attributes:
+        family: The lines that count them.
+        windows: One from each such line to the next, and what precedes the first.
+    """
+
+    family: Family
+    windows: Sequence[Window]
+
+    @property
+    def repeated(self) -> bool:
+        """Whether each is the same work again, so that memory that one leaves behind after the other is growth."""
+        return self.family.work is not Work.PART
+
+
+def find_steps(log: EventLog) -> FoundSteps | None:
+    """Look for the steps of a log.
+
+    Returns:
+        ``None`` where no lines count them, where these came late, or where its text cannot be read again and they were not looked for
+        when it was read.
+    """
+    found = family(log)
+    if found is None:
+        return None
+    windows = windows_at(log, found.anchors[0])
+    return None if suspect_anchors(windows) is not None else FoundSteps(found, windows)
+
+
+class _Seen(Struct, frozen=True):
     """The lines of one log that fit a template: where they begin, and their numbers; and the events up to where they were looked for."""
 
     template: Template
@@ -74,7 +108,7 @@ class _Seen(NamedTuple):
     events: int
 
 
-class _Side(NamedTuple):
+class _Side(Struct, frozen=True):
     """The lines of one family in one log: their numbers, the events after each of them, and all events up to where lines were looked for."""
 
     numbers: Sequence[Numbers]
@@ -83,7 +117,7 @@ class _Side(NamedTuple):
 
     @classmethod
     def of(cls, log: EventLog, events: int, offsets: Sequence[int], numbers: Sequence[Numbers]) -> _Side:
-        first = log.numbers(log.events_before(np.array(offsets, np.int64)))
+        first = log.events_before(np.array(offsets, np.int64))
         return cls(numbers, np.diff(np.append(first, events)), events)
 
 
@@ -138,7 +172,7 @@ def family(log: EventLog) -> Family | None:
     landmarks = landmarks_of(log)
     if landmarks is None or not landmarks.offsets:
         return None
-    seen = _candidates(_marking(landmarks), log.events)
+    seen = _candidates(_marking(landmarks), len(log))
     named = {by: entry for by, entry in seen.items() if _wanted(entry)}
     return _best((log,), (landmarks,), (named,))
 
@@ -208,7 +242,7 @@ def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Ancho
         numbers = [tuple(int(digits) for digits in _IN_TEXT(name)) for name in anchor.names]
         if not _counts(template, numbers):
             return False
-        sides.append(_Side.of(log, log.events, anchor.offsets, numbers))
+        sides.append(_Side.of(log, len(log), anchor.offsets, numbers))
     return _worth(sides[0], sides[-1])[0] > 0
 
 

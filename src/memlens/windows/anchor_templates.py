@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Place(IntEnum):
@@ -32,7 +34,7 @@ class Work(IntEnum):
     PART = 2  # of a larger unit of work, or of who knows what: calls, layers, micro batches; what they leave behind may be used later
 
 
-class Template(NamedTuple):
+class Template(Struct, frozen=True):
     """A kind of lines that differ in counting numbers only.
 
     Attributes:
@@ -238,7 +240,7 @@ def _heads(text: str, begin: int) -> Iterator[Template]:
         if template is not None:
             before = {word.lower() for word in _WORD.findall(text, begin, place)}
             words = before | {word.lower() for word in _WORD.findall(text, place, end)} if bare else before
-            yield template._replace(work=Work.PART if words & _LOADING else work, aside=not before.isdisjoint(_ASIDE))
+            yield replace(template, work=Work.PART if words & _LOADING else work, aside=not before.isdisjoint(_ASIDE))
 
 
 def _kind(text: str, begin: int, place: int) -> str:

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from memlens.errors import InputError
-from memlens.scanner.lines import count_lines
+from memlens.scanner import count_lines
 from memlens.windows.landmarks import LONGEST_LINE, Landmarks, landmarks_in_block
 from memlens.windows.patterns import Anchor, Match, Matcher, Matches, Pattern, clean_line
 

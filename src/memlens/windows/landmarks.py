@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens import native
+from memlens.scanner import Scanner
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Scan
-from memlens.scanner.scan import Scanner
 from memlens.windows.patterns import Match, Pattern, clean_line
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ LONGEST_LINE = 400
 #: … with their colours.
 _LONGEST_RAW = 4096
 #: Landmarks that are kept of one block of the text, and of one log: each is looked at by itself.
-_MOST_OF_BLOCK, _MOST = 2000, 400_000
+_MOST_OF_BLOCK, MOST_LANDMARKS = 2000, 400_000
 
 #: Texts that an anchor holds most often; lines with such a word are told from all others.
 _LOWER = b"start begin step epoch iter batch round request sample"
 #: … in lower and upper case and with a capital; "end" stands in many words.
 _WORDS = (*_LOWER.split(), *_LOWER.upper().split(), *_LOWER.title().split(), b"END", b"End")
-_ANY_WORD = re.compile(b"|".join(_WORDS))
+_ANY_WORD = b"|".join(_WORDS)
 #: Finds these words, each once a line.
 WORD_SCANS = tuple(
     Scan(LineFormat(word.decode(), "", word, word.decode(), {}), once=True, values=()) for word in _WORDS
@@ -65,10 +65,10 @@ class Landmarks(NamedTuple):
         parts = [self, *later]
         count = sum(len(part.offsets) for part in parts)
         return Landmarks(
-            tuple(islice((offset for part in parts for offset in part.offsets), _MOST)),
-            tuple(islice((line for part in parts for line in part.lines), _MOST)),
-            tuple(islice((text for part in parts for text in part.texts), _MOST)),
-            count <= _MOST and all(part.complete for part in parts),
+            tuple(islice((offset for part in parts for offset in part.offsets), MOST_LANDMARKS)),
+            tuple(islice((line for part in parts for line in part.lines), MOST_LANDMARKS)),
+            tuple(islice((text for part in parts for text in part.texts), MOST_LANDMARKS)),
+            count <= MOST_LANDMARKS and all(part.complete for part in parts),
         )
 
     def matches(self, pattern: Pattern) -> list[Match]:
@@ -94,7 +94,8 @@ def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 
     text, lines = block.tobytes(), np.flatnonzero(at_margin(block, starts))
     ends = np.append(starts[1:], len(block))
     spans = zip(lines.tolist(), starts[lines].tolist(), ends[lines].tolist(), strict=True)
-    held = np.array([line for line, low, high in spans if _ANY_WORD.search(text, low, high)], np.int64)
+    holds_word = re.compile(_ANY_WORD).search
+    held = np.array([line for line, low, high in spans if holds_word(text, low, high)], np.int64)
     return landmarks_at(block, starts[held], held + first_line, offset)
 
 

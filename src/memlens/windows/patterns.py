@@ -18,10 +18,10 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.errors import UsageError
+from memlens.scanner import Scanner
 from memlens.scanner.expressions import longest_text
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Scan
-from memlens.scanner.scan import Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 80
 
 #: CSI (colours, cursor), OSC (titles, links), other two- and three-byte sequences; none of them spans lines.
-_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])")
-_LINE_ENDS = re.compile(rb"(?m)\r+$")
+_ESCAPES = rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)|[ -/]*[0-Z\\^-~])"
+_LINE_ENDS = rb"(?m)\r+$"
 
 
 class Pattern(Struct, frozen=True, dict=True):
@@ -146,7 +146,7 @@ class Matches:
 def clean_line(line: bytes) -> bytes:
     """A line as patterns see it: without escape sequences and without its line end."""
     if b"\x1b" in line:
-        line = _ESCAPES.sub(b"", line)
+        line = re.sub(_ESCAPES, b"", line)
     return line.rstrip(b"\r\n")
 
 
@@ -196,7 +196,7 @@ class Matcher:
             starts = rows.line_start
         else:
             # No escape sequence spans lines, so the lines keep their numbers.
-            text = _LINE_ENDS.sub(b"", _ESCAPES.sub(b"", text))
+            text = re.sub(_LINE_ENDS, b"", re.sub(_ESCAPES, b"", text))
             rows = self._scanner.scan(np.frombuffer(text, np.uint8), 0, len(text))
             starts = np.concatenate(([0], np.flatnonzero(block == ord("\n")) + 1))[rows.line]
         return [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.errors import AnchorError, UsageError
-from memlens.scanner.lines import count_lines
+from memlens.scanner import count_lines
 from memlens.windows import glog
 from memlens.windows.patterns import Matcher, Pattern, clean_line
 

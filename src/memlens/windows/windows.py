@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.errors import AnchorError, UsageError
-from memlens.units import plural
+from memlens.text import BEFORE_FIRST, plural
 from memlens.windows.anchors import find_anchors, numbered
 from memlens.windows.patterns import Anchor, Pattern
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
 
 #: The names of the window that holds what precedes a series, and of the one that holds the whole log.
-BEFORE, WHOLE = "(before)", "(whole log)"
+BEFORE, WHOLE = BEFORE_FIRST, "(whole log)"
 #: So many windows of one kind in a row without an event between them, before their anchors are doubted.
 _IDLE_RUN = 3
 #: … and so many times fewer lines in them than in windows on average.
@@ -71,8 +71,8 @@ class Window(Struct, frozen=True, eq=False):
 
     @property
     def events(self) -> int:
-        """How many events it holds, those among them that a condensed log does not keep."""
-        return self.log.number(self.hi) - self.log.number(self.lo)
+        """How many events it holds."""
+        return self.hi - self.lo
 
     def __repr__(self) -> str:
         return f"<Window {self.name!r}: lines {self.start_line:,}-{self.end_line:,}, {self.events:,} events>"

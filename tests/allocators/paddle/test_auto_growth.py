@@ -6,17 +6,13 @@ import io
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from night import many
 from paddle_allocator import MIB, PaddleAllocator, run
 
 import memlens
 from memlens.allocators.engine import replay
-from memlens.allocators.history import ChunkChange, Operation, RequestHistory
+from memlens.allocators.history import RequestHistory
 from memlens.allocators.paddle.auto_growth import AUTO_GROWTH
 from memlens.allocators.paddle.history import COLUMNS
-from memlens.allocators.placing import Addresses, Placement
 
 CHUNK, IDLE, MISS = "FLAGS_auto_growth_chunk_size_in_mb", "FLAGS_free_idle_chunk", "FLAGS_free_when_no_cache_hit"
 POOL, SMALL, LARGE = (
@@ -93,60 +89,3 @@ def test_a_program_under_another_setting_comes_to_what_that_allocator_does(
         assert predicted == allocator.peak
     else:
         assert predicted == pytest.approx(allocator.peak, rel=0.15)
-
-
-VALUES = st.fixed_dictionaries(
-    {},
-    optional={
-        CHUNK: st.sampled_from([0, 1, 4]),
-        IDLE: st.booleans(),
-        MISS: st.booleans(),
-        POOL: st.sampled_from([0, 1]),
-        SMALL: st.sampled_from([0, 2]),
-        LARGE: st.sampled_from([0, 1, 8]),
-        "FLAGS_small_pool_pre_alloc_in_mb": st.sampled_from([0, 1]),
-        "FLAGS_large_pool_pre_alloc_in_mb": st.sampled_from([0, 2]),
-        "padding_bytes": st.sampled_from([0, 32]),
-        "retry_refused": st.booleans(),
-    },
-)
-
-
-@settings(max_examples=many(60))
-@given(st.integers(0, 30), VALUES, st.sampled_from([*Placement]), st.sampled_from([None, 2 * MIB, 6 * MIB]))
-def test_blocks_lie_apart_within_chunks_under_any_setting(
-    seed: int, values: dict[str, int], placement: Placement, limit: int | None
-) -> None:
-    """No block is given twice, none leaves its chunk, and what is reserved is the sum of the chunks that are there, never more than the limit."""
-    log = memlens.read(io.BytesIO(run(PaddleAllocator(Random(seed)), 200, 1).encode()), columns=COLUMNS)
-    asked = AUTO_GROWTH.history(log)
-    assert isinstance(asked, RequestHistory)
-    rules = AUTO_GROWTH.rules(asked, values)
-    found = replay(asked, rules, addresses=Addresses(placement, seed), limit=limit, trace=True)
-    assert found.address is not None
-    assert found.changes is not None
-    changes = list(zip(*(column.tolist() for column in found.changes), strict=True))
-    chunks: dict[int, int] = {}
-    live: dict[int, int] = {}
-    peak = 0
-    for at in range(-1, found.operations):
-        if at >= 0 and asked.operation[at] == Operation.FREE:
-            del live[int(found.address[asked.of[at]])]
-        while changes and changes[0][0] <= at:
-            _, kind, start, size = changes.pop(0)
-            if kind == ChunkChange.TAKEN:
-                assert all(start + size <= other or other + chunks[other] <= start for other in chunks)
-                chunks[start] = size
-            else:
-                assert chunks.pop(start) == size
-                assert not any(start <= block < start + size for block in live)
-            peak = max(peak, sum(chunks.values()))
-        if at >= 0 and asked.operation[at] == Operation.REQUEST and at != found.failed:
-            block, size = int(found.address[at]), int(rules.block[at])
-            assert any(start <= block and block + size <= start + chunks[start] for start in chunks)
-            assert all(block + size <= other or other + live[other] <= block for other in live)
-            live[block] = size
-    assert peak == found.reserved_peak
-    assert limit is None or peak <= limit
-    assert sum(chunks.values()) == found.reserved_end
-    assert sum(live.values()) == found.allocated_end

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from paddle_allocator import MIB, PaddleAllocator, run
 
 import memlens
+from memlens.allocators.engine import prove
 from memlens.allocators.history import ChunkChange, NotReplayable, RequestHistory
 from memlens.allocators.paddle.auto_growth import AUTO_GROWTH
 from memlens.allocators.paddle.history import COLUMNS
-from memlens.allocators.proof import prove
 from memlens.log import Log
 
 FILE = "I1120 10:22:32.856109 {:5} auto_growth_best_fit_allocator.cc:99] "

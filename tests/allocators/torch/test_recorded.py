@@ -17,11 +17,10 @@ from torch_allocator import snapshot_of, write_snapshot
 from torch_allocator.record import RUNS
 
 import memlens
-from memlens.allocators.engine import replay
+from memlens.allocators.engine import prove, replay
 from memlens.allocators.history import ChunkChange, NotReplayable, Operation, RequestHistory
 from memlens.allocators.models import Value
 from memlens.allocators.placing import Addresses, Placement
-from memlens.allocators.proof import prove
 from memlens.allocators.torch.caching import CACHING
 from memlens.allocators.torch.settings import CONF, whole_values
 

@@ -11,23 +11,15 @@ import pytest
 from snapshots import plain_pickle
 
 import memlens
-from memlens.allocators.engine import replay
+from memlens.allocators.engine import prove, replay
 from memlens.allocators.history import NotReplayable, Operation
 from memlens.allocators.models import Values
-from memlens.allocators.proof import prove
 from memlens.allocators.torch.caching import CACHING
 
 #: Those with a trace, and those that have only what the device held at their end.
 TRACED = (
-    "forward_bf16",
-    "forward_fp32",
-    "medium_1024_inference",
-    "medium_256_training",
-    "medium_512_training",
-    "pre_existing_blocks",
-    "ring_3000",
-    "train_19464",
-    "without_frames",
+    *("forward_bf16", "forward_fp32", "medium_1024_inference", "medium_256_training", "medium_512_training"),
+    *("pre_existing_blocks", "ring_3000", "train_19464", "without_frames"),
 )
 STATES = ("oom_2023", "segments_only", "state_only_2023", "state_only_2024")
 

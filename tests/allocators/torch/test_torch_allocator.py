@@ -13,9 +13,8 @@ from torch_allocator import TorchAllocator, folders, snapshot_of, write_snapshot
 from torch_allocator.programs import EDGES, MEBIBYTE, mixed
 
 import memlens
-from memlens.allocators.engine import replay
+from memlens.allocators.engine import prove, replay
 from memlens.allocators.history import RequestHistory
-from memlens.allocators.proof import prove
 from memlens.allocators.torch.caching import CACHING
 from memlens.allocators.torch.settings import CONF, Configuration, divisions_of, rounded, whole_values
 from memlens.errors import UsageError

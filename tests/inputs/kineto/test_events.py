@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from decimal import Decimal
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,7 @@ from kineto_judge import read_bytes
 from texts import read_packed
 
 from memlens.inputs.kineto.events import Events, _one_in_thousandths, _thousandths
-from memlens.inputs.kineto.owners import innermost
+from memlens.inputs.kineto.logs import innermost
 from memlens.log import Log
 
 
@@ -33,7 +32,8 @@ def test_one_by_one_events_of_a_real_trace_are_what_they_are_together(
 ) -> None:
     text = read_packed(shared / "data/torch/kineto" / name)
     together = read_bytes(text)
-    monkeypatch.setattr(Events, "add", lambda self, text: False)
+    real = Events.add
+    monkeypatch.setattr(Events, "add", lambda self, text: bytes(text).count(b'"ph"') < 2 and real(self, text))
     one_by_one = read_bytes(text)
     assert len(together) == len(one_by_one)
     for log, other in zip(together, one_by_one, strict=True):
@@ -54,11 +54,14 @@ numbers = st.one_of(
 
 @given(st.lists(numbers, min_size=1, max_size=4))
 def test_times_are_the_same_many_at_once_and_one_by_one(texts: list[str]) -> None:
-    singly = [_one_in_thousandths(json.loads(text, parse_float=Decimal)) for text in texts]
+    singly = []
+    for text in texts:
+        with suppress(ValueError, ArithmeticError):
+            singly.append(_one_in_thousandths(text.encode()))
     try:
         found = _thousandths([msgspec.Raw(text.encode()) for text in texts]).tolist()
-    except ValueError:
-        assert None in singly or any(len(text) > 20 or "e" in text for text in texts)
+    except (ValueError, ArithmeticError):
+        assert len(singly) < len(texts)
     else:
         assert found == singly
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from in_threads import in_small_blocks
 from night import many
 from paddle import read
-from plain_paddle import microseconds, read_plain
+from plain_paddle import microseconds, read_plain, rows, rows_of
 from texts import mutate
 
-from memlens.inputs.paddle.times import column_of_times
+from memlens.inputs.paddle.lines import column_of_times
 
 HEADER = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
 
@@ -29,14 +29,8 @@ def assert_same(text: bytes, size: int = 1 << 20, threads: int = 1) -> None:
     text = FIRST + text
     with in_small_blocks(size, threads):
         log = read(io.BytesIO(text), columns=("thread", "time_us"), layer="auto_growth")
-    assert log.thread is not None
-    assert log.time_us is not None
-    requested = np.full(len(log), -1) if log.requested is None else log.requested
-    columns = (log.kind, log.size, log.addr, log.offset, log.thread, log.time_us, requested)
     plain = read_plain(text)
-    assert list(zip(*(column.tolist() for column in columns), strict=True)) == [
-        (e.kind, e.size, e.addr, e.line_start, e.thread, e.time_us, e.requested) for e in plain.events
-    ]
+    assert rows(log) == rows_of(plain.events)
     assert log.facts.malformed == len(plain.malformed)
     assert [sample.offset for sample in log.facts.malformed_samples] == plain.malformed[:5]
     assert log.facts.threads == tuple(sorted({event.thread for event in plain.events} - {-1}))

@@ -6,14 +6,13 @@ import io
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
 from night import many
 from paddle import read
-from plain_paddle import choose_plain
+from plain_paddle import choose_plain, rows, rows_of
 from texts import mutate, read_packed
 
 from memlens.errors import NoEventsError
@@ -29,14 +28,7 @@ def assert_same(text: bytes, wanted: Layer | None = None, size: int = 1 << 20, t
                 read(io.BytesIO(text), layer=label)
             return
         log = read(io.BytesIO(text), layer=label, columns=("thread", "time_us"))
-    assert log.thread is not None
-    assert log.time_us is not None
-    unknown = np.full(len(log), -1)
-    requested, stream = (unknown if column is None else column for column in (log.requested, log.stream))
-    columns = (log.kind, log.size, log.addr, log.offset, log.thread, log.time_us, requested, stream)
-    assert list(zip(*(column.tolist() for column in columns), strict=True)) == [
-        (e.kind, e.size, e.addr, e.line_start, e.thread, e.time_us, e.requested, e.stream) for e in expected
-    ]
+    assert rows(log) == rows_of(expected)
     assert [log.owner_of(event) for event in range(len(log))] == [e.owner for e in expected]
     assert log.facts.malformed == malformed
     if b"  pointer=" not in text:  # an ALLOC whose size nobody says is counted, and no more

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from in_threads import in_small_blocks
 from night import many, some
 from paddle import read
-from plain_paddle import PlainBlock, read_plain
+from plain_paddle import read_plain, rows, rows_of
 
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import Kind
@@ -45,22 +44,6 @@ def log_text(steps: int = 50) -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
-def rows(log: Log) -> list[tuple[int, ...]]:
-    requested = np.full(len(log), -1) if log.requested is None else log.requested
-    assert log.thread is not None
-    assert log.time_us is not None
-    columns = (log.kind, log.size, log.addr, log.offset, log.thread, log.time_us, requested)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def rows_of(plain: PlainBlock) -> list[tuple[int, ...]]:
-    return [(e.kind, e.size, e.addr, e.line_start, e.thread, e.time_us, e.requested) for e in plain.events]
-
-
-def plain_rows(text: bytes) -> list[tuple[int, ...]]:
-    return rows_of(read_plain(text))
-
-
 def read_text(text: bytes) -> Log:
     return read(io.BytesIO(text), columns=("thread", "time_us"))
 
@@ -73,7 +56,7 @@ def test_blocks_of_any_size_give_the_same_log(size: int, cut: int, long_line: bo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK_BYTES", size)
         log = read_text(text)
-    assert rows(log) == plain_rows(text)
+    assert rows(log) == rows_of(read_plain(text).events)
     assert log.facts.lines == text.count(b"\n") + (not text.endswith(b"\n"))
     assert log.facts.bytes == len(text)
     assert log.facts.malformed == len(read_plain(text).malformed)
@@ -91,7 +74,7 @@ def test_blocks_read_by_several_threads_give_the_same_log(tmp_path: Path, size: 
     patterns = [Pattern("START STEP_3"), Pattern(r"STEP_(\d+)", regex=True)]
     with in_small_blocks(size, threads):
         log = read(path, columns=("thread", "time_us"), patterns=patterns)
-    assert rows(log) == plain_rows(text)
+    assert rows(log) == rows_of(read_plain(text).events)
     assert log.facts.lines == text.count(b"\n") + 1
     assert log.facts.ends_mid_line
     one, every = log.anchors
@@ -150,7 +133,7 @@ def test_compression_is_known_by_content_and_not_by_name(tmp_path: Path, compres
     path = tmp_path / "run.txt"
     path.write_bytes(b"".join(pack(part) for part in parts) + (b"\0" * 512 if compression == "gzip" else b""))
     log = read(path, columns=("thread", "time_us"))
-    assert rows(log) == plain_rows(text)
+    assert rows(log) == rows_of(read_plain(text).events)
     assert log.facts.cut_short == ""
     assert log.source.lines([int(log.offset[5])]) == [text[int(log.offset[5]) :].partition(b"\n")[0]]
 
@@ -166,7 +149,7 @@ def test_a_compressed_log_cut_short_is_read_as_far_as_it_goes_and_says_so(
     path.write_bytes(packed[: int(len(packed) * share)])
     log = read(path, columns=("thread", "time_us"))
     assert "ends in the middle" in log.facts.cut_short
-    assert rows(log) == plain_rows(text[: log.facts.bytes])
+    assert rows(log) == rows_of(read_plain(text[: log.facts.bytes]).events)
     assert 0 < log.facts.bytes < len(text)
     with pytest.raises(InputError, match="ends in the middle"):
         read(path, strict=True)

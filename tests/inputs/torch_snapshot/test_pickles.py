@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from snapshots import pickled
 
-from memlens.inputs.torch_snapshot import machine
-from memlens.inputs.torch_snapshot.machine import BadPickle
-from memlens.inputs.torch_snapshot.pickles import load
+from memlens.inputs.torch_snapshot import pickles
+from memlens.inputs.torch_snapshot.pickles import BadPickle, load
 
 SCALARS = (
     st.none()
@@ -71,8 +70,8 @@ def test_windows_may_end_anywhere(monkeypatch: pytest.MonkeyPatch, protocol: int
     value = [{"text": "x" * (7 * k), "numbers": list(range(k)), "more": ["y" * 3000] * 3} for k in range(300)]
     data = pickled(value, protocol)
     for size in (1, 777, 4096):
-        monkeypatch.setattr(machine, "WINDOW", size)
-        monkeypatch.setattr(machine, "_MARGIN", 1400)
+        monkeypatch.setattr(pickles, "WINDOW", size)
+        monkeypatch.setattr(pickles, "_MARGIN", 1400)
         assert read(data) == value
 
 
@@ -98,9 +97,6 @@ class Evil:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return self.how, self.arguments
 
-
-#: The function that gives a number of NumPy's, and the type of one of eight bytes.
-I8 = b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\x02\x00\x00\x00i8\x89\x88\x87R"
 
 #: Streams of instructions after the protocol, by what they try.
 HOSTILE: dict[str, bytes] = {
@@ -150,30 +146,11 @@ HOSTILE: dict[str, bytes] = {
     "bad utf-8": b"\x8c\x01\xff.",
     "set": b"\x8f(K\x01\x90.",
     "name without an end": b"c" + b"o" * 300_000 + b"\n.",
-    "name without a text": b"K\x01K\x02\x93.",
     "name out of nothing": b"\x93.",
     "call of nothing": b"R.",
     "call of a number": b"K\x01)R.",
-    "call without arguments": b"ccollections\nOrderedDict\nR.",
-    "call with other arguments": b"ccollections\nOrderedDict\nK\x01\x85R.",
-    "state of nothing": b"b.",
-    "state of a function": b"cnumpy\ndtype\n)b.",
-    "type that is no text": b"cnumpy\ndtype\nK\x01\x89\x88\x87R.",
-    "type of objects": b"cnumpy\ndtype\nX\x02\x00\x00\x00O8\x89\x88\x87R.",
-    "number without a type": b"cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nC\x01a\x86R.",
-    "module of another name": b"cnumpy.core.multiarray\nsystem\n.",
-    "number of too few bytes": I8 + b"C\x04abcd\x86R.",
-    "number of too many bytes": I8 + b"C\x09abcdefghi\x86R.",
-    "number of no bytes": I8 + b"X\x01\x00\x00\x00\xc4\x80\x86R.",
-    "no latin1": b"c_codecs\nencode\nX\x02\x00\x00\x00\xc4\x80X\x06\x00\x00\x00latin1\x86R.",
-    "another encoding": b"c_codecs\nencode\nX\x01\x00\x00\x00aX\x06\x00\x00\x00rot_13\x86R.",
-    "a long text encoded again and again": b"](c_codecs\nencode\nq\x00X"
-    + struct.pack("<I", 1 << 20)
-    + b"a" * (1 << 20)
-    + b"q\x01X\x06\x00\x00\x00latin1q\x02"
-    + b"h\x00h\x01h\x02\x86R" * 200_000
-    + b"e.",
     "ordered dicts": b"](ccollections\nOrderedDict\nq\x00" + b"h\x00)R" * 700_000 + b"e.",
+    "state of nothing": b"b.",
     "no instruction": b"\xff.",
 }
 
@@ -351,51 +328,10 @@ def test_a_bomb_takes_a_second_and_200_mb_at_most(tmp_path: Path, name: str) -> 
     assert most < 200
 
 
-NUMBERS = [
-    np.int64(-(1 << 62)),
-    np.int32(-5),
-    np.int8(-1),
-    np.uint8(200),
-    np.uint64((1 << 64) - 1),
-    np.bool_(True),
-    np.float64(0.1),
-    np.float32(1.5),
-    np.array(513, ">i8")[()],
-]
-
-
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_numbers_of_numpy_ordered_dicts_and_bytes_are_read_as_what_they_are(protocol: int) -> None:
-    values: list[Any] = [
-        [*NUMBERS, *NUMBERS],
-        {"a": NUMBERS[0], "b": [NUMBERS[0]]},
-        OrderedDict(a=np.int64(1), b=OrderedDict(c=2)),
-        [OrderedDict(), OrderedDict()],
-    ]
-    for value in values:
-        found = read(pickle.dumps(value, protocol))
-        assert found == value
-        assert "numpy" not in repr(type(found)) + repr(found)
-    assert type(read(pickle.dumps(OrderedDict(a=1), protocol))) is dict
-    assert [type(number) for number in read(pickle.dumps(NUMBERS, protocol))] == [int] * 5 + [bool, float, float, int]
-    texts = [b"", b"abc", "ü€".encode(), b"x" * 300, b"y" * 70_000]
-    assert read(pickle.dumps(texts, protocol)) == [text.decode() for text in texts]
-    for raw in (b"\xff\x00\xfe", bytes(range(256)), b"\xed\xa0\x80"):  # no UTF-8: nothing of it is lost
-        assert read(pickle.dumps(raw, protocol)).encode("utf-8", "surrogateescape") == raw
-
-
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_objects_that_are_no_plain_values_are_refused_by_name(protocol: int) -> None:
-    for value, named in (
-        (np.arange(3), "a NumPy array"),
-        (np.str_("a"), "a NumPy value of type U1"),
-        (np.datetime64("2026-01-01"), "a NumPy value of type M8"),
-        (defaultdict(list), "a defaultdict"),
-        ({1, 2}, "a set"),
-        (frozenset([1]), "a frozenset" if protocol > 2 else "frozenset"),
-        (Path("/x"), "Path"),
-    ):
-        with pytest.raises(BadPickle, match=named) as caught:
+def test_objects_that_are_no_plain_values_are_refused_with_a_hint(protocol: int) -> None:
+    for value in (np.arange(3), np.int64(1), OrderedDict(a=1), {1, 2}, b"bytes", Path("/x")):
+        with pytest.raises(BadPickle, match=r"more than data|none that a memory snapshot has") as caught:
             read(pickle.dumps([value], protocol))
         assert caught.value.hint or caught.value.hostile
     with pytest.raises(BadPickle, match="keys that are no texts but of type int"):
@@ -403,7 +339,7 @@ def test_objects_that_are_no_plain_values_are_refused_by_name(protocol: int) -> 
 
 
 def test_a_text_longer_than_a_window_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "WINDOW", 5000)
-    monkeypatch.setattr(machine, "_MARGIN", 1400)
+    monkeypatch.setattr(pickles, "WINDOW", 5000)
+    monkeypatch.setattr(pickles, "_MARGIN", 1400)
     value = ["a" * 200_000, "ß" * 70_000, {"b": "c" * 100_000}]
     assert read(pickled(value)) == value

@@ -148,8 +148,8 @@ def test_what_cannot_be_read_is_counted_and_shown() -> None:
     (log,) = read({"segments": broken, "device_traces": [trace]})
     assert log.facts.malformed == 7 + 7
     assert [(sample.line, sample.text) for sample in log.facts.malformed_samples[:2]] == [
-        (1, "entry 0: not a dict"),
-        (2, "entry 1: no action"),
+        (1, "entry 0: no action, or no address or size that can be"),
+        (2, "entry 1: no action, or no address or size that can be"),
     ]
     assert log.facts.hints["unknown_actions"] == 8
     assert rows(log)[-1] == ("ALLOC", 1, 0, 8)

@@ -30,7 +30,7 @@ def column(log: Log, name: str) -> list[str | None]:
     )
 )
 def test_whatever_is_noted_becomes_a_short_text(value: Any) -> None:
-    assert len(as_text(value)) <= 420  # the room, and what one key and one bracket may go beyond it
+    assert len(as_text(value)) <= 200
 
 
 def test_notes_that_hold_themselves_or_each_other_are_short_texts() -> None:
@@ -39,9 +39,9 @@ def test_notes_that_hold_themselves_or_each_other_are_short_texts() -> None:
     bomb: Any = "x"
     for _ in range(60):
         bomb = [bomb] * 10
-    assert as_text(ring).startswith("a=1, b=[{a=1, b=[{a=1")
-    assert max(len(as_text(ring)), len(as_text({"bomb": bomb}))) < 420
-    assert as_text({"a": "x" * 1000}) == "a=" + "x" * 197 + "…"
+    assert as_text(ring).startswith("a=1, b=[{'a': 1, 'b': [")
+    assert max(len(as_text(ring)), len(as_text({"bomb": bomb}))) <= 200
+    assert as_text({"step": 3, "phase": "forward"}) == "step=3, phase=forward"
 
 
 def annotated(*entries: dict[str, Any]) -> Log:
@@ -59,11 +59,6 @@ def annotated(*entries: dict[str, Any]) -> Log:
     [
         # as torch wrote them in 2024: the name as the file, the stage as the function of the only frame
         ({"frames": [frame("forward", 0, "START")]}, {"frames": [frame("forward", 0, "END")]}),
-        ({"stage": "START", "name": "forward"}, {"stage": "END", "name": "forward"}),
-        (
-            {"user_metadata": {"stage": "START", "name": "forward"}},
-            {"user_metadata": {"stage": "END", "name": "forward"}},
-        ),
         ({"user_metadata": "START forward"}, {"user_metadata": "END forward"}),
     ],
 )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
-import random
 from pathlib import Path
 
 import numpy as np
 from snapshots import read_file
 
 from memlens.analyzers import get
-from memlens.errors import InputError
 from memlens.log import Log
 
 #: The keys of ``expected.json`` that are about levels.
@@ -60,21 +57,3 @@ def test_real_snapshots_have_the_levels_that_are_known_of_them(shared: Path) -> 
             assert log.trust.figures_agreeing == 2
             assert log.owner is None or int(log.owner.max()) < len(log.owner_names)
             assert bool(np.all(np.diff(log.offset) >= 0))
-
-
-def test_damaged_real_snapshots_are_read_or_refused(shared: Path) -> None:
-    for name in ("forward_fp32", "state_only_2023", "without_frames", "ring_3000"):
-        data = (shared / f"data/torch/snapshots/{name}.pickle").read_bytes()
-        chance = random.Random(name)
-        for turn in range(15):
-            damaged = bytearray(data[: chance.randrange(len(data))] if turn % 3 == 0 else data)
-            for _ in range(chance.choice((1, 1, 5, 40)) if turn % 3 else 0):
-                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-            try:
-                logs = read_file(io.BytesIO(bytes(damaged)))
-            except InputError as error:
-                assert error.hint
-                continue
-            for log in logs:
-                assert log.trust.events == len(log)
-                assert get("remaining")(log.whole).live_bytes == log.level_before(len(log))[0]

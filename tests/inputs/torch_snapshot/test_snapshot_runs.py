@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from night import many
 from snapshots import ERAS, Allocator, entries_of, pickled, snapshot
 
-from memlens.inputs.torch_snapshot import machine
+from memlens.inputs.torch_snapshot import pickles
 from memlens.inputs.torch_snapshot.entries import Action, read_entries
 from memlens.inputs.torch_snapshot.entry_runs import EntryRuns, Rows
-from memlens.inputs.torch_snapshot.machine import BadPickle
-from memlens.inputs.torch_snapshot.pickles import load
+from memlens.inputs.torch_snapshot.pickles import BadPickle, load
 from memlens.inputs.torch_snapshot.stacks import Tables
 
 
@@ -96,8 +95,8 @@ def test_runs_may_be_cut_by_windows_and_batches(seed: int, window: int) -> None:
     made = snapshot([Allocator(random.Random(seed)).run(600)], "newest")
     with_marks_and_pools(random.Random(seed), made["device_traces"][0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "WINDOW", window)
-        patch.setattr(machine, "_MARGIN", 1400)
+        patch.setattr(pickles, "WINDOW", window)
+        patch.setattr(pickles, "_MARGIN", 1400)
         fast, in_runs = columns_of(pickled(made), fast=True)
     assert fast == [plain_columns(made["device_traces"][0])]
     assert in_runs > 200
@@ -107,7 +106,7 @@ def odd_entries(chance: random.Random, entries: list[dict[str, Any]]) -> list[di
     """Entries of all sorts among the usual ones."""
     shared = {"user_metadata": "shared", "frames": [{"name": "f", "filename": "f.py", "line": 1}]}
     odd: list[dict[str, Any]] = [
-        {"size": 2**40 + 1, "addr": 2**63 + 5},
+        {"size": 2**40 + 1, "addr": 2**63 - 5},
         {"size": 0, "stream": 2**40},
         {"user_metadata": "ü" * 100},
         {"user_metadata": "x" * 300},

@@ -12,7 +12,7 @@ from night import many
 from snapshots import HOLDING, Allocator, read, read_file, replayed, segment, snapshot
 
 from memlens.log import Log
-from memlens.units import format_bytes
+from memlens.text import format_bytes
 
 
 def note(log: Log, code: str) -> str:

@@ -26,11 +26,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memlens.allocators.engine import prove
 from memlens.allocators.history import ChunkChange, NotReplayable, RequestHistory
-from memlens.allocators.models import AllocatorModel, AllocatorSetting, Value, Values
+from memlens.allocators.models import (
+    AllocatorModel,
+    AllocatorRules,
+    AllocatorSetting,
+    Groups,
+    IdleChunks,
+    Relief,
+    Value,
+    Values,
+)
 from memlens.allocators.paddle import history as logged
-from memlens.allocators.proof import prove
-from memlens.allocators.rules import AllocatorRules, Groups, IdleChunks, Relief
 from memlens.text import name_list
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from memlens.allocators.paddle.rows import LogRows, effects, uncertain
 from memlens.columns import SET, USE, last_by_key
 from memlens.facts import Kind, RequestLine, RequestLines
 from memlens.inputs.paddle.layers import Layer
-from memlens.trust.report import trust_of
+from memlens.trust import trust_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +61,7 @@ def _unreadable(log: EventLog, lines: RequestLines | None) -> NotReplayable | No
             "its memory is given out by the strategy naive_best_fit, whose rules memlens does not have",
             "Record a run with FLAGS_allocator_strategy=auto_growth.",
         )
-    if lines is None or log.thread is None or log.condensed is not None:
+    if lines is None or log.thread is None:
         return NotReplayable("its lines of requests were not read", "Read it with the columns thread and requests.")
     if (lines.what == RequestLine.STRICT).any():
         return NotReplayable(

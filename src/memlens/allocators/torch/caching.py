@@ -29,8 +29,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.allocators.history import ChunkChange, NotReplayable, Operation
-from memlens.allocators.models import AllocatorModel, Values
-from memlens.allocators.rules import NO_LIMIT, AllocatorRules, Groups, IdleChunks, IdleSorting, Relief
+from memlens.allocators.models import (
+    NO_LIMIT,
+    AllocatorModel,
+    AllocatorRules,
+    Groups,
+    IdleChunks,
+    IdleSorting,
+    Relief,
+    Values,
+)
 from memlens.allocators.torch import settings
 from memlens.errors import UsageError
 

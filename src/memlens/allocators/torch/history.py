@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.allocators.history import OpeningChunks
-    from memlens.allocators.models import Values
-    from memlens.allocators.rules import AllocatorRules
+    from memlens.allocators.models import AllocatorRules, Values
     from memlens.columns import Ints
     from memlens.events import EventLog
 
@@ -73,8 +72,6 @@ def request_histories(log: EventLog) -> list[RequestHistory] | NotReplayable | N
 
 def _missing(log: EventLog) -> NotReplayable | None:
     facts = log.facts
-    if log.condensed is not None:
-        return NotReplayable("its events were not all kept")
     if not (log.kind[facts.opening :] == Kind.ALLOC).any():
         return NotReplayable("it has no trace of requests, only what the device held at its end", RECORD)
     if facts.malformed:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert, defstruct
 
-from memlens.allocators.models import AllocatorSetting, Value, Values
-from memlens.allocators.rules import NO_LIMIT
+from memlens.allocators.models import NO_LIMIT, AllocatorSetting, Value, Values
 from memlens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -103,6 +102,17 @@ _WITHOUT_EFFECT = (
     "release_lock_on_hipmalloc",
     "throw_on_cudamalloc_oom",
 )
+_MEBIBYTES = Annotated[int, Meta(ge=0, lt=10**9)]
+#: What the values of settings may be, where that is not all that their kind has.
+_BOUNDS = {
+    "large_segment_size_mb": Annotated[int, Meta(gt=10, lt=10**9)],
+    "garbage_collection_threshold": Annotated[float, Meta(ge=0, lt=1)],
+    "per_process_memory_fraction": Annotated[float, Meta(ge=0, le=1)],
+}
+_TYPES = {"switch": bool, "mebibytes": _MEBIBYTES, "word": str}
+_Checked: Any = defstruct(
+    "_Checked", [(one.name, _BOUNDS.get(one.name) or _TYPES[one.kind], one.default) for one in SETTINGS]
+)
 _PAIR = re.compile(r"\s*([^:,\[\]]+?)\s*:\s*(\[[^\[\]]*\]|[^:,\[\]]*?)\s*(?:,|$)")
 _HINT = f"Write it as {CONF} is written: expandable_segments:True,max_split_size_mb:128."
 
@@ -139,29 +149,23 @@ class Configuration(Struct, frozen=True, eq=False):
         Raises:
             UsageError: PyTorch would not take them.
         """
-        whole = {name: setting.default for name, setting in _BY_NAME.items()} | whole_values(values)
-        large = _mebibytes(whole, "large_segment_size_mb")
-        max_split = _mebibytes(whole, "max_split_size_mb")
-        collect = _number(whole, "garbage_collection_threshold")
-        share = _number(whole, "per_process_memory_fraction")
-        if large <= 10 * MEBIBYTE:
-            raise UsageError("large_segment_size_mb has to be more than 10")
+        try:
+            whole = convert(whole_values(values), _Checked)
+        except ValidationError as error:
+            raise UsageError(f"the settings make no sense: {error}", _HINT) from None
+        large, max_split = whole.large_segment_size_mb, whole.max_split_size_mb
         if max_split and max_split < large:
-            raise UsageError(f"max_split_size_mb has to be at least {large // MEBIBYTE}, or 0 for no limit")
-        if not 0 <= collect < 1:
-            raise UsageError("garbage_collection_threshold has to be between 0 and 1")
-        if not 0 <= share <= 1:
-            raise UsageError("per_process_memory_fraction has to be between 0 and 1")
+            raise UsageError(f"max_split_size_mb has to be at least {large}, or 0 for no limit")
         return cls(
-            _switch(whole, "expandable_segments"),
-            divisions_of(f"{whole['roundup_power2_divisions']}"),
-            max_split or NO_LIMIT,
-            _mebibytes(whole, "max_non_split_rounding_mb"),
-            large,
-            collect,
-            share,
-            _mebibytes(whole, "device_total_mb"),
-            _switch(whole, "oldest_segment_first"),
+            whole.expandable_segments,
+            divisions_of(whole.roundup_power2_divisions),
+            max_split * MEBIBYTE or NO_LIMIT,
+            whole.max_non_split_rounding_mb * MEBIBYTE,
+            large * MEBIBYTE,
+            whole.garbage_collection_threshold,
+            whole.per_process_memory_fraction,
+            whole.device_total_mb * MEBIBYTE,
+            whole.oldest_segment_first,
         )
 
 
@@ -204,27 +208,6 @@ def _typed(setting: AllocatorSetting, text: str) -> Value:
         if setting.kind == "number":
             return float(text)
     return text
-
-
-def _switch(values: Mapping[str, Value], name: str) -> bool:
-    value = values[name]
-    if f"{value}" not in ("True", "False"):
-        raise UsageError(f"{name} has to be True or False, not {value!r}")
-    return f"{value}" == "True"
-
-
-def _mebibytes(values: Mapping[str, Value], name: str) -> int:
-    text = f"{values[name]}"
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise UsageError(f"{name} has to be a whole number of MiB, not {text[:200]!r}")
-    return int(text) * MEBIBYTE
-
-
-def _number(values: Mapping[str, Value], name: str) -> float:
-    try:
-        return float(values[name])
-    except ValueError:
-        raise UsageError(f"{name} has to be a number, not {f'{values[name]}'[:200]!r}") from None
 
 
 def divisions_of(text: str) -> NDArray[np.int64]:

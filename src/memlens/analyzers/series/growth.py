@@ -11,7 +11,7 @@ from memlens.analyzers.fates import held_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
 from memlens.columns import spans
-from memlens.folding.levels import bounds, profile
+from memlens.folding import bounds, profile
 from memlens.results import Result, Tables, deferred, lazy
 from memlens.windows.windows import BEFORE, judged, some_of
 

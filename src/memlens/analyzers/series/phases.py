@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
-from memlens.folding.levels import figures
+from memlens.folding import figures
 from memlens.results import Result, Tables
 from memlens.windows.anchor_templates import Place, named_as_it_is, phase_template, skeleton
 from memlens.windows.anchors import numbered
@@ -78,7 +79,7 @@ class Phases(Result, frozen=True):
     phases: tuple[Phase, ...]
 
 
-class Pieces(NamedTuple):
+class Pieces(Struct, frozen=True):
     """The phases of all steps, one entry each time that one comes.
 
     Attributes:
@@ -98,7 +99,7 @@ class Pieces(NamedTuple):
     hi: Ints
 
 
-class _Mark(NamedTuple):
+class _Mark(Struct, frozen=True):
     """A line of a step that may mark a phase.
 
     Attributes:

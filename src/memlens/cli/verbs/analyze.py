@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import WHEN, Show, shows_pictures
+from memlens.cli.output import WHEN, Show, named_logs, reading, report_failures, shows_pictures, write_result
 from memlens.errors import UsageError
 from memlens.options import Analyze
 from memlens.options.keywords import option
@@ -58,7 +58,6 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     A log that cannot be analyzed does not lose the others; the exit code is then 1.
     """
     from memlens.analyzing.analyze import analyze_with
-    from memlens.cli.output import named_logs, reading, report_failures, write_result
     from memlens.reports.analyze import analysis_blocks
     from memlens.reports.tables import find_measure, sorted_analysis
 
@@ -70,17 +69,16 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
             raise UsageError(
                 "--sort needs a table of windows or logs", "Cut the log with --by REGEX, or give several logs."
             )
-    for_programs = show.form in ("json", "csv")
     with reading(options, show, logs) as how:
         wanted = how.replace(
-            analyzers=options.analyzers or (None if for_programs or show.full else _analyzers(options, len(logs))),
+            analyzers=options.analyzers or (None if show.for_programs or show.full else _analyzers(options, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
             # … and so do the times of its ends, one by one.
-            times=for_programs or options.series or sort == "duration" or full,
+            times=show.for_programs or options.series or sort == "duration" or full,
         )
         analysis = analyze_with(logs, wanted)
-    result = sorted_analysis(analysis, sort) if for_programs else analysis
+    result = sorted_analysis(analysis, sort) if show.for_programs else analysis
     picture = shows_pictures(show, show.plot)
     blocks = partial(analysis_blocks, analysis, top=top, sort=sort, detailed=full, full=show.full, picture=picture)
     write_result(result, show, blocks)

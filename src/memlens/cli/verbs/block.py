@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from memlens.cli.options import Typed, verb
-from memlens.cli.show import Show
+from memlens.cli.output import Show, reading, write_result
 from memlens.errors import UsageError
 from memlens.options import Block
 
@@ -42,7 +42,6 @@ def command(log: str, line: int | str, options: Block, show: Show) -> None:
     allocated meanwhile, and what lies beside it in its chunk.
     """
     from memlens.analyzing.block import block_with
-    from memlens.cli.output import reading, write_result
     from memlens.reports.block import life_blocks
 
     with reading(options, show, [log]) as how:

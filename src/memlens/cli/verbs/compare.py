@@ -7,7 +7,7 @@ import os
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import Show
+from memlens.cli.output import Show
 from memlens.options import Compare
 from memlens.options.keywords import option
 from memlens.reports import FORMS

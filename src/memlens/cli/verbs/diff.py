@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import Show
+from memlens.cli.output import Show, reading, write_result
 from memlens.errors import UsageError
 from memlens.options import Diff
 
@@ -42,7 +42,6 @@ def command(base: str, head: str, options: Diff, show: Show) -> None:
 
     A difference is a result and no failure: the exit code is 0.
     """
-    from memlens.cli.output import reading, write_result
     from memlens.diffing.run import diff_with
     from memlens.reports.diff import diff_blocks
 

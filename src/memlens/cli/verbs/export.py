@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import Output, note
+from memlens.cli.output import Output, note, reading
 from memlens.options import Export
 
 
@@ -27,7 +27,6 @@ def command(log: str, options: Export, to: Output) -> None:
     a trace with allocated and reserved bytes as counters and each block as a slice; speedscope is profiles of what is live at the
     peak and of what was allocated. A Parquet file of all events is an input of memlens again.
     """
-    from memlens.cli.output import reading
     from memlens.exporting.export import export_with
     from memlens.text import visible
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from memlens.cli.options import verb
+from memlens.cli.output import read_stdin_once, report_failures
 from memlens.options import ReadAs
 from memlens.options.keywords import Options, option
-from memlens.text import format_count, visible
-from memlens.units import plural
+from memlens.text import format_count, plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +48,6 @@ def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
 
     Formats of your own come from [[tool.memlens.format]] in the nearest pyproject.toml or from a file given by --formats.
     """
-    from memlens.cli.output import read_stdin_once, report_failures
     from memlens.inputs.registry import formats
 
     read_stdin_once(logs)

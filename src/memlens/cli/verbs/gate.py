@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import Show, note
+from memlens.cli.output import Show, note, progress_bar, read_stdin_once, refuse_outputs, write, write_result
 from memlens.errors import UsageError
 from memlens.options import Accept, Gate
 from memlens.options.keywords import flag, option
@@ -71,7 +71,6 @@ def command(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     log, *more = logs
     if more:
         raise UsageError("one log is judged at a time", "Give one. --accept takes a baseline of several.")
-    from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.gating.run import gate_with
 
     base = cast("str | None", options.base)
@@ -85,7 +84,6 @@ def command(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
 
 def _write(verdict: Verdict, show: ShowVerdict) -> None:
     """Write every form that was asked for, the files first: stdout may be a pipe that somebody closes."""
-    from memlens.cli.output import write, write_result
     from memlens.output import open_output
     from memlens.reports import gate as ci
     from memlens.reports.gate import EVERYTHING, comment, gate_blocks
@@ -123,9 +121,8 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     Raises:
         UsageError: Options that make no sense beside ``--accept``.
     """
-    from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.gating.run import accept_with
-    from memlens.units import format_bytes, plural
+    from memlens.text import format_bytes, plural
 
     baseline = options.baseline
     if baseline is None:
@@ -154,8 +151,6 @@ def _refuse_files(log: str, options: Gate, show: ShowVerdict) -> None:
         OutputError: See :func:`memlens.output.refuse_overwrite`.
         UsageError: Two of the files are one.
     """
-    from memlens.cli.output import refuse_outputs
-
     others, appended = [show.junit, show.markdown], [(show.github and os.environ.get(_SUMMARY)) or None]
     if "-" in others:
         raise UsageError("--junit and --markdown write to a file", "--format markdown writes Markdown to stdout.")

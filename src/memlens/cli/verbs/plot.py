@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import Output
+from memlens.cli.output import Output, named_logs, reading, report_failures
 from memlens.errors import UsageError
 from memlens.options import Plot
 from memlens.options.keywords import option
@@ -42,7 +42,6 @@ def command(logs: tuple[str, ...], options: Plot, show: PlotTo) -> int:
     Each log is drawn with what is allocated and reserved, its peak, where it runs out of memory, and its steps or the windows of --by; several,
     or several devices, one below the other with one scale. No peak is lost, however long the log is. Pictures are drawn by Matplotlib: pip install 'memlens[plot]'.
     """
-    from memlens.cli.output import named_logs, reading, report_failures
     from memlens.drawing.plot import form_of, plot_with, require_matplotlib
 
     if show.output is None:

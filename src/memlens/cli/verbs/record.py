@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import Output, note
+from memlens.cli.output import Output, note
 from memlens.errors import UsageError
 from memlens.options import Record
 
 if TYPE_CHECKING:
-    from memlens.recording.result import Recording
+    from memlens.recording.logs import Recording
 
 
 @verb(
@@ -65,8 +65,7 @@ def _ending(recording: Recording, preset: str) -> list[str]:
     """The lines that are printed when the program has ended."""
     import os
 
-    from memlens.text import format_duration
-    from memlens.units import format_bytes
+    from memlens.text import format_bytes, format_duration
 
     how = f"{recording.signal} ended it" if recording.signal else f"exit code {recording.exit_code}"
     lines = [f"the program ran for {format_duration(round(recording.seconds * 1e6))}: {how}"]

@@ -7,7 +7,7 @@ import sys
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import Output
+from memlens.cli.output import Output, reading, write
 from memlens.errors import UsageError
 from memlens.options import Report
 
@@ -29,7 +29,6 @@ def command(log: str, options: Report, show: Output) -> None:
 
     With --base it begins with what LOG does differently from BASE: both curves over an axis on which what both runs do stands at one place.
     """
-    from memlens.cli.output import reading, write
     from memlens.drawing.report import report_with
 
     if show.output is None and sys.stdout.isatty():

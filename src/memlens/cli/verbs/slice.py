@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import Output, note
+from memlens.cli.output import Output, note, progress_bar
 from memlens.options import Slice
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def command(log: str, options: Slice, to: Output) -> None:
     LOG is a file (plain or compressed) or - for stdin. The window starts with the line that matches the start and ends
     before the first later line that matches any end; without a start it begins with the log.
     """
-    from memlens.cli.output import progress_bar
     from memlens.exporting.extract import slice_with
 
     with progress_bar([log] if not to.on_stdout else [], to) as progress:

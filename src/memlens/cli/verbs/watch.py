@@ -13,10 +13,10 @@ import click
 
 from memlens.cli.live import Screen, Signals, has_screen
 from memlens.cli.options import verb
-from memlens.cli.show import WHEN, Output, note, screen
+from memlens.cli.output import WHEN, Output, note, progress_bar, read_stdin_once, screen
 from memlens.options import Watch
 from memlens.options.keywords import option
-from memlens.watching.verdict import crossing_text
+from memlens.watching.judging import crossing_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +74,6 @@ def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
 
     Ctrl-C ends it, with the verdict of memlens analyze where the log is whole. The exit code is 3 where a budget was exceeded, 1 where a log held no event and nobody ended it early.
     """
-    from memlens.cli.output import progress_bar, read_stdin_once
     from memlens.watching.watch import Watching
 
     read_stdin_once(logs)
@@ -124,12 +123,12 @@ def _exit_code(last: Watched) -> int:
     """3 where a budget was exceeded; 1 where nothing is known of a log, unless somebody ended it early."""
     from memlens.cli import report_error
     from memlens.errors import NoEventsError
-    from memlens.watching.verdict import nothing_of
+    from memlens.watching.judging import nothing_claim
 
     unread = [] if last.ended == "interrupted" else [state for state in last.states if not state.events]
     for state in unread:
         hint = f"memlens analyze {state.path} says what to switch on." if state.lines else ""
-        report_error(NoEventsError(f"{state.path}: {(what := nothing_of(state))[0].lower()}{what[1:-1]}", hint))
+        report_error(NoEventsError(f"{state.path}: {nothing_claim(state).text}", hint))
     return 3 if last.crossings else 1 if unread else 0
 
 
@@ -187,7 +186,7 @@ class _Lines:
                 _write(_text([state_line(seen, index)], self._show))
         for crossing in seen.crossings[self._exceeded :]:
             where = crossing.path + (f" [{crossing.device}]" if crossing.device else "")
-            _write(_text([Line(crossing_text(crossing), name=where)], self._show))
+            _write(_text([Line(crossing_claim(crossing).text, name=where)], self._show))
         self._exceeded = len(seen.crossings)
 
     def end(self, last: Watched) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from memlens.cli.options import verb
-from memlens.cli.show import Show
+from memlens.cli.output import Show, reading, report_failures, trial_bar, write_result
 from memlens.options import TryOut
 from memlens.options.keywords import option
 
@@ -41,7 +41,6 @@ def command(log: str, options: TryOut, show: ShowTrials) -> int:
 
     The exit code is 1 where the run cannot be replayed, or does not come out as recorded.
     """
-    from memlens.cli.output import reading, report_failures, trial_bar, write_result
     from memlens.replaying.run import whatif_with
     from memlens.reports.whatif import whatif_blocks
 

@@ -8,7 +8,7 @@ Three things are done before a table is filled, none of which can make the align
 * The two sequences of a pair are put in an order that does not depend on which is base, so that turning the comparison round
   gives the same pairs.
 
-Tables that would be too large are cut into pieces first (:mod:`memlens.diffing.alignment.seeds`), and the result says so.
+Tables that would be too large are cut into pieces first (:func:`memlens.diffing.alignment.tables.cut`), and the result says so.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.columns import Flags, Ints, Symbols, Words, mix, spans
-from memlens.diffing.alignment.costs import alone, savings
 from memlens.diffing.alignment.indices import starts_of
-from memlens.diffing.alignment.seeds import Cutting, cut
-from memlens.diffing.alignment.tables import Corridor, Problem, least_cost, solve
+from memlens.diffing.alignment.tables import Corridor, Cutting, Problem, alone, cut, least_cost, savings, solve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

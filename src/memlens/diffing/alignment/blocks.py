@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from memlens.analyzers.fates import until
 from memlens.columns import Flags, Ints, Symbols, Words, mix, spans
-from memlens.diffing.alignment.costs import fate_counts, unordered_cost
 from memlens.diffing.alignment.indices import starts_of, values_at
+from memlens.diffing.alignment.tables import fate_counts, unordered_cost
 from memlens.facts import Kind
-from memlens.folding.levels import bounds
+from memlens.folding import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

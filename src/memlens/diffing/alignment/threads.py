@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from memlens.columns import Flags, Ints, Symbols, Words, mix, spans
 from memlens.diffing.alignment.align import Inexact, align, keys_and_fates
 from memlens.diffing.alignment.blocks import Blocks, Keys, as_symbols, unordered_costs
-from memlens.diffing.alignment.costs import alone, savings_of
 from memlens.diffing.alignment.indices import batches, nth_with_nth, starts_of, unpaired
+from memlens.diffing.alignment.tables import alone, savings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

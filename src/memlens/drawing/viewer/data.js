@@ -1,4 +1,4 @@
-/** The data of the page: columns of integers and long lists of texts, unpacked. `memlens.drawing.packing` packs them. */
+/** The data of the page: columns of integers and long lists of texts, unpacked. `memlens.drawing.page` packs them. */
 
 /**
  * The bytes of base64, inflated.

@@ -3,7 +3,7 @@
 export const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /**
- * Bytes: `512 B`, `3.38 MiB`, as `memlens.units.format_bytes` writes them to the last digit.
+ * Bytes: `512 B`, `3.38 MiB`, as `memlens.text.format_bytes` writes them to the last digit.
  * @param {number} bytes
  * @returns {string}
  */

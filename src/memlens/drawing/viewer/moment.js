@@ -25,7 +25,7 @@ export function nearest(events, event) {
 
 /**
  * What is live at a moment: rows of groups, the largest first, then all others, and what the log frees without having allocated it.
- * @param {any} moments columns (`memlens.drawing.moments`)
+ * @param {any} moments columns (`memlens.drawing.lifetimes.moments`)
  * @param {number} at the place of the moment
  * @returns {{ group: number, count: number, bytes: number }[]} the group -1 is all others, -2 what has no blocks
  */

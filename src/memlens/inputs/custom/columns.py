@@ -13,8 +13,8 @@ import numpy as np
 
 from memlens.facts import Kind
 from memlens.inputs.custom.lines import MOST_BYTES, MOST_DEVICES, MOST_TIME_US, TIME_UNITS, TextError, UserLine
+from memlens.scanner import distinct_texts
 from memlens.scanner.expressions import TEXT_LENGTH, TEXT_PLACE, Conversion, Group, groups_of
-from memlens.scanner.lines import distinct_texts
 from memlens.scanner.plain import Scan
 
 if TYPE_CHECKING:

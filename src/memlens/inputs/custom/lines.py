@@ -1,15 +1,15 @@
 """One kind of line of a user's own format: which lines it is, and what the groups of its regular expression mean.
 
-This is the definition, a line at a time; :mod:`memlens.inputs.custom.reader` gives the same of a whole block.  :class:`Table` is how users
-write it down, and sees whether what it says holds together.
+This is the definition, a line at a time; :mod:`memlens.inputs.custom.reader` gives the same of a whole block.  :func:`line_of` makes it of what users
+write down, and sees whether what that says holds together.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert
 
 from memlens.errors import UsageError
 from memlens.facts import Kind
@@ -49,10 +49,6 @@ _MOST_DIGITS = 32
 #: The largest number of a device.
 MOST_DEVICES = 1 << 15
 _KINDS = ("alloc", "free", "reserve", "release")
-KEYS = frozenset(
-    {"name", "summary", "literal", "regex", "kind", *_KINDS, "size_unit", "size_base", "addr_base", "time", "ignore"}
-    | {"samples", "traps"}
-)
 _MOST = {"addr": (1 << 64) - 1, "device": MOST_DEVICES, "stream": (1 << 63) - 1}
 
 
@@ -239,114 +235,106 @@ def recognise(lines: Sequence[UserLine], head: bytes) -> str:
     return ""
 
 
-class Table:
-    """The table of one kind of line, as it was written; every error names the file and the format.
+_Text = Annotated[str, Meta(min_length=1)]
+
+
+class _Table(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The table of one kind of line, as users write it."""
+
+    name: _Text
+    literal: Annotated[str, Meta(pattern=r"\A[^\n]+\Z")]
+    regex: _Text
+    samples: Annotated[list[str | dict[str, Any]], Meta(min_length=1)]
+    summary: Any = None
+    kind: Literal["ALLOC", "FREE", "RESERVE", "RELEASE"] | None = None
+    alloc: str | list[str] = []
+    free: str | list[str] = []
+    reserve: str | list[str] = []
+    release: str | list[str] = []
+    size_unit: _Text = "B"
+    size_base: Literal[10, 16] = 10
+    addr_base: Literal[10, 16] = 16
+    time: Literal["s", "ms", "us", "ns", "clock", "iso"] = "s"
+    ignore: _Text | None = None
+    traps: str | list[str] = []
+
+
+def line_of(place: str, values: Mapping[str, Any]) -> UserLine:
+    """The kind of line that a table describes, which reads its samples and not its traps.
 
     Args:
         place: What every error begins with.
         values: What the table holds.
+
+    Raises:
+        UsageError: It is not sound.
     """
+    try:
+        table = convert(values, _Table)
+        regex, ignore = (None if text is None else re.compile(text.encode()) for text in (table.regex, table.ignore))
+        unit = bytes_in(table.size_unit)
+    except ValidationError as error:
+        keys = ", ".join(_Table.__struct_fields__)
+        raise UsageError(f"{place}: {error}", f"Its keys are {keys}; see docs/formats.md.") from None
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"{place}: no regular expression: {error}", "Python's re syntax is expected.") from None
+    except TextError as error:
+        raise UsageError(f"{place}: size_unit: {error}", "Write B, KiB, MiB, GiB, KB, MB or GB.") from None
+    assert regex is not None
+    if unknown := sorted(regex.groupindex.keys() - GROUPS.keys()):
+        what = f"no meaning is known of the group {', '.join(unknown)}"
+        raise UsageError(f"{place}: {what}", f"There are: {', '.join(GROUPS)}.")
+    means, traps = {group: GROUPS[group] for group in regex.groupindex}, tuple(_listed(table.traps))
+    samples = tuple(_sample(place, sample) for sample in table.samples)
+    line = UserLine(
+        LineFormat(table.name, f"format:{table.name}", table.literal.encode(), table.regex, means, traps=traps),
+        _kinds_of(place, table, grouped="kind" in means),
+        unit,
+        table.size_base,
+        table.addr_base,
+        table.time,
+        ignore,
+        samples,
+    )
+    for sample in samples:
+        if wrong := _wrong_reading(line, sample):
+            raise UsageError(f"{place}: sample {sample.line!r}{wrong}", "Correct the sample or the format.")
+    for trap in traps:
+        if not _wrong_reading(line, Sample(trap, {})):
+            raise UsageError(f"{place}: reads its trap {trap!r}", "Make the regex stricter.")
+    return line
 
-    def __init__(self, place: str, values: Mapping[str, Any]) -> None:
-        self._place, self._values = place, values
-        if unknown := sorted(set(values) - KEYS):
-            raise self._wrong(f"there is no key {', '.join(unknown)}", f"There are: {', '.join(sorted(KEYS))}.")
 
-    def line(self) -> UserLine:
-        """The kind of line, which reads its samples and not its traps."""
-        groups = self._regex("regex").groupindex
-        if unknown := sorted(set(groups) - set(GROUPS)):
-            what = f"no meaning is known of the group {', '.join(unknown)}"
-            raise self._wrong(what, f"There are: {', '.join(GROUPS)}.")
-        try:
-            unit = bytes_in(self._text("size_unit", "B"))
-        except TextError as error:
-            raise self._wrong(f"size_unit: {error}", "Write B, KiB, MiB, GiB, KB, MB or GB.") from None
-        literal = self._text("literal")
-        if "\n" in literal:
-            raise self._wrong("literal spans lines", "A format is looked for in one line.")
-        means = {group: GROUPS[group] for group in groups}
-        name, traps = self._text("name"), self._texts("traps")
-        line = UserLine(
-            LineFormat(name, f"format:{name}", literal.encode(), self._text("regex"), means, traps=traps),
-            self._kinds("kind" in groups),
-            unit,
-            self._choice("size_base", 10, (10, 16)),
-            self._choice("addr_base", 16, (10, 16)),
-            self._choice("time", "s", tuple(TIME_UNITS)),
-            self._regex("ignore") if "ignore" in self._values else None,
-            self._samples(),
+def _listed(texts: str | list[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts
+
+
+def _kinds_of(place: str, table: _Table, *, grouped: bool) -> dict[str, Kind]:
+    """The kinds of events, by the word that tells them; ``grouped`` says that the expression has a group for it."""
+    given = [(word, Kind[key.upper()]) for key in _KINDS for word in _listed(getattr(table, key))]
+    if not grouped and not given and table.kind is not None:
+        return {"": Kind[table.kind]}
+    if not grouped:
+        what = "there are words for kinds but no group (?P<kind>…)" if given else "kind is missing"
+        raise UsageError(f"{place}: {what}", 'Write the group and its words, or kind = "ALLOC" alone.')
+    if not given or len(dict(given)) < len(given):
+        raise UsageError(
+            f"{place}: the words of the group kind are missing, or one of them stands for two kinds",
+            'Write alloc = ["…"], free = ["…"], and where there are chunks reserve and release.',
         )
-        for sample in line.samples:
-            if wrong := _wrong_reading(line, sample):
-                raise self._wrong(f"sample {sample.line!r}{wrong}", "Correct the sample or the format.")
-        for trap in traps:
-            if not _wrong_reading(line, Sample(trap, {})):
-                raise self._wrong(f"reads its trap {trap!r}", "Make the regex stricter.")
-        return line
+    return dict(given)
 
-    def _wrong(self, what: str, hint: str) -> UsageError:
-        return UsageError(f"{self._place}: {what}", hint)
 
-    def _text(self, key: str, default: str | None = None) -> str:
-        """A text; without a default it must be there."""
-        value = self._values.get(key, default)
-        if not isinstance(value, str) or not value:
-            what = f"{key} is no text" if key in self._values else f"{key} is missing"
-            raise self._wrong(what, f'Write {key} = "…".')
-        return value
-
-    def _texts(self, key: str) -> tuple[str, ...]:
-        """A text or several."""
-        value = self._values.get(key, ())
-        listed = [value] if isinstance(value, str) else value
-        if not isinstance(listed, (list, tuple)) or not all(isinstance(item, str) for item in listed):
-            raise self._wrong(f"{key} is no list of texts", f'Write {key} = ["…", "…"].')
-        return tuple(listed)
-
-    def _choice(self, key: str, default: Any, allowed: Sequence[Any]) -> Any:
-        """One of some values."""
-        value = self._values.get(key, default)
-        if value not in allowed:
-            raise self._wrong(f"{key} is {value!r}", f"It is one of {', '.join(map(str, allowed))}.")
-        return value
-
-    def _regex(self, key: str) -> re.Pattern[bytes]:
-        """A regular expression over bytes."""
-        try:
-            return re.compile(self._text(key).encode())
-        except (re.error, RecursionError, OverflowError) as error:
-            raise self._wrong(f"{key} is no regular expression: {error}", "Python's re syntax is expected.") from None
-
-    def _kinds(self, grouped: bool) -> dict[str, Kind]:
-        """The kinds of events, by the word that tells them; ``grouped`` says that the expression has a group for it."""
-        given = [(word, Kind[key.upper()]) for key in _KINDS for word in self._texts(key)]
-        if not grouped and given:
-            raise self._wrong("there are words for kinds but no group (?P<kind>…)", "Write the group, or kind alone.")
-        if not grouped:
-            return {"": Kind[self._choice("kind", None, tuple(kind.name for kind in Kind))]}
-        if not given or len(dict(given)) < len(given):
-            raise self._wrong(
-                "the words of the group kind are missing, or one of them stands for two kinds",
-                'Write alloc = ["…"], free = ["…"], and where there are chunks reserve and release.',
-            )
-        return dict(given)
-
-    def _samples(self) -> tuple[Sample, ...]:
-        samples = self._values.get("samples", ())
-        if not isinstance(samples, list) or not samples:
-            raise self._wrong("there is no sample", 'Write samples = [{ line = "…", kind = "ALLOC", size = 4096 }].')
-        found = []
-        for sample in samples:
-            values = {"line": sample} if isinstance(sample, str) else sample
-            if not isinstance(values, dict) or not isinstance(values.get("line"), str):
-                raise self._wrong(f"{sample!r} is no sample", 'Write { line = "…", kind = "ALLOC", size = 4096 }.')
-            line, wanted = values["line"], {key: value for key, value in values.items() if key != "line"}
-            for key in wanted.keys() - set(Found._fields):
-                hint = f"There are: {', '.join(Found._fields)}."
-                raise self._wrong(f"sample {line!r}: there is no {key!r} to check", hint)
-            found.append(Sample(line, wanted))
-        return tuple(found)
+def _sample(place: str, sample: str | dict[str, Any]) -> Sample:
+    values = {"line": sample} if isinstance(sample, str) else sample
+    line, wanted = values.get("line"), {key: value for key, value in values.items() if key != "line"}
+    if not isinstance(line, str):
+        what = f"{place}: {sample!r} is no sample"
+        raise UsageError(what, 'Write { line = "…", kind = "ALLOC", size = 4096 }.')
+    for key in wanted.keys() - set(Found._fields):
+        what = f"{place}: sample {line!r}: there is no {key!r} to check"
+        raise UsageError(what, f"There are: {', '.join(Found._fields)}.")
+    return Sample(line, wanted)
 
 
 def _wrong_reading(line: UserLine, sample: Sample) -> str:

@@ -15,9 +15,10 @@ from memlens.inputs.custom.columns import LineColumns, name_number
 from memlens.inputs.custom.lines import LONGEST, Found, TextError, UserLine
 from memlens.inputs.input_format import LineReader, NewEvents, Selection
 from memlens.inputs.joins import LatestByAddress
+from memlens.scanner import Scanner
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Scan
-from memlens.scanner.scan import Scanner
+from memlens.spool import chosen, empty, walk
 from memlens.windows.landmarks import landmarks_in_block
 from memlens.windows.patterns import Matcher
 
@@ -61,15 +62,13 @@ class UserReader(LineReader["Read"]):
     def __init__(self, source: TextSource, request: Request, *, name: str, lines: Sequence[UserLine]) -> None:
         self._source, self._name, self._lines = source, name, lines
         self._matchers, self._landmarks = [Matcher(pattern) for pattern in request.patterns], request.landmarks
-        self._numbered = lines_wanted(source, request)
+        self._numbered = lines_wanted(source)
         groups = {"time_us" if group == "time" else group for line in lines for group in line.format.means}
         self._columns = ("kind", "size", "addr", "offset", *(name for name in ("device", *_OPTIONAL) if name in groups))
         types = {column: _TYPES.get(column, np.int64) for column in self._columns}
         self._builder = Builder(source, request, types, size=source.size)
         self._seen: set[int] = set()  # devices of events so far
         self._with_addresses = "addr" in groups
-        # Of several devices each is a log by itself, and what has no address has no end.
-        self._may_condense = self._with_addresses and "device" not in groups
         # What lines say by what stands before them in the input: numbers for names, sizes and devices of addresses.
         self._names: dict[str, dict[str, int]] = {"thread": {}, "owner": {}}
         self._sizes, self._devices = LatestByAddress(TAKE), LatestByAddress(USE)
@@ -146,8 +145,6 @@ class UserReader(LineReader["Read"]):
         raise TextError("it is no line of the format")
 
     def add(self, result: Read) -> None:
-        if self._may_condense and self._builder.is_full:
-            self._builder.condense(None, ())
         part = self._completed(result)
         self._builder.add(part if self._numbered else replace(part, line=None))
 
@@ -173,19 +170,22 @@ class UserReader(LineReader["Read"]):
 
     def finish(self, problem: str) -> list[Log]:
         builder = self._builder
-        if builder.is_condensed:
-            builder.condense(None, ())
         device = builder.drop("device")
-        numbers = [] if device is None else [number for number in np.unique(device).tolist() if number >= 0]
+        numbers = [] if device is None else [number for number in _different(device) if number >= 0]
         logs = []
-        for number in numbers or [None]:
+        devices: list[int | None] = [*numbers] or [None]
+        for number in devices:
             # What names no device is the first one's.
-            of_device = [number, -1] if [number] == numbers[:1] else [number]
-            rows = None if device is None or len(numbers) < 2 else np.isin(device, of_device)
+            of_device = [number, -1] if [number] == devices[:1] else [number]
+            rows = None
+            if device is not None and len(numbers) > 1:
+                rows = empty(len(device), np.bool_)
+                for start, stop in walk(0, len(device)):
+                    rows[start:stop] = np.isin(device[start:stop], np.array(of_device, np.int64))
             some = {column: builder.column(column) for column in self._columns if column in _OPTIONAL}
-            some = {column: entries if rows is None else entries[rows] for column, entries in some.items()}
+            some = {column: chosen(entries, rows) for column, entries in some.items()}
             missing = [column for column, entries in some.items() if entries.max(initial=-1) < 0]
-            threads = np.unique(some["thread"]).tolist() if "thread" in some else ()
+            threads = _different(some["thread"]) if "thread" in some else ()
             logs.append(
                 builder.finish(
                     cut_short=problem,
@@ -245,6 +245,11 @@ class UserReader(LineReader["Read"]):
             f"{self._source.name}: no event of the format {self._name!r} in {facts.lines:,} lines{early}{wrong}",
             f"Looked for {' and '.join(literals)}.",
         )
+
+
+def _different(column: NDArray[Any]) -> list[int]:
+    """The different numbers in a column, rising."""
+    return sorted(set[int]().union(*(np.unique(column[start:stop]).tolist() for start, stop in walk(0, len(column)))))
 
 
 class Read(NamedTuple):

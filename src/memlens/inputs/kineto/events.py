@@ -1,17 +1,15 @@
 """The events of a Kineto trace that matter here, as columns: changes of memory, and the operators, frames and annotations around them.
 
-Events are decoded many at once, typed.  Where one of them is not of the usual kind (a string where a number is expected, say), the JSON
-parser of the standard library reads all of these one by one: :meth:`Events.add_singly` is what both mean.
+Events are decoded many at once, typed.  Where one of them cannot be read so, each is decoded and checked by itself.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from decimal import Decimal
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,7 +17,7 @@ import numpy as np
 from memlens.facts import MAX_SIZE, LineSample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 
 #: Stands for a number that an event does not have.
 UNKNOWN = -(1 << 63)
-_ARGS = ("Device Type", "Device Id", "Bytes", "Addr", "Total Allocated", "Total Reserved")
-#: What operators have until 2022.
-_STACK = "Call stack"
 _MEMORY, _OUT_OF_MEMORY = "[memory]", "[OutOfMemory]"
 #: The phases of an event without a duration.
 _INSTANT = ("i", "I")
@@ -104,14 +99,17 @@ class Failure(NamedTuple):
     size: int | None
 
 
+_Total = Annotated[int, msgspec.Meta(ge=-_MOST_TOTAL, le=_MOST_TOTAL)]
+
+
 class _Args(msgspec.Struct, gc=False):
-    kind: int = msgspec.field(name=_ARGS[0], default=UNKNOWN)
-    device: int = msgspec.field(name=_ARGS[1], default=UNKNOWN)
-    size: int = msgspec.field(name=_ARGS[2], default=UNKNOWN)
-    addr: int = msgspec.field(name=_ARGS[3], default=UNKNOWN)
-    allocated: int = msgspec.field(name=_ARGS[4], default=UNKNOWN)
-    reserved: int = msgspec.field(name=_ARGS[5], default=UNKNOWN)
-    stack: str | None = msgspec.field(name=_STACK, default=None)
+    kind: Annotated[int, msgspec.Meta(ge=0, lt=1 << 8)] = msgspec.field(name="Device Type", default=UNKNOWN)
+    device: Annotated[int, msgspec.Meta(ge=-1, lt=1 << 15)] = msgspec.field(name="Device Id", default=UNKNOWN)
+    size: int = msgspec.field(name="Bytes", default=0)
+    addr: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(name="Addr", default=-UNKNOWN)  # the same bits
+    allocated: _Total = msgspec.field(name="Total Allocated", default=UNKNOWN)
+    reserved: _Total = msgspec.field(name="Total Reserved", default=UNKNOWN)
+    stack: str | None = msgspec.field(name="Call stack", default=None)  # of operators until 2022
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -125,7 +123,15 @@ class _Event(msgspec.Struct, gc=False):
     args: _Args | None = None
 
 
-_DECODER = msgspec.json.Decoder(list[_Event])
+class _Kind(msgspec.Struct):
+    """What an event is, whatever else is wrong with it."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+
+
+_DECODER, _ONE = msgspec.json.Decoder(list[_Event]), msgspec.json.Decoder(_Event)
 _NO_TIME = msgspec.Raw(b"0")
 _NO_ARGS = _Args()
 
@@ -136,7 +142,7 @@ class Events:
     Attributes:
         count: How many events there were, of any kind.
         failures: The failures.
-        malformed: How many events look like one of those read here but cannot be read, or are no JSON.
+        malformed: How many events are of those read here but cannot be read.
         samples: The first few of these; ``line`` is the event's number, from 1.
     """
 
@@ -147,10 +153,6 @@ class Events:
         self._texts, self._tracks = texts, tracks
         self._text = cache(lambda text: texts.setdefault(_clean(text), len(texts)))
         self._track = cache(lambda pid, tid: tracks.setdefault((_thread(pid), _thread(tid)), len(tracks)))
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all events."""
         self.count = self.malformed = 0
         self.failures: list[Failure] = []
         self.samples: list[LineSample] = []
@@ -187,17 +189,44 @@ class Events:
         return list(self._tracks)
 
     def add(self, text: memoryview) -> bool:
-        """Read whole events with commas between them; where one of them is unusual none is read, and the result is false."""
+        """Read whole events with commas between them; where one of them cannot be read none is, and the result is false."""
         try:
             events = _DECODER.decode(b"".join((b"[", text, b"]")))
-            spans = self._spans_of([event for event in events if event.ph == "X" and event.cat in _CATEGORIES])
-            changes = self._changes_of([event for event in events if event.ph in _INSTANT and event.name[:1] == "["])
-        except (ValueError, OverflowError, RecursionError):
+            self._take(events)
+        except (ValueError, ArithmeticError, RecursionError):
             return False
-        self._spans.append(spans)
-        self._changes.append(changes)
         self.count += len(events)
         return True
+
+    def add_singly(self, texts: Sequence[tuple[int, bytes]]) -> None:
+        """Read those of some events that can be read.
+
+        Args:
+            texts: Their byte offsets in the input, and their texts from brace to brace.
+        """
+        events = []
+        for offset, text in texts:
+            self.count += 1
+            readable = text.decode("utf-8", "replace").encode()
+            try:
+                event = _ONE.decode(readable)
+                _check(event)
+                events.append(event)
+            except (ValueError, ArithmeticError, RecursionError):
+                if _is_wanted(readable):
+                    self.malformed += 1
+                    if len(self.samples) < _MOST_SAMPLES:
+                        shown = " ".join(readable[:200].decode("utf-8", "replace").split())
+                        self.samples.append(LineSample(offset, self.count, shown))
+        self._take(events)
+
+    def _take(self, events: list[_Event]) -> None:
+        spans = self._spans_of([event for event in events if event.ph == "X" and event.cat in _CATEGORIES])
+        instants = [event for event in events if event.ph in _INSTANT and event.name[:1] == "["]
+        changes = self._changes_of([event for event in instants if event.name == _MEMORY])
+        self.failures += self._failures_of([event for event in instants if event.name == _OUT_OF_MEMORY])
+        self._spans.append(spans)
+        self._changes.append(changes)
 
     def _spans_of(self, events: list[_Event]) -> Integers:
         start = _thousandths([event.ts for event in events])
@@ -209,76 +238,26 @@ class Events:
         return _rows(start, start + lasts, track, kind, [self._text(event.name) for event in events], stack)
 
     def _changes_of(self, events: list[_Event]) -> Integers:
-        if any(event.name == _OUT_OF_MEMORY for event in events):
+        args = [event.args or _NO_ARGS for event in events]
+        size, addr = np.array([of.size for of in args], np.int64), np.array([of.addr for of in args], np.uint64)
+        if ((size == 0) | (np.abs(size) > MAX_SIZE)).any():
             raise ValueError
-        events = [event for event in events if event.name == _MEMORY]
-        time = _thousandths([event.ts for event in events])
+        totals = [of.allocated for of in args], [of.reserved for of in args]
+        return _rows(*self._places_of(events), size, addr.view(np.int64), *totals)
+
+    def _failures_of(self, events: list[_Event]) -> list[Failure]:
+        sizes = [event.args.size if event.args else 0 for event in events]
+        asked = (size if 0 < size <= _MOST_TOTAL else None for size in sizes)
+        return list(map(Failure, *self._places_of(events), asked))
+
+    def _places_of(self, events: list[_Event]) -> tuple[list[int], ...]:
+        """When and on which track, on which device."""
+        args = [event.args or _NO_ARGS for event in events]
+        kind, device = [of.kind for of in args], [of.device for of in args]
+        if UNKNOWN in kind or UNKNOWN in device:
+            raise ValueError
         track = [self._track(event.pid, event.tid) for event in events]
-        args = [msgspec.structs.astuple(event.args or _NO_ARGS)[: len(_ARGS)] for event in events]
-        rows = _rows(time, track, *zip(*args, strict=True)) if args else _rows(*[[]] * len(Changes._fields))
-        if not np.all(_is_change(*rows[2:])):
-            raise ValueError
-        return rows
-
-    def add_singly(self, texts: Iterable[tuple[int, bytes | bytearray]]) -> None:
-        """Read events one by one, with the JSON parser of the standard library.
-
-        Args:
-            texts: Their byte offsets in the input, and their texts from brace to brace.
-        """
-        changes: list[tuple[int, ...]] = []
-        spans: list[tuple[int, ...]] = []
-        for offset, text in texts:
-            self.count += 1
-            try:
-                event = json.loads(
-                    text.decode("utf-8", "replace"), strict=False, parse_float=Decimal, parse_constant=lambda _: None
-                )
-                self._add_one(event, changes, spans)
-            except (ValueError, ArithmeticError, RecursionError):
-                self.malformed += 1
-                if len(self.samples) < _MOST_SAMPLES:
-                    shown = " ".join(text[:200].decode("utf-8", "replace").split())
-                    self.samples.append(LineSample(offset, self.count, shown))
-        self._changes.append(np.array(changes, np.int64).reshape(-1, len(Changes._fields)).T)
-        self._spans.append(np.array(spans, np.int64).reshape(-1, len(Spans._fields)).T)
-
-    def _add_one(self, event: dict[str, Any], changes: list[tuple[int, ...]], spans: list[tuple[int, ...]]) -> None:
-        """Append the row of an event to the changes or to the spans, or else the failure that it is, if it is any of these.
-
-        Raises:
-            ValueError: It is, but cannot be read.
-        """
-        name, phase, category, args = (event.get(key) for key in ("name", "ph", "cat", "args"))
-        span = (
-            _CATEGORIES.get(category) if isinstance(category, str) and isinstance(name, str) and phase == "X" else None
-        )
-        if span is None and (phase not in _INSTANT or name not in (_MEMORY, _OUT_OF_MEMORY)):
-            return
-        time = _one_in_thousandths(event.get("ts"))
-        lasts = _one_in_thousandths(event.get("dur")) if span in (SpanKind.OP, SpanKind.FRAME) else 0
-        if time is None or lasts is None:
-            raise ValueError
-        track = self._track(_thread(event.get("pid")), _thread(event.get("tid")))
-        args = args if isinstance(args, dict) else {}
-        if span is not None:
-            stack = args.get(_STACK) if span == SpanKind.OP else None
-            number = self._text(stack) if isinstance(stack, str) else -1
-            spans.append((time, time + lasts, track, span, self._text(name), number))
-            return
-        numbers = [_whole(args[key]) if key in args else UNKNOWN for key in _ARGS]
-        known = [number for number in numbers if number is not None]
-        if name == _OUT_OF_MEMORY:
-            kind, device, size = numbers[:3]
-            if kind is None or device is None or not _is_device(kind, device):
-                raise ValueError
-            size = size if size is not None and 0 < size <= _MOST_TOTAL else None
-            self.failures.append(Failure(time, track, kind, device, size))
-        elif len(known) < len(numbers) or not _is_change(*known):
-            raise ValueError
-        else:
-            known[3] -= (known[3] >= 1 << 63) << 64  # the same bits
-            changes.append((time, track, *known))
+        return _thousandths([event.ts for event in events]).tolist(), track, kind, device
 
 
 def _rows(*columns: Integers | Sequence[int]) -> Integers:
@@ -286,35 +265,51 @@ def _rows(*columns: Integers | Sequence[int]) -> Integers:
     return np.stack([np.asarray(column, np.int64) for column in columns])
 
 
-def _is_change(kind: Any, device: Any, size: Any, addr: Any, allocated: Any, reserved: Any) -> Any:
-    """Whether numbers, or arrays of them, can be those of a change of memory."""
-    fine = _is_device(kind, device) & (size != 0) & (size >= -MAX_SIZE) & (size <= MAX_SIZE)
-    fine &= (addr == UNKNOWN) | (addr >= 0)
-    for total in (allocated, reserved):
-        fine &= (total == UNKNOWN) | ((total >= -_MOST_TOTAL) & (total <= _MOST_TOTAL))
-    return fine
+def _check(event: _Event) -> None:
+    """See that an event can be read.
+
+    Raises:
+        ValueError, ArithmeticError: It is of those read here, and cannot.
+    """
+    args, is_change = event.args or _NO_ARGS, event.name == _MEMORY
+    if event.ph == "X" and event.cat in _CATEGORIES:
+        _one_in_thousandths(bytes(event.ts))
+        if event.cat != "user_annotation":
+            _one_in_thousandths(bytes(event.dur))
+    elif event.ph in _INSTANT and (is_change or event.name == _OUT_OF_MEMORY):
+        _one_in_thousandths(bytes(event.ts))
+        if UNKNOWN in (args.kind, args.device):
+            raise ValueError
+        if is_change and not (0 < abs(args.size) <= MAX_SIZE and args.addr < 1 << 64):
+            raise ValueError
 
 
-def _is_device(kind: Any, device: Any) -> Any:
-    return (kind >= 0) & (kind < 1 << 8) & (device >= -1) & (device < 1 << 15)
+def _is_wanted(text: bytes) -> bool:
+    """Whether an event that cannot be read is one of those read here."""
+    try:
+        kind = msgspec.json.decode(text, type=_Kind)
+    except (ValueError, RecursionError):  # no JSON
+        return b'"[memory]"' in text or b'"[OutOfMemory]"' in text
+    if kind.ph == "X":
+        return type(kind.cat) is str and kind.cat in _CATEGORIES and type(kind.name) is str
+    return kind.ph in _INSTANT and kind.name in (_MEMORY, _OUT_OF_MEMORY)
 
 
 def _thousandths(numbers: Sequence[msgspec.Raw]) -> Integers:
-    """Numbers as they are written, not negative and without exponents, in thousandths, rounded down.
+    """Numbers as they are written, not negative, in thousandths, rounded down.
 
     Raises:
-        ValueError: One of them is something else, too large, or very long.
+        ValueError, ArithmeticError: One of them is something else, or too large.
     """
     text = b" ".join([*numbers, b""])
-    if text.translate(None, b"0123456789. "):
-        raise ValueError
     characters = np.frombuffer(text, np.uint8)
     ends, points = np.flatnonzero(characters == ord(" ")), np.flatnonzero(characters == ord("."))
+    longest = np.diff(ends, prepend=-1).max(initial=0) - 1
+    if longest > _LONGEST_NUMBER or text.translate(None, b"0123456789. "):  # an exponent, or no number
+        return np.array([_one_in_thousandths(bytes(number)) for number in numbers], np.int64)
     decimals = np.zeros(len(ends), np.int64)
     holder = ends.searchsorted(points)
     decimals[holder] = ends[holder] - points - 1
-    if np.diff(ends, prepend=-1).max(initial=0) > _LONGEST_NUMBER + 1:
-        raise ValueError
     values = np.fromstring(text.replace(b".", b""), np.int64, sep=" ")
     if np.any(values // 10**decimals > _MOST_TIME):  # so that what follows stays within int64
         raise ValueError
@@ -324,36 +319,20 @@ def _thousandths(numbers: Sequence[msgspec.Raw]) -> Integers:
     return thousandths
 
 
+def _one_in_thousandths(number: bytes) -> int:
+    value = Decimal(number.decode())
+    if not 0 <= value <= _MOST_TIME:
+        raise ValueError
+    return int(value.scaleb(3))
+
+
 def _clean(text: str) -> str:
     """A text as far as anybody would read it; what is no character becomes a question mark."""
     return text[:_LONGEST_NAME].encode("utf-8", "replace").decode()
 
 
-def _thread(value: Any) -> int:
+def _thread(value: int | str) -> int:
     """A process or thread as a number; -1 where it is none."""
     if isinstance(value, str):
-        value = int(value) if _THREAD.fullmatch(value) else None
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MOST_THREAD:
-        return -1
-    return value
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a number of not too many digits."""
-    if isinstance(value, Decimal):
-        return value.is_finite() and value.adjusted() <= 20
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _whole(value: Any) -> int | None:
-    """A value as a whole number that fits 64 bits with room to spare, or as an address; ``None`` where it is none."""
-    if not _is_number(value) or value != int(value):
-        return None
-    return int(value) if -(1 << 62) <= value < 1 << 64 else None
-
-
-def _one_in_thousandths(value: Any) -> int | None:
-    """As :func:`_thousandths`; ``None`` where it is no such number."""
-    if not _is_number(value) or not 0 <= value <= _MOST_TIME:
-        return None
-    return int(value.scaleb(3)) if isinstance(value, Decimal) else int(value) * 1000
+        return int(value) if _THREAD.fullmatch(value) else -1
+    return value if abs(value) <= _MOST_THREAD else -1

@@ -2,17 +2,18 @@
 
 The file is never parsed as a whole.  Its list of events is cut where one event ends and the next one begins: what is decoded as a list
 of events was cut at the right position (:mod:`memlens.inputs.kineto.events`).  What cannot be decoded so is walked through bracket by
-bracket instead, as is all that stands around the list; the brackets are trusted there, so that a damaged file gives the events before the damage.
+bracket instead; the brackets are trusted there, so that a damaged file gives the events before the damage.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from memlens.errors import InputError, NoEventsError
-from memlens.units import plural
+from memlens.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,15 +32,12 @@ LONGEST_EVENT = 1 << 24
 #: Brackets within brackets, which no trace has so many of.
 _DEEPEST = 1000
 _MOST_BASE = 4 * 10**18
-_SPACE = b" \t\r\n"
+#: Where the list of events begins: the key is not looked for in strings, where a quote has a backslash before it.
+_LIST = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\[|(?<!\\)"traceEvents"\s*:\s*\[')
 #: All up to the last position where one object ends and another one of the same list begins.
 _WHOLE_EVENTS = re.compile(rb"(?P<before>[ \t\r\n,]*+)(?s:.*)\}(?=[ \t\r\n]*+,[ \t\r\n]*+\{)")
-#: A string, up to the end of the text where it has no end of its own; and what stands before a bracket that is in no string.
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+#: What stands before a bracket that is in no string.
 _TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+[{}\[\]]', re.DOTALL)
-# Keys are not looked for in strings: there a quote has a backslash before it.
-_TO_LIST = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\Z')
-_BASE = re.compile(rb'(?<!\\)"baseTimeNanoseconds"\s*:\s*(-?[0-9]{1,19})(?![0-9.eE])')
 _HINT = (
     "Record with torch.profiler.profile(profile_memory=True), export_chrome_trace(), and without profile_all_threads:"
     " with it PyTorch writes no [memory] events."
@@ -83,15 +81,14 @@ def read_kineto(source: FileSource, request: Request) -> list[Log]:
         raise NoEventsError(
             f"{source.name}: no [memory] event among {among} of a Kineto trace{early}{unreadable}", _HINT
         )
-    base = walk.base if abs(walk.base) <= _MOST_BASE else 0
-    return make_logs(events, source.name, request, base=base, size=walk.size, cut_short=problem)
+    return make_logs(events, source.name, request, base=walk.base, size=walk.size, cut_short=problem)
 
 
 class _Walk:
     """Finds the events of a trace.
 
     Args:
-        events: Where they are read; of several lists of events the last one counts.
+        events: Where they are read.
 
     Attributes:
         size: Bytes of the uncompressed input.
@@ -105,8 +102,7 @@ class _Walk:
         # What is not used up yet, and room behind it, which is used again: fresh memory is dear.
         self._text = bytearray()
         self._left = 0  # bytes of it
-        self._depth = 0  # of brackets, before that text
-        self._list = 0  # the depth inside the list of events; 0 outside it
+        self._around = b""  # the JSON up to the events, and once they have ended all that follows
         self._ended = False
         self._problem = ""
 
@@ -120,16 +116,14 @@ class _Walk:
             self._read(last=last)
             if self._problem:
                 return self._problem
-            if self._ended:
-                if after := self._text[: self._left].lstrip(_SPACE):
-                    return f"there is more text after the end of the JSON, at byte {self.size - len(after):,}"
-                self._left = 0
             tried = self._left
-            if tried > LONGEST_EVENT:
-                return self._damage(f"one value is longer than {LONGEST_EVENT >> 20} MiB")
+            if max(tried, len(self._around)) > LONGEST_EVENT:
+                return f"the JSON ends in the middle, at byte {self.size:,}: one value is longer than {LONGEST_EVENT >> 20} MiB"
             if progress is not None:
                 progress(stream.consumed)
-        return "" if self._ended else stream.problem or self._damage("closing brackets are missing")
+        if not self._ended or stream.problem:
+            return stream.problem or f"the JSON ends in the middle, at byte {self.size:,}: closing brackets are missing"
+        return self._look_around(self._around)
 
     def _append(self, stream: ByteStream) -> int:
         """Read on; how much was read, nothing at the end of the stream."""
@@ -144,59 +138,55 @@ class _Walk:
 
     def _read(self, *, last: bool) -> None:
         """Read what can be read of the text; ``last`` says that no more follows."""
-        used, done = 0, self._ended
-        while not done:
-            whole = _WHOLE_EVENTS.match(self._text, used, self._left) if self._list else None
+        used, done = 0, False
+        if not self.listed and (begins := _LIST.search(self._text, 0, self._left)):
+            self.listed, used = True, begins.end()
+            self._around = bytes(self._text[:used])
+            self._look_around(self._around + b"]}")  # where what follows is cut off, that is all there is
+        while self.listed and not self._ended and not done:
+            whole = _WHOLE_EVENTS.match(self._text, used, self._left)
             if whole and self._events.add(memoryview(self._text)[whole.end("before") : whole.end()]):
                 used, done = whole.end(), not last
             else:
-                outside = not self._list
-                used = self._walk(used)
-                done = not (outside and self._list)
+                used, done = self._split(used), True
+        if self._ended:
+            self._around += self._text[used : self._left]
+            used = self._left
         self._text[: self._left - used] = self._text[used : self._left]
         self._left -= used
 
-    def _walk(self, used: int) -> int:
-        """Read bracket by bracket from some position on, up to the beginning of the list; gives how far the text is used up then."""
-        text, offset = self._text, self.size - self._left
-        found: list[tuple[int, bytearray]] = []
+    def _split(self, used: int) -> int:
+        """Read events bracket by bracket from some position on, up to the end of their list; gives how far the text is used up then."""
+        text, offset, depth = self._text, self.size - self._left, 0
+        found: list[tuple[int, bytes]] = []
         begin = after = used
         while bracket := _TO_BRACKET.match(text, after, self._left):
-            before, at, outside, level = after, bracket.end() - 1, not self._list, self._depth
-            after, opens = at + 1, text[at] in b"[{"
-            self._depth += 1 if opens else -1
-            if outside and level == 1:
-                for base in _BASE.finditer(text, before, at):
-                    self.base = int(base[1])
-            if outside and text[at] == ord("["):
-                if level == 0 or (level == 1 and _TO_LIST.search(text, before, at)):
-                    if self.listed:  # JSON's rule for a key that comes twice: the last one counts
-                        self._events.clear()
-                    self._list, self.listed = self._depth, True
-                    return after
-            elif not outside and self._depth == self._list + opens:
-                if opens:
-                    begin = at
-                elif text[begin] == ord("{") and text[at] == ord("}"):
-                    found.append((offset + begin, text[begin:after]))
-            elif self._depth < self._list:
-                self._events.add_singly(found)
-                found, self._list = [], 0
-            if self._depth == self._list or not self._list:
-                used = after
-            if self._depth > _DEEPEST:
-                self._problem = f"the JSON is damaged: at byte {offset + at:,} are more than {_DEEPEST:,} open brackets"
-            self._ended = self._depth <= 0
-            if self._ended or self._problem:
+            at, after = bracket.end() - 1, bracket.end()
+            if text[at] in b"[{":
+                begin, depth = begin if depth else at, depth + 1
+                if depth > _DEEPEST:
+                    where = f"at byte {offset + at:,} are more than {_DEEPEST:,} open brackets"
+                    self._problem = f"the JSON is damaged: {where}"
+                    break
+            elif depth == 0:
+                self._ended, used = True, at
                 break
+            else:
+                depth -= 1
+                if depth == 0:
+                    used = after
+                    if text[begin] == ord("{") and text[at] == ord("}"):
+                        found.append((offset + begin, bytes(text[begin:after])))
         self._events.add_singly(found)
-        self._depth = self._list or self._depth
         return used
 
-    def _damage(self, otherwise: str) -> str:
-        """Say what is wrong with text that does not come to an end."""
-        for string in _STRING.finditer(self._text, 0, self._left):
-            if (end := self._text.find(b"\n", *string.span())) >= 0:  # JSON has no line end inside a string
-                end += self.size - self._left
-                return f"the JSON is damaged: the line that ends at byte {end:,} has a text without its end"
-        return f"the JSON ends in the middle, at byte {self.size:,}: {otherwise}"
+    def _look_around(self, text: bytes) -> str:
+        """Read what stands around the events; what is wrong with it, or ``""``."""
+        try:
+            around = json.loads(text.decode("utf-8-sig", "replace"), strict=False)
+        except (ValueError, RecursionError) as error:
+            return f"the JSON is damaged around its list of events: {error}"
+        base = around.get("baseTimeNanoseconds") if isinstance(around, dict) else None
+        if type(base) is int and abs(base) <= _MOST_BASE:
+            self.base = base
+        return ""

@@ -17,14 +17,14 @@ __all__ = ["FORMAT"]
 
 #: Lines of the allocators, and the header of any message of the logging library.
 _TEXTS = (b" bytes, ptr = 0x", b"Not found and reallocate ", b"auto_growth_best_fit_allocator")
-_GLOG = re.compile(f"{glog.STAMP} +[0-9]+ {glog.FILE}:{glog.LINE}".encode())
+_GLOG = f"{glog.STAMP} +[0-9]+ {glog.FILE}:{glog.LINE}".encode()
 
 
 def _recognise(head: bytes) -> str:
     for text in _TEXTS:
         if text in head:
             return f"it holds {text.decode().strip()!r} within its first {HEAD >> 10} KiB"
-    header = _GLOG.search(head)
+    header = re.search(_GLOG, head)
     return "" if header is None else "it holds log headers as glog writes them: " + header[0].decode("ascii", "replace")
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.facts import MAX_SIZE, Kind, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Part, Text
@@ -24,13 +25,13 @@ from memlens.inputs.paddle.lines import (
     OF_NEXT_ALLOC,
     OF_OTHER_LAYERS,
     BlockRows,
+    column_of_times,
     number_of,
     request_lines,
     scanner,
 )
-from memlens.inputs.paddle.times import column_of_times
+from memlens.scanner import count_lines, distinct_texts
 from memlens.scanner.expressions import TEXT_PLACE
-from memlens.scanner.lines import count_lines, distinct_texts
 from memlens.windows.landmarks import words_are_scanned
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Streams(NamedTuple):
         return Streams(*(column[chosen] for column in self))
 
 
-class BlockReading(NamedTuple):
+class BlockReading(Struct, frozen=True):
     """The columns of one block.
 
     Attributes:

@@ -15,6 +15,7 @@ import numpy as np
 from memlens.errors import UsageError
 from memlens.facts import Kind
 from memlens.inputs.joins import distinct
+from memlens.spool import empty, walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -171,9 +172,12 @@ class Layers:
         self, layer: NDArray[np.int8], kind: NDArray[np.int8], size: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Which events are of the layers chosen so far, and have a size, bool; arguments as for :meth:`finish`."""
-        blocks, chunks = self.choice()
-        rows: NDArray[np.bool_] = np.where(kind <= Kind.FREE, layer == _number(blocks), layer == _number(chunks))
-        return rows & (size >= 0)
+        blocks, chunks = (_number(layer) for layer in self.choice())
+        rows = empty(len(kind), np.bool_)
+        for start, stop in walk(0, len(kind)):
+            wanted = np.where(kind[start:stop] <= Kind.FREE, blocks, chunks)
+            rows[start:stop] = (layer[start:stop] == wanted) & (size[start:stop] >= 0)
+        return rows
 
     def finish(
         self, layer: NDArray[np.int8] | None, kind: NDArray[np.int8], size: NDArray[np.int64]
@@ -191,7 +195,7 @@ class Layers:
         blocks, chunks = self.choice()
         rows = None
         if layer is not None or (blocks, chunks) == (None, None):
-            layer = np.zeros(len(kind), np.int8) if layer is None else layer
+            layer = np.broadcast_to(np.int8(0), len(kind)) if layer is None else layer
             rows = self.chosen_rows(layer, kind, size)
         used = {layer for layer in (blocks, chunks) if layer is not None}
         alike = _alike(blocks)

@@ -1,10 +1,13 @@
-"""Everything that is looked for in a log of Paddle, as one list of formats for one scanner; and what it found in a block, by format and by line."""
+"""Everything that is looked for in a log of Paddle, as one list of formats for one scanner; and what it found in a block, by format and by line.
+
+Below: the stamps of its lines as times.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +16,9 @@ from memlens.facts import MAX_SIZE, RequestLine, RequestLines
 from memlens.inputs.builder import Text
 from memlens.inputs.paddle import context, events, message_formats
 from memlens.inputs.paddle import other_events as others
+from memlens.scanner import Scanner
 from memlens.scanner.formats import LineFormat
-from memlens.scanner.plain import Scan
-from memlens.scanner.scan import Scanner
+from memlens.scanner.plain import Header, Scan
 from memlens.windows.landmarks import WORD_SCANS, landmarks_at, landmarks_in_block, words_are_scanned
 
 if TYPE_CHECKING:
@@ -208,3 +211,54 @@ def request_lines(rows: BlockRows, event_rows: NDArray[np.int64]) -> RequestLine
         first[order],
         second[order],
     )
+
+
+# Time stamps of glog, as microseconds.
+
+#: Days of the year before each month, 1-based; a year with a 29th of February, since a stamp without a year may have one.
+_DAYS_BEFORE_MONTH = (0, 0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
+
+
+def column_of_times(year: Ints, date: Ints, clock: Ints) -> Ints:
+    """Microseconds of glog stamps, int64: since the start of the year, or since 1970 where there is a year; -1 where there is no stamp.
+
+    The clock is the machine's local one; only differences mean something.
+
+    Args:
+        year: ``yyyy``, -1 where there is none.
+        date: ``mmdd``, -1 where there is no stamp.
+        clock: ``hhmmssuuuuuu``, the same.
+    """
+    month, day = np.divmod(date, 100)
+    real = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    days = np.array(_DAYS_BEFORE_MONTH)[np.where(real, month, 0)] + day - 1
+    if (year >= 0).any():
+        days = np.where(year >= 0, _days_since_1970(year, month, day), days)
+    rest, micros = np.divmod(clock, 1_000_000)
+    rest, seconds = np.divmod(rest, 100)
+    hours, minutes = np.divmod(rest, 100)
+    return np.where(real, ((days * 24 + hours) * 60 + minutes) * 60_000_000 + seconds * 1_000_000 + micros, -1)
+
+
+def _days_since_1970(year: Ints, month: Ints, day: Ints) -> Ints:
+    """Days from 1970-01-01 to dates of the Gregorian calendar.
+
+    Months are counted from March, so that the leap day ends a year: 153 days make five months.
+    """
+    from_march = (month + 9) % 12
+    year = year - from_march // 10
+    leap_days = year // 4 - year // 100 + year // 400
+    return year * 365 + leap_days + (from_march * 153 + 2) // 5 + day - 1 - 719468
+
+
+@cache
+def _stamp() -> Header:
+    return Header.of(events.HEADER, ("year", "date", "time"))
+
+
+def time_of_line(line: bytes) -> int | None:
+    """When the first event of a line was logged, in microseconds as in :attr:`~memlens.events.EventLog.time_us`; ``None`` where nothing says."""
+    places = [match.start() for form in events.EVENTS if (match := form.search(line))]
+    header = _stamp().before(line[: min(places)]) if places else None
+    (time,) = column_of_times(*_stamp().values([header])).tolist()
+    return time if time >= 0 else None

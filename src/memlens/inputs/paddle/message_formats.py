@@ -210,7 +210,9 @@ _TOTAL_BEGUN = _begun("total memory is ", r"[^\n]{0,200}")
 _CUT_FIGURES = _DEVICE + _begun(". ", f"(?:{_SIZE_BEGUN}|{_TOTAL_BEGUN})")
 _CUT_LINE = _begun("Out of memory error on ", rf"(?:{_CUT_FIGURES}|[A-Za-z][\w/ -]{{0,60}})?")
 
-#: The end of a log that was cut in the middle of a message: of the error itself, or of the line below it that has the figures.
+#: One of these stands in the end of a log that was cut in the middle of a message,
+CUT_OFF_NAMES = (b"ResourceExhaustedError", b"Out of memory error on ")
+#: which is the error itself, or the line below it that has the figures.
 CUT_OFF = LineFormat(
     "oom_cut_off",
     "enforce",
@@ -238,7 +240,7 @@ CUT_OFF = LineFormat(
     ),
 )
 #: The device in such an end.
-DEVICE = re.compile(rf"Out of memory error on ({_DEVICE})\.".encode())
+DEVICE = rf"Out of memory error on ({_DEVICE})\.".encode()
 
 _MEANS_KEY = {
     "key": "what the figure is of: max_… is a peak, the others are the level at this line",

@@ -14,15 +14,17 @@ import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.facts import MAX_SIZE, Figure, OutOfMemory
 from memlens.inputs.paddle import context, events
 from memlens.inputs.paddle.message_formats import (
     CUT_OFF,
+    CUT_OFF_NAMES,
     DEVICE,
     EXECUTOR_MEMORY,
     JSON,
@@ -32,7 +34,6 @@ from memlens.inputs.paddle.message_formats import (
     USAGE_BYTE,
     USAGE_MB,
 )
-from memlens.inputs.stack_names import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,14 +50,14 @@ _MOST = 100
 #: Bytes that a message has at most that a log is cut in; the title that the framework puts over one, and how far above it stands.
 _LONGEST_CUT, _SUMMARY, _NEAR = 600, b"Error Message Summary:", 100
 
-_TRACEBACK = re.compile(rb"(?<!C\+\+ )\bTraceback \(most recent call last\):")
-_FRAME = re.compile(rb'File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})')
+_TRACEBACK = rb"(?<!C\+\+ )\bTraceback \(most recent call last\):"
+_FRAME = rb'File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})'
 #: Where something stands in a text, what it is, and what it says.
 _Line: TypeAlias = tuple[int, str, bytes]
-_OPERATOR = re.compile(rb"\b_(?:legacy_)?C_ops\.(\w{1,64})\(")
+_OPERATOR = rb"\b_(?:legacy_)?C_ops\.(\w{1,64})\("
 
 
-class Message(NamedTuple):
+class Message(Struct, frozen=True):
     """The content of one line: an out-of-memory message, figures, or both."""
 
     oom: OutOfMemory | None
@@ -250,11 +251,14 @@ class RefusedRequests:
             line_ends: How many line ends it has.
         """
         text = self._tail
-        found = CUT_OFF.pattern.search(text, max(len(text) - _LONGEST_CUT, 0))
+        begin = max(len(text) - _LONGEST_CUT, 0)
+        if not any(text.find(name, begin) >= 0 for name in CUT_OFF_NAMES):  # as in nearly every log
+            return None
+        found = CUT_OFF.pattern.search(text, begin)
         if found is None:
             return None
         at = text.rstrip().rfind(b"\n") + 1
-        device = DEVICE.search(text, at)
+        device = re.compile(DEVICE).search(text, at)
         oom = self._filled_in(
             OutOfMemory(
                 end - len(text) + at,
@@ -339,14 +343,16 @@ def _lines(text: bytes) -> Iterator[_Line]:
 
 def _traceback(text: bytes) -> str:
     """The operator that the last traceback in a text ends in and the Python frames that led to it, innermost first; empty without one."""
-    start = max((match.end() for match in _TRACEBACK.finditer(text)), default=None)
+    start = max((match.end() for match in re.finditer(_TRACEBACK, text)), default=None)
     if start is None:
         return ""
+    from memlens.inputs.stack_names import joined
+
     text = text[start:]
-    operators = _OPERATOR.findall(text)
+    operators = re.findall(_OPERATOR, text)
     frames = [
         f"{_cut(file.replace(chr(92).encode(), b'/').rpartition(b'/')[2])}:{int(line)} {_cut(function)}"
-        for file, line, function in _FRAME.findall(text)
+        for file, line, function in re.findall(_FRAME, text)
     ]
     return joined([*map(_cut, operators[-1:]), *reversed(frames)])
 

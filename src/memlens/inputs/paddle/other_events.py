@@ -7,7 +7,9 @@ Paddle's source.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memlens.facts import MAX_SIZE, Kind
 from memlens.inputs.paddle.events import alike
@@ -275,7 +277,7 @@ LOOK_ALIKES = (
 )
 
 
-class RareEvent(NamedTuple):
+class RareEvent(Struct, frozen=True):
     """The event of a line of :data:`RARE`; ``addr`` is 0 and ``stream`` -1 where it has none."""
 
     kind: Kind

@@ -13,15 +13,16 @@ import numpy as np
 from msgspec import structs
 
 from memlens.columns import TAKE
-from memlens.errors import InputError, UsageError
+from memlens.errors import UsageError
 from memlens.facts import Facts, Figure, Kind, OutOfMemory, RequestLines, StatLines
-from memlens.folding import condenser
 from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
 from memlens.inputs.input_format import LineReader, NewEvents, Selection
 from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
-from memlens.inputs.paddle.layers import SIZELESS, WITHOUT_ADDRESSES, Layer, Layers, layer_named
+from memlens.inputs.paddle.layers import SIZELESS, Layer, Layers, layer_named
+from memlens.inputs.paddle.lines import time_of_line
 from memlens.inputs.paddle.messages import RefusedRequests, read_message, text_before
+from memlens.spool import GrowingColumns, chosen, walk
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from memlens.source import TextSource
 
 
-Lines = TypeVar("Lines", StatLines, RequestLines)
+Lines = TypeVar("Lines", StatLines, RequestLines, Streams)
 
 #: Columns that are read only when asked for.
 COLUMNS = frozenset({"thread", "time_us", "requests"})
@@ -63,10 +64,11 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         if unknown := set(request.columns) - COLUMNS:
             raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
         self._source = source
+        source.time_of_line = time_of_line
         self._layer = layer = None if request.layer is None else layer_named(request.layer)
         matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (request.patterns, request.owners))
         # What cannot be looked up quickly later is numbered now.
-        wanted = (*request.columns, *["line"] * lines_wanted(source, request), *["landmarks"] * request.landmarks)
+        wanted = (*request.columns, *["line"] * lines_wanted(source), *["landmarks"] * request.landmarks)
         self._blocks = BlockReader(matchers, marks, wanted, layer)
         self._builder = Builder(source, request, _TYPES, size=source.size)
         self._with_threads = "thread" in request.columns
@@ -81,10 +83,8 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._ooms: list[OutOfMemory] = []
         self._refused = RefusedRequests([Matcher(pattern) for pattern in request.owners])
         self._figures: list[Figure] = []
-        self._stats: list[StatLines] = []
-        self._streams: list[Streams] = []
-        self._requests: list[RequestLines] = []
-        self._condensed_for: tuple[Layer | None, Layer | None] | None = None
+        # There may be as many of these lines as events.
+        self._stats, self._streams, self._requests = (GrowingColumns({}, self._builder.spool) for _ in range(3))
 
     def read(self, block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
         """Read a block; also the text before its out-of-memory messages, by their offset, and its end."""
@@ -93,8 +93,6 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
 
     def add(self, result: tuple[BlockReading, tuple[dict[int, bytes], bytes]]) -> None:
         reading, (above, tail) = result
-        if self._builder.is_full:
-            self._condense()
         first, columns, layer = self._builder.lines + 1, reading.part.columns, reading.layer
         self._add_requests(reading)
         self._add_owners(reading)
@@ -105,7 +103,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._size_frees(columns, layer)
         if reading.requests is not None:
             after = reading.requests.after + self._builder.events
-            self._requests.append(structs.replace(reading.requests, after=after))
+            self._requests.append({**structs.asdict(reading.requests), "after": after})
         self._layers.add(layer, columns["kind"], columns["size"], reading.thread, reading.lines)
         self._builder.add(reading.part)
         for of, (count, texts) in reading.malformed.items():
@@ -118,10 +116,10 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
                     self._ooms.append(self._refused.completed(message.oom, above.get(text.offset)))
         self._refused.end_block(tail)
         if reading.stat_lines is not None:
-            self._stats.append(reading.stat_lines)
+            self._stats.append(structs.asdict(reading.stat_lines))
         if reading.streams is not None:
             before = reading.streams.before + (self._builder.events - len(columns["kind"]))
-            self._streams.append(reading.streams._replace(before=before))
+            self._streams.append({**reading.streams._asdict(), "before": before})
 
     def _add_requests(self, reading: BlockReading) -> None:
         """Values that lines give for the next ALLOC of their thread: the bytes requested; of naive best fit the size and place."""
@@ -170,7 +168,9 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
     def take(self, *, ended: bool = False) -> NewEvents:
         new = self._builder.take()
         columns = new.columns
-        self._figures, self._stats, self._streams = [], [], []
+        self._figures = []
+        self._stats.clear()
+        self._streams.clear()
         layer = columns.get("layer")
         if layer is not None:
             kept = columns["size"] >= 0
@@ -204,74 +204,35 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         found = self._refused.cut_off(self._builder.end, self._builder.lines)
         return None if found is None or (self._ooms and self._ooms[-1].line >= found.line) else found
 
-    def _condense(self) -> None:
-        """Drop the events that no result needs, those of layers that are not believed among them."""
-        builder, believed = self._builder, self._layers.choice()
-        if self._condensed_for is None:
-            if believed[0] is None or believed[0] in WITHOUT_ADDRESSES:
-                return  # of chunks there are few, and what has no address has no end
-            self._condensed_for = believed
-        for before, now in zip(self._condensed_for, believed, strict=True):
-            if before is not None and now is not None and before != now:
-                raise InputError(
-                    f"{self._source.name}: its events were those of the layer {before.label}, and then, by line {builder.lines:,}, come those of"
-                    f" {now.label}, which would have counted from the start",
-                    f"Say which layer to take (--layer {now.label}), or keep all events while it is read (--event-memory 0).",
-                )
-        self._condensed_for = believed
-        chosen = None
-        if "layer" in builder:
-            layer = builder.column("layer")
-            np.maximum(layer, Layer.AUTO_GROWTH, out=layer)  # blocks without another layer had no such column
-            chosen = self._layers.chosen_rows(layer, builder.column("kind"), builder.column("size"))
-        if self._streams:
-            self._join_streams(believed[0], chosen)
-        places = [*(oom.offset for oom in self._ooms), *(figure.offset for figure in self._figures)]
-        builder.condense(chosen, sorted(places))
-        self._stats = [self._first_stat_lines()] if self._stats else []
-
-    def _first_stat_lines(self) -> StatLines:
-        """Those among the first events, all of which are kept; there are as many lines as events."""
-        lines = _concatenated(self._stats)
-        offset = self._builder.column("offset")
-        if len(offset) < condenser.FIRST_EVENTS:
-            return lines
-        known = int(np.searchsorted(lines.offset, offset[: condenser.FIRST_EVENTS].max(initial=-1), "right"))
-        if known < len(lines):
-            self._builder.hints.setdefault("stat_lines", 0)
-        return StatLines(*(column[:known] for column in structs.astuple(lines)))
-
     def finish(self, problem: str) -> list[Log]:
         builder = self._builder
         if (cut_off := self._cut_off()) is not None:
             self._ooms.append(cut_off)
-        if builder.is_condensed:
-            self._condense()
         layer, owner, requested = builder.drop("layer"), builder.drop("owner"), builder.drop("requested")
         if layer is not None:
             np.maximum(layer, Layer.AUTO_GROWTH, out=layer)  # blocks without another layer had no such column
-        blocks, chosen, facts = self._layers.finish(layer, builder.column("kind"), builder.column("size"))
-        rows = None if chosen is None or chosen.all() else chosen
-        if self._streams:
-            self._join_streams(blocks, chosen)
-        if rows is not None:
-            owner, requested = (None if column is None else column[rows] for column in (owner, requested))
+        blocks, rows, facts = self._layers.finish(layer, builder.column("kind"), builder.column("size"))
+        rows = None if rows is None or rows.all() else rows
+        stream = self._stream(blocks, rows) if [*self._streams] else None
+        owner, requested, stream = (
+            None if column is None else chosen(column, rows) for column in (owner, requested, stream)
+        )
         names: tuple[str, ...] = ()
         if owner is not None:
             owner, names = _by_name(owner, self._names)
-        if requested is not None and (requested < 0).all():
+        if requested is not None and requested.max(initial=-1) < 0:
             requested = None
         log = builder.finish(
             cut_short=problem,
             facts={**facts, **self._facts(blocks, facts["malformed_samples"]), "requests": self._request_lines(rows)},
-            columns={"owner": owner, "owner_names": names, "requested": requested},
+            columns={"owner": owner, "owner_names": names, "requested": requested, "stream": stream},
             rows=rows,
             nothing=self._nothing,
         )
         return [log]
 
     def _nothing(self, facts: Facts) -> NoEventsError:
-        from memlens.trust import no_events_error
+        from memlens.trust.advice import no_events_error
 
         return no_events_error(self._source.name, facts, None if self._layer is None else self._layer.label)
 
@@ -286,48 +247,40 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             "layer": self._label(),
             "ooms": tuple(self._ooms),
             "figures": tuple(self._figures),
-            "stat_lines": _concatenated(self._stats) if self._stats else None,
+            "stat_lines": _lines(StatLines, self._stats) if [*self._stats] else None,
         }
 
     def _request_lines(self, rows: NDArray[np.bool_] | None) -> RequestLines | None:
         """All lines of requests, with places among the chosen events."""
-        if not self._requests or self._builder.is_condensed:
+        if not [*self._requests]:  # they were not asked for
             return None
-        lines = _concatenated(self._requests)
-        self._requests = []
+        lines = _lines(RequestLines, self._requests)
         return lines if rows is None else structs.replace(lines, after=np.append(0, np.cumsum(rows))[lines.after])
 
-    def _join_streams(self, blocks: Layer | None, chosen: NDArray[np.bool_] | None) -> None:
-        """Give the chosen events the streams that lines named, and forget the lines."""
-        builder = self._builder
-        streams = Streams(*map(np.concatenate, zip(*self._streams, strict=True)))
-        if blocks == Layer.AUTO_GROWTH and streams.of_driver.any():
-            # Of the layers that are passed over only those lines count that stand between these blocks' own.
-            streams = streams.where(~streams.of_driver)
-        columns = [builder.column(name) for name in ("kind", "addr", *(["stream"] if "stream" in builder else []))]
-        every = np.full(len(columns[0]), -1, np.int64)
-        rows: Any = slice(None)
-        before = streams.before
-        if chosen is not None:
-            rows, before = chosen, np.append(0, np.cumsum(chosen))[before]
-        kind, addr, *known = (column[rows] for column in columns)
-        every[rows] = join_streams((kind, addr), before, streams.addr, streams.stream, *known)
-        builder.set_column("stream", every)
-        self._streams = []
+    def _stream(self, blocks: Layer | None, rows: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """The stream of each event, of those that are chosen, as lines name it; int64, -1 where unknown."""
+        streams = _lines(Streams, self._streams)
+        # Of the layers that are passed over only those lines count that stand between these blocks' own.
+        fits = ~streams.of_driver if blocks == Layer.AUTO_GROWTH and streams.of_driver.any() else None
+        kind, addr = self._builder.column("kind"), self._builder.column("addr")
+        return join_streams(kind, addr, rows, *(chosen(column, fits) for column in streams[:3]))
 
 
-def _concatenated(parts: Sequence[Lines]) -> Lines:
-    """Parts that consist of columns as one."""
-    return type(parts[0])(*map(np.concatenate, zip(*map(structs.astuple, parts), strict=True)))
+def _lines(of: type[Lines], columns: GrowingColumns) -> Lines:
+    """Lines that consist of columns, put together."""
+    return of(**{name: columns.entries(name) for name in columns})
 
 
 def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
-    """The owners numbered in the order of the alphabet, without those that own nothing."""
+    """The owners numbered in the order of the alphabet, in place, without those that own nothing."""
     used = np.zeros(len(names) + 1, np.bool_)
-    used[owner] = True
+    for start, stop in walk(0, len(owner)):
+        used[owner[start:stop]] = True
     kept = sorted(name for name, number in names.items() if used[number])
     if not kept:
         return None, ()
     numbering = np.full(len(used), -1, np.int32)
     numbering[[names[name] for name in kept]] = np.arange(len(kept))
-    return numbering[owner], tuple(kept)
+    for start, stop in walk(0, len(owner)):
+        owner[start:stop] = numbering[owner[start:stop]]
+    return owner, tuple(kept)

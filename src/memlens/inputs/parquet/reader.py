@@ -17,10 +17,10 @@ import numpy as np
 from msgspec import structs
 
 from memlens.errors import AnchorError, InputError, NoEventsError
-from memlens.facts import Facts, Kind
+from memlens.facts import Facts, Kind, Mark
 from memlens.inputs.builder import Builder
 from memlens.inputs.parquet.metadata import KEY, DamagedError, Metadata, StoredSource, read_metadata
-from memlens.units import plural
+from memlens.text import plural
 from memlens.windows.landmarks import LONGEST_LINE, Landmarks
 from memlens.windows.patterns import Anchor
 
@@ -51,7 +51,6 @@ COLUMNS: dict[str, tuple[str, type[np.generic], int]] = {
 #: The columns of text, which have the same name in the log.
 NAMED = ("owner", "pool", "user_metadata")
 _NEEDED = ("kind", "size_bytes", "addr")
-_BATCH = 1 << 17
 _PIECE = 1 << 20
 #: Bytes that any compressed input may unpack to.
 _UNPACKED = 1 << 26
@@ -93,22 +92,28 @@ def read_parquet(source: FileSource, request: Request) -> list[Log]:
         seen = Facts(
             bytes=stream.consumed or source.size, lines=events, layer="parquet", has_lines=False, has_chunks=False
         )
-        metadata = Metadata(seen, marks=()) if text is None else read_metadata(text, events)
+        metadata = Metadata(facts=seen) if text is None else read_metadata(text, events)
         if request.progress is not None:
             request.progress(stream.consumed or source.size)
 
     def nothing(facts: Facts) -> NoEventsError:  # noqa: ARG001 - asked for
         return NoEventsError(f"{source.name}: a table of events without a row", _HINT)
 
-    facts = {name: value for name, value in structs.asdict(metadata.facts).items() if name != "cut_short"}
+    facts, landmarks = structs.asdict(metadata.facts), None
+    marks: tuple[Mark, ...] | None = None if text is not None else ()
+    if (kept := metadata.marks) is not None:
+        marks = tuple(map(Mark, kept.offsets.tolist(), kept.lines.tolist(), kept.texts.tolist()))
+    if (kept := metadata.landmarks) is not None:
+        texts = tuple(text.encode("utf-8", "surrogateescape") for text in kept.texts.tolist())
+        landmarks = Landmarks(tuple(kept.offsets.tolist()), tuple(kept.lines.tolist()), texts, kept.complete)
     log = Builder(StoredSource(source.name, metadata.places), request, {}).finish(
-        cut_short=metadata.facts.cut_short,
+        cut_short=facts.pop("cut_short"),
         facts=facts,
-        columns={**columns, "device": columns.get("device", metadata.device), "marks": metadata.marks},
+        columns={**columns, "device": columns.get("device", metadata.device), "marks": marks},
         nothing=nothing,
     )
-    anchors = () if log.marks is not None else tuple(_anchor(log, metadata.landmarks, one) for one in request.patterns)
-    return [log.without_cache(anchors=anchors, landmarks=metadata.landmarks)]
+    anchors = () if log.marks is not None else tuple(_anchor(log, landmarks, one) for one in request.patterns)
+    return [log.without_cache(anchors=anchors, landmarks=landmarks)]
 
 
 @contextmanager
@@ -137,7 +142,6 @@ def _table(source: FileSource, stream: ByteStream) -> tuple[dict[str, Any], byte
     else:
         data = _whole(stream)
         where, size = pa.BufferReader(data), len(data)
-    texts = ["kind", *NAMED]
     with parquet.ParquetFile(where, thrift_string_size_limit=1 << 30, page_checksum_verification=True) as file:
         schema, claimed = file.schema_arrow, file.metadata
         missing = [name for name in _NEEDED if name not in schema.names]
@@ -145,15 +149,21 @@ def _table(source: FileSource, stream: ByteStream) -> tuple[dict[str, Any], byte
             raise DamagedError(f"a Parquet file, but no table of events: it has no column {', '.join(missing)}")
         if len(set(schema.names)) < len(schema.names):
             raise DamagedError("a Parquet file, but no table of events: two columns have one name")
-        groups = range(claimed.num_row_groups)
-        unpacked = sum(claimed.row_group(group).total_byte_size for group in groups)
+        unpacked = sum(claimed.row_group(group).total_byte_size for group in range(claimed.num_row_groups))
         if claimed.num_rows > _ROWS + size * _MOST_ROWS_A_BYTE or unpacked > size * _MOST_BYTES_A_BYTE:
             raise DamagedError(f"it claims {claimed.num_rows:,} rows in {size:,} bytes, which no table of events has")
-        wanted = [name for name in (*texts, *COLUMNS, "device") if name in schema.names]
-        table = _Columns(wanted, claimed.num_rows)
-        for batch in file.iter_batches(_BATCH, columns=wanted):
-            table.add(batch)
-        return table.finish(), (schema.metadata or {}).get(KEY)
+        columns: dict[str, Any] = {}
+        for name in (
+            "kind",
+            *NAMED,
+            *COLUMNS,
+            "device",
+        ):  # one by one: what is unpacked takes more memory than what is kept
+            if name in schema.names:
+                columns |= _column(name, file.read(columns=[name]).column(0))
+        if {len(column) for column in columns.values() if isinstance(column, np.ndarray)} != {claimed.num_rows}:
+            raise DamagedError("it has another number of rows than it says")
+        return _checked(columns), (schema.metadata or {}).get(KEY)
 
 
 def _whole(stream: ByteStream) -> bytes:
@@ -168,105 +178,74 @@ def _whole(stream: ByteStream) -> bytes:
     return bytes(data)
 
 
-class _Columns:
-    """Fills the columns of a log batch by batch.
+def _column(name: str, column: Any) -> dict[str, Any]:
+    """The columns of a log that a column of a file makes.
 
-    Args:
-        names: The columns of the file that are read.
-        rows: How many rows it has.
+    Raises:
+        DamagedError: A value is not what its column may hold.
     """
+    import pyarrow as pa
 
-    def __init__(self, names: list[str], rows: int) -> None:
-        self._rows, self._done = rows, 0
-        self._devices: set[int] = set()
-        self._numbers = {name: np.empty(rows, COLUMNS[name][1]) for name in names if name in COLUMNS}
-        self._codes = {name: np.empty(rows, np.int32) for name in ("kind", *NAMED) if name in names}
-        self._names: dict[str, dict[str, int]] = {name: {} for name in self._codes}
-        self._last: dict[str, tuple[Any, NDArray[np.int32]]] = {}
+    if name in ("kind", *NAMED):
+        codes, names = _coded(name, column)
+        if name != "kind":
+            return {name: codes, f"{name}_names": names}
+        kinds = [Kind[text] if text in Kind.__members__ else -1 for text in names]
+        return {name: np.array([*kinds, -1], np.int8)[codes]}
+    # A column of numbers in which some were missing is one of floating-point numbers after pandas.
+    if not any(fits(column.type) for fits in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)):
+        raise DamagedError(f"its column {name} holds no whole numbers but {column.type}")
+    own, dtype, unknown = ("device", np.int32, 0) if name == "device" else COLUMNS[name]
+    try:
+        known = column.cast(pa.from_numpy_dtype(dtype))
+    except pa.ArrowInvalid as error:
+        raise DamagedError(f"its column {name} holds what is no whole number, or too large: {error}") from None
+    if name != "device":
+        return {own: known.fill_null(unknown).to_numpy()}
+    devices = known.drop_null().unique().to_pylist()
+    if len(devices) > 1:
+        raise DamagedError(f"it has events of {len(devices)} devices: write a file for each")
+    return {own: devices[0]} if devices else {}
 
-    def add(self, batch: Any) -> None:
-        """Take the next rows.
 
-        Raises:
-            ValueError: A value is not what its column may hold.
-        """
-        import pyarrow as pa
+def _coded(name: str, column: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Texts as the numbers of names, -1 for none; and the names."""
+    import pyarrow as pa
 
-        rows = slice(self._done, self._done + batch.num_rows)
-        if rows.stop > self._rows:
-            raise DamagedError("it has more rows than it says")
-        for name in batch.schema.names:
-            column = batch.column(name)
-            if name in self._codes:
-                self._codes[name][rows] = self._coded(name, column)
-                continue
-            # A column of numbers in which some were missing is one of floating-point numbers after pandas.
-            if not any(fits(column.type) for fits in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)):
-                raise DamagedError(f"its column {name} holds no whole numbers but {column.type}")
-            dtype, unknown = (np.int32, 0) if name == "device" else COLUMNS[name][1:]
-            try:
-                known = column.cast(pa.from_numpy_dtype(dtype))
-            except pa.ArrowInvalid as error:
-                raise DamagedError(f"its column {name} holds what is no whole number, or too large: {error}") from None
-            if name == "device":
-                self._devices.update(known.drop_null().unique().to_pylist())
-            else:
-                self._numbers[name][rows] = known.fill_null(unknown).to_numpy(zero_copy_only=False)
-        self._done = rows.stop
+    if not pa.types.is_dictionary(column.type):
+        if not any(fits(column.type) for fits in (pa.types.is_string, pa.types.is_large_string, pa.types.is_null)):
+            raise DamagedError(f"its column {name} holds no text but {column.type}")
+        column = column.cast(pa.string()).dictionary_encode()
+    known: dict[str, int] = {}
+    parts = [np.zeros(0, np.int32)]
+    for chunk in column.chunks:
+        texts = chunk.dictionary.cast(pa.string()).to_pylist()
+        numbers = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
+        codes = chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        parts.append(np.array([*numbers, -1], np.int32)[codes])
+    return np.concatenate(parts), tuple(known)
 
-    def _coded(self, name: str, column: Any) -> NDArray[np.int32]:
-        """Texts as the numbers of names, -1 for none."""
-        import pyarrow as pa
 
-        if not pa.types.is_dictionary(column.type):
-            if not (
-                pa.types.is_string(column.type)
-                or pa.types.is_large_string(column.type)
-                or pa.types.is_null(column.type)
-            ):
-                raise DamagedError(f"its column {name} holds no text but {column.type}")
-            column = column.cast(pa.string()).dictionary_encode()
-        values = column.dictionary
-        last = self._last.get(name)
-        if last is None or not last[0].equals(values):
-            known = self._names[name]
-            texts = values.cast(pa.string()).to_pylist()
-            numbers = [-1 if text is None else known.setdefault(text, len(known)) for text in texts]
-            last = self._last[name] = values, np.array([*numbers, -1], np.int32)
-        codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        found: NDArray[np.int32] = last[1][codes]
-        return found
+def _checked(columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a log.
 
-    def finish(self) -> dict[str, Any]:
-        """The columns of the log.
-
-        Raises:
-            DamagedError: Their values make no log.
-        """
-        if self._done < self._rows:
-            raise DamagedError("it has fewer rows than it says")
-        kinds = [Kind[name] if name in Kind.__members__ else -1 for name in self._names["kind"]]
-        kind = np.array([*kinds, -1], np.int8)[self._codes.pop("kind")]
-        columns: dict[str, Any] = {COLUMNS[name][0]: column for name, column in self._numbers.items()}
-        if (kind < 0).any() or (columns["size"] < 0).any():
-            raise DamagedError(
-                "a row of it is no event: its kind is not ALLOC, FREE, RESERVE or RELEASE, or it has no size"
-            )
-        chunks = kind > Kind.FREE
-        if (columns["addr"][chunks] > np.uint64(_LAST) - columns["size"][chunks].astype(np.uint64)).any():
-            raise DamagedError("a chunk of it lies beyond all addresses")
-        if len(self._devices) > 1:
-            raise DamagedError(f"it has events of {len(self._devices)} devices: write a file for each")
-        if "offset" not in columns:
-            columns["offset"] = np.arange(self._rows, dtype=np.int64)
-            columns.setdefault("line", columns["offset"] + 1)
-        if (columns["offset"] < -1).any() or (np.diff(columns["offset"]) < 0).any():
-            raise DamagedError("its events are not in the order of the log: offset falls")
-        for name, codes in self._codes.items():
-            columns |= {name: codes, f"{name}_names": tuple(self._names[name])}
-        if self._devices:
-            columns["device"] = self._devices.pop()
-        return {"kind": kind, **columns}
+    Raises:
+        DamagedError: Their values make no log.
+    """
+    kind, size, addr = columns["kind"], columns["size"], columns["addr"]
+    if (kind < 0).any() or (size < 0).any():
+        raise DamagedError(
+            "a row of it is no event: its kind is not ALLOC, FREE, RESERVE or RELEASE, or it has no size"
+        )
+    chunks = kind > Kind.FREE
+    if (addr[chunks] > np.uint64(_LAST) - size[chunks].astype(np.uint64)).any():
+        raise DamagedError("a chunk of it lies beyond all addresses")
+    if "offset" not in columns:
+        columns["offset"] = np.arange(len(kind), dtype=np.int64)
+        columns.setdefault("line", columns["offset"] + 1)
+    if (columns["offset"] < -1).any() or (np.diff(columns["offset"]) < 0).any():
+        raise DamagedError("its events are not in the order of the log: offset falls")
+    return columns
 
 
 def _anchor(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> Anchor:

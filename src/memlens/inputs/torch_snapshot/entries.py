@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from enum import IntEnum
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,14 +23,15 @@ from msgspec import Struct
 
 from memlens.facts import LineSample, Mark
 from memlens.inputs.torch_snapshot.entry_runs import Rows
-from memlens.inputs.torch_snapshot.machine import BadPickle, Gone
-from memlens.inputs.torch_snapshot.stacks import ADDRESSES, LONGEST_TEXT, MOST_BYTES, is_count
+from memlens.inputs.torch_snapshot.pickles import BadPickle, Gone
+from memlens.inputs.torch_snapshot.stacks import LONGEST_TEXT, MOST_BYTES, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.torch_snapshot.stacks import Tables
 
 
@@ -106,6 +107,11 @@ _BLANK = (int(Action.BAD), 0, 0, -1, -1, -1, -1, -1)
 _TYPES = (np.int8, np.uint64, np.int64, np.int64, np.int64, np.int32, np.int32, np.int32)
 
 
+#: What is read of an entry: numbers, and other values.
+_NUMBERS = ("addr", "size", "stream", "time_us", "device_free")
+_OBJECTS = ("action", "frames", "user_metadata", "pool_id")
+
+
 def read_entries(trace: Sequence[Any], objects: Sequence[Any], tables: Tables) -> Entries:
     """Make columns of a trace.
 
@@ -118,60 +124,47 @@ def read_entries(trace: Sequence[Any], objects: Sequence[Any], tables: Tables) -
         BadPickle: An entry is in the trace twice.
     """
     tables.refuse(trace)
-    reader = _Reader(objects, tables)
-    for item in trace:
-        if type(item) is Rows:
-            reader.add_rows(item)
-        elif item is Gone or type(item) is dict:
-            reader.add(item)
+    reader = _Reader(tables)
+    for kind, items in groupby(trace, type):
+        if kind is Rows:
+            for rows in items:
+                reader.add(rows.entries, rows.numbers, rows.objects, objects)
         else:
-            reader.add_bad("not a dict")
+            reader.add_singly(list(items))
     return reader.finish()
 
 
 class _Reader:
-    """Takes entries one by one, or many at once: :meth:`add` is the reference implementation of :meth:`add_rows`."""
+    """Takes entries, many at once."""
 
-    def __init__(self, objects: Sequence[Any], tables: Tables) -> None:
-        self._objects, self._tables = objects, tables
-        # Arrays of the standard library, which grow by one entry and by many.
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        # Arrays of the standard library, which grow by many entries.
         self._columns: list[array[int]] = [array(np.dtype(kind).char) for kind in _TYPES]
-        self._seen: set[int] = set()
+        self._seen: set[int] = set()  # by their ids
+        self._singly = 0
         self._samples: list[LineSample] = []
         self._device_free: dict[int, int] = {}
         self._user_defined: dict[int, str] = {}
 
-    def add(self, entry: Any) -> None:
-        """Take one entry that the machine read by itself."""
-        if entry is Gone or id(entry) in self._seen:
-            raise BadPickle("an entry stands in a trace more than once", hostile=True)
-        self._seen.add(id(entry))
-        action = _action_of(entry.get("action"))
-        absent = None if _SIZED[action] else 0
-        addr, size = entry.get("addr", absent), entry.get("size", absent)
-        if action == Action.BAD:
-            self.add_bad("no action")
-        elif not is_count(addr, ADDRESSES):
-            self.add_bad("no address")
-        elif not is_count(size, MOST_BYTES + 1):
-            self.add_bad("no size, or none that can be")
-        else:
-            stream, time = entry.get("stream"), entry.get("time_us")
-            self._note(len(self._columns[0]), action, entry)
-            self._append(
-                action,
-                addr,
-                size,
-                stream if is_count(stream, 1 << 63) else -1,
-                time if is_count(time, _MOST_TIME) else -1,
-                self._tables.stack(entry.get("frames")),
-                self._tables.metadata(entry.get("user_metadata")),
-                self._tables.pool(entry.get("pool_id")),
-            )
+    def add_singly(self, entries: list[Any]) -> None:
+        """Take entries that the machine read by itself, as columns; what is no dict is no entry.
 
-    def _append(self, *row: int) -> None:
-        for column, value in zip(self._columns, row, strict=True):
-            column.append(value)
+        Raises:
+            BadPickle: One of them was there before.
+        """
+        self._seen.update(ids := [id(entry) for entry in entries if type(entry) is dict])
+        self._singly += len(ids)
+        if Gone in entries or len(self._seen) < self._singly:
+            raise BadPickle("an entry stands in a trace more than once", hostile=True)
+        dicts = [entry if type(entry) is dict else {} for entry in entries]
+        numbers = {
+            name: np.array([of if is_count(of := entry.get(name), 1 << 63) else -1 for entry in dicts], np.int64)
+            for name in _NUMBERS
+        }
+        index = np.arange(len(dicts) * len(_OBJECTS), dtype=np.int32).reshape(len(_OBJECTS), -1)
+        values = [entry.get(name) for name in _OBJECTS for entry in dicts]
+        self.add(len(dicts), numbers, dict(zip(_OBJECTS, index, strict=True)), values)
 
     def _note(self, index: int, action: int, entry: dict[str, Any]) -> None:
         """Note what an entry says beside its columns.
@@ -182,60 +175,45 @@ class _Reader:
             self._device_free[index] = entry["device_free"]
         elif action == Action.USER_DEFINED:
             file, _, function = self._tables.innermost(self._tables.stack(entry.get("frames")))
-            noted = entry.get("user_metadata")
-            metadata = self._tables.metadata(noted)
-            noted = noted if type(noted) is dict else {}
-            self._user_defined[index] = _stage_and_name(
-                (entry.get("stage"), entry.get("name")),
-                (noted.get("stage"), noted.get("name")),
-                (function, file),
-                (file, function),
-            ) or (self._tables.texts.values[metadata] if metadata >= 0 else "")
+            metadata = self._tables.metadata(entry.get("user_metadata"))
+            noted = self._tables.texts.values[metadata] if metadata >= 0 else ""
+            self._user_defined[index] = f"{function} {file[:LONGEST_TEXT]}" if function in _STAGES and file else noted
 
-    def add_bad(self, why: str) -> None:
-        """Count an entry that cannot be read."""
-        self._note_bad(len(self._columns[0]), why)
-        self._append(*_BLANK)
+    def add(
+        self, count: int, numbers: dict[str, Ints], objects: dict[str, NDArray[np.int32]], values: Sequence[Any]
+    ) -> None:
+        """Take entries as columns; see :class:`~memlens.inputs.torch_snapshot.entry_runs.Rows`."""
 
-    def _note_bad(self, index: int, why: str) -> None:
-        if len(self._samples) < _SAMPLES:
-            self._samples.append(LineSample(index, index + 1, f"entry {index}: {why}"))
+        def each(name: str, number_of: Callable[[Any], int]) -> Ints:
+            if name not in objects:
+                return np.full(count, number_of(None), np.int64)
+            distinct, which = np.unique(objects[name], return_inverse=True)
+            return np.array([number_of(values[number]) for number in distinct.tolist()], np.int64)[which]
 
-    def add_rows(self, rows: Rows) -> None:
-        """Take entries that were read as columns."""
-        nothing = np.full(rows.entries, -1, np.int64)
-        addr, size, stream, time = (rows.numbers.get(name, nothing) for name in ("addr", "size", "stream", "time_us"))
-        action = self._each(rows, "action", _action_of)
-        sized = _SIZED[action]
-        bad = (action == Action.BAD) | (size > MOST_BYTES)
-        bad |= ((addr < 0) & (sized | ("addr" in rows.numbers))) | ((size < 0) & (sized | ("size" in rows.numbers)))
+        nothing = np.full(count, -1, np.int64)
+        addr, size, stream, time = (numbers.get(name, nothing) for name in _NUMBERS[:4])
+        action = each("action", _action_of)
+        bad = (action == Action.BAD) | (size > MOST_BYTES) | (_SIZED[action] & ((addr < 0) | (size < 0)))
         columns = (
             action,
             np.maximum(addr, 0),
             np.maximum(size, 0),
             np.maximum(stream, -1),
             np.where(time < _MOST_TIME, np.maximum(time, -1), -1),
-            self._each(rows, "frames", self._tables.stack),
-            self._each(rows, "user_metadata", self._tables.metadata),
-            self._each(rows, "pool_id", self._tables.pool),
+            each("frames", self._tables.stack),
+            each("user_metadata", self._tables.metadata),
+            each("pool_id", self._tables.pool),
         )
-        for index in np.flatnonzero(bad | (action == Action.OOM) | (action == Action.USER_DEFINED)).tolist():
-            at = len(self._columns[0]) + index
-            if bad[index]:
-                self._note_bad(at, "no address or size that can be")
-            else:
-                entry = {name: int(column[index]) for name, column in rows.numbers.items()}
-                entry |= {name: self._objects[column[index]] for name, column in rows.objects.items()}
-                self._note(at, int(action[index]), entry)
+        start = len(self._columns[0])
+        for index in np.flatnonzero(bad)[: _SAMPLES - len(self._samples)].tolist():
+            text = f"entry {start + index}: no action, or no address or size that can be"
+            self._samples.append(LineSample(start + index, start + index + 1, text))
+        for index in np.flatnonzero(~bad & ((action == Action.OOM) | (action == Action.USER_DEFINED))).tolist():
+            entry = {name: int(column[index]) for name, column in numbers.items()}
+            entry |= {name: values[column[index]] for name, column in objects.items()}
+            self._note(start + index, int(action[index]), entry)
         for own, column, blank, kind in zip(self._columns, columns, _BLANK, _TYPES, strict=True):
             own.frombytes(np.where(bad, blank, column).astype(kind, copy=False).view(np.uint8).data)
-
-    def _each(self, rows: Rows, name: str, number_of: Callable[[Any], int]) -> NDArray[np.int64]:
-        """The numbers of the values of one key."""
-        if name not in rows.objects:
-            return np.full(rows.entries, number_of(None), np.int64)
-        distinct, which = np.unique(rows.objects[name], return_inverse=True)
-        return np.array([number_of(self._objects[number]) for number in distinct.tolist()], np.int64)[which]
 
     def finish(self) -> Entries:
         """All entries that were taken."""
@@ -246,14 +224,6 @@ class _Reader:
 
 def _action_of(value: Any) -> int:
     return int(_ACTIONS.get(value, Action.OTHER)) if type(value) is str else int(Action.BAD)
-
-
-def _stage_and_name(*pairs: tuple[Any, Any]) -> str:
-    """``START name`` or ``END name`` of the first pair that is a stage and a name; nothing where none is."""
-    for stage, name in pairs:
-        if stage in _STAGES and type(name) is str and name:
-            return f"{stage} {name[:LONGEST_TEXT]}"
-    return ""
 
 
 class Annotation(NamedTuple):

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from memlens.inputs.torch_snapshot.machine import BadPickle, Gone, Machine
-from memlens.inputs.torch_snapshot.pickles import value_of
+from memlens.inputs.torch_snapshot.pickles import BadPickle, Gone, Machine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -210,7 +209,7 @@ class EntryRuns:
                 if body[:1] == b"]" and not _LIST.fullmatch(body):
                     break
                 try:
-                    value = value_of(machine, body.replace(b"]\x94", b"]", 1) if body[:1] == b"]" else body)
+                    value = machine.value_of(body.replace(b"]\x94", b"]", 1) if body[:1] == b"]" else body)
                 except BadPickle:
                     break
                 known[body] = self._number(value)

@@ -1,294 +1,114 @@
 """Reads a pickle without trusting it: plain values only, in bounded memory, running nothing.
 
 A pickle is a program for a small stack machine, and some of its instructions import modules and call functions.  This machine
-knows none of those: it makes dicts, lists, tuples, strings, numbers, booleans and None, reads the few calls that mean such a value by hand
-(:data:`_CALLS`), and refuses everything else before it has any effect.  Python's own unpickler, even with its hooks forbidden, asks for whatever memory a length or a memo index in the file names; here a length
+knows none of those: it makes dicts, lists, tuples, strings, numbers, booleans and None, which is all that torch writes, and refuses everything else before it
+has any effect.  Python's own unpickler, even with its hooks forbidden, asks for whatever memory a length or a memo index in the file names; here a length
 counts for nothing until the bytes are there, and the number of containers is bounded by the bytes read.
 
 The input is read in windows, so a file of gigabytes needs memory for what is made of it only.  Where the input repeats one shape again and
 again, :class:`~memlens.inputs.torch_snapshot.entry_runs.EntryRuns` may take over.
-
-NumPy's numbers, ``OrderedDict`` and (in protocol 2) ``bytes`` are written as a call: the name of a function and its arguments.  Nothing is imported
-or called here: a name is looked up in :data:`_CALLS`, and what the call would give is made from its arguments: a number, a dict, a text.
-Every other name ends the reading before anything else is looked at.  Bytes become texts, as UTF-8; what is no UTF-8 in them is kept as lone surrogates,
-so that the bytes can be had back.
 """
 
 from __future__ import annotations
 
 import io
 import struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
-from msgspec import Struct
 
-from memlens.inputs.torch_snapshot.machine import BadPickle, Machine, Runs, no_value, refused, runs_code
-from memlens.scanner.scan import no_collection
+from memlens.scanner import no_collection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 _LOWEST, _HIGHEST = 2, 5
+#: Bytes read at once.  No instruction but a long string reaches over the margin.
+WINDOW = 1 << 22
+_MARGIN = 1 << 16
+#: Bytes after which the machine looks whether all is in proportion.
+_STRIDE = 1 << 15
+#: Containers, and values on the stack or in the memo, that any pickle may hold, and bytes of the file that each further one must come with.
+#: The smallest dict that torch writes takes 16 bytes, a reference 2.  A hostile list takes 1 byte, and 64 in memory.
+_FREE = 50_000
+_BYTES_A_CONTAINER = 6
+_BYTES_A_VALUE = 2
+#: A real snapshot has 7 marks open at most.
+_MOST_MARKS = 100
+_FRAME, _FRAME_SIZE = 0x95, 9
 #: References in a row that are read together, at most.
 _GETS = 256
-_INT4 = struct.Struct("<i").unpack_from
-_UINT4 = struct.Struct("<I").unpack_from
-_LONGEST_NAME = 256
-_TEXT, _ESCAPE = "surrogatepass", "surrogateescape"
+#: Instructions that call or look up: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, 2 and 4, PERSID, BINPERSID.
+_NOT_DATA: Final = b"c\x93Rbio\x81\x92\x82\x83\x84PQ"
+_AS_VALUES = "Write it again with torch.cuda.memory._dump_snapshot(path), or turn such objects into numbers, texts, lists and dicts before it is pickled."
+#: The types that keys have.
+_TEXTS = frozenset({str})
+_INT4, _UINT4, _UINT8, _FLOAT = (struct.Struct(code).unpack_from for code in ("<i", "<I", "<Q", ">d"))
 
 
-class _Call(NamedTuple):
-    """A function that a pickle may name, for what it gives is a plain value: the types of its arguments, and what makes that value of them."""
+class BadPickle(Exception):  # noqa: N818 - said in words to whoever named the file
+    """A pickle that is damaged, or that is more than plain data.
 
-    name: str
-    takes: tuple[type, ...]
-    makes: Callable[..., Any]
+    Args:
+        reason: What is wrong.
+        hostile: It asks for more than reading data.
+        hint: What to do about it, where that is not what helps with a damaged file.
+    """
 
-
-class _Dtype(Struct):
-    """A type of NumPy's numbers: its code, and the order of its bytes, which the pickle tells later."""
-
-    code: str
-    order: str = "<"
-
-
-#: Modules that have another name today, as parts of the names in the tables below.
-_RENAMED: Final = {"numpy._core.": "numpy.core.", "__builtin__.": "builtins.", "pathlib._local.": "pathlib."}
-#: Objects that people put into files of their own, and what they are.  Whoever does so means no harm.
-_OBJECTS: Final = {
-    "numpy.core.multiarray._reconstruct": "a NumPy array",
-    "numpy.core.numeric._frombuffer": "a NumPy array",
-    "collections.defaultdict": "a defaultdict",
-    "collections.deque": "a deque",
-    "collections.Counter": "a Counter",
-    "builtins.set": "a set",
-    "builtins.frozenset": "a frozenset",
-    "builtins.bytearray": "a bytearray",
-    "builtins.complex": "a complex number",
-    "torch.Size": "a torch.Size",
-    "torch.device": "a torch.device",
-    "torch._utils._rebuild_tensor_v2": "a tensor",
-    "torch._utils._rebuild_parameter": "a tensor",
-    "pathlib.PosixPath": "a path",
-    "datetime.datetime": "a datetime",
-    "decimal.Decimal": "a Decimal",
-}
-#: NumPy's types of numbers, as :mod:`struct` writes them.
-_NUMBERS: Final = dict(
-    zip(["b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"], "?bhiqBHIQefd", strict=True)
-)
-_ORDERS: Final = {"<": "<", ">": ">", "|": "<", "=": "<"}
+    def __init__(self, reason: str, *, hostile: bool = False, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hostile = hostile
+        self.hint = hint
 
 
-def _look_up(machine: Machine, pos: int, instruction: str, module: str, name: str) -> None:
-    """Put what a name stands for on the stack."""
-    asked = listed = f"{module}.{name}"
-    where = machine.base + pos
-    for today, before in _RENAMED.items():
-        listed = listed.replace(today, before)
-    if known := _CALLS.get(listed):
-        machine.stack.append(known)
-    elif what := _OBJECTS.get(listed):
-        raise no_value(f"{what} ({asked})", where)
-    else:
-        asked = ascii(asked)[1:80].rstrip("'\"")
-        raise runs_code(instruction, where, f"asks for {asked}, which ")
+class Gone:
+    """Stands in the memo for an object that was not kept; nothing that torch writes refers to one."""
 
 
-def _two(machine: Machine) -> list[Any]:
-    """The two values on top of the stack."""
-    if len(machine.stack) < 2:
-        raise BadPickle("it is damaged: a call in it has no arguments")
-    return machine.stack[-2:]
+class Runs(Protocol):
+    """Reads stretches of the input faster than instruction by instruction."""
+
+    def seen(self, machine: Machine, value: dict[str, Any]) -> None:
+        """Learn from an entry of a trace that the machine read by itself."""
+
+    def take(self, machine: Machine, at: int) -> int:
+        """Take what there is from a position of the window on, and give where it ends."""
 
 
-def _global(machine: Machine, pos: int) -> int:
-    names, start = [], pos + 1
-    for _ in range(2):
-        end = machine.window.find(b"\n", start, start + _LONGEST_NAME)
-        if end < 0:
-            raise BadPickle("it is damaged: a name in it does not end")
-        names.append(machine.window[start:end].decode("utf-8", "replace"))
-        start = end + 1
-    _look_up(machine, pos, "GLOBAL", *names)
-    return start
+class Machine:
+    """A machine that reads a pickle: a window of the input, a stack with marks, a memo, all of them bounded by the bytes read.
 
+    Args:
+        read: Gives at most so many bytes of the input, none at its end.
+        runs: Reads stretches of one shape, or ``None``.
 
-def _stack_global(machine: Machine, pos: int) -> int:
-    module, name = _two(machine)
-    if type(module) is not str or type(name) is not str:
-        raise BadPickle("it is damaged: a name in it is no text")
-    del machine.stack[-2:]
-    _look_up(machine, pos, "STACK_GLOBAL", module, name)
-    return pos + 1
+    Attributes:
+        window: The bytes at hand.
+        stack: Values made so far that no container has taken yet.
+        marks: Lengths of the stack where a container's items begin.
+        memo: Values by memo index.
+        protocol: The pickle's protocol.
+    """
 
-
-def _reduce(machine: Machine, pos: int) -> int:
-    """The result of a call of a function that stands on the stack, with the arguments above it."""
-    call, arguments = _two(machine)
-    where = machine.base + pos
-    if type(call) is not _Call or type(arguments) is not tuple:
-        raise runs_code("REDUCE", where)
-    unfit = BadPickle(f"it is damaged: {call.name} at byte {where:,} has arguments that it cannot have")
-    if tuple(map(type, arguments)) != call.takes:
-        raise unfit
-    try:
-        machine.stack[-2:] = [call.makes(machine, pos, *arguments)]
-    except (ValueError, struct.error):
-        raise unfit from None
-    return pos + 1
-
-
-def _ordered_dict(machine: Machine, pos: int) -> dict[str, Any]:  # noqa: ARG001 - every call takes the position
-    machine.containers += 1
-    return {}
-
-
-def _encoded(machine: Machine, pos: int, text: str, encoding: str) -> str:
-    if encoding != "latin1":
-        raise ValueError
-    machine.encoded += len(text)
-    if machine.encoded > machine.base + pos:  # the same long text again and again
-        raise BadPickle("it makes more bytes than it has", hostile=True)
-    return text.encode("latin1").decode("utf-8", _ESCAPE)
-
-
-def _dtype(machine: Machine, pos: int, code: str, *_: bool) -> _Dtype:
-    if code not in _NUMBERS:
-        raise no_value(f"a NumPy value of type {ascii(code[:20])[1:-1]}", machine.base + pos)
-    return _Dtype(code)
-
-
-def _number(machine: Machine, pos: int, dtype: _Dtype, text: str) -> Any:  # noqa: ARG001 - see above
-    """The number that bytes, here as text, are in a type of NumPy's."""
-    if len(text) > 8:
-        raise ValueError
-    return struct.unpack(dtype.order + _NUMBERS[dtype.code], text.encode("utf-8", _ESCAPE))[0]
-
-
-_CALLS: Final = {
-    "numpy.core.multiarray.scalar": _Call("numpy scalar", (_Dtype, str), _number),
-    "numpy.dtype": _Call("numpy dtype", (str, bool, bool), _dtype),
-    "collections.OrderedDict": _Call("OrderedDict", (), _ordered_dict),
-    "_codecs.encode": _Call("encode", (str, str), _encoded),
-    "builtins.bytes": _Call("bytes", (), lambda machine, pos: ""),  # noqa: ARG005
-}
-
-
-def _build(machine: Machine, pos: int) -> int:
-    """The state of an object: that of a NumPy type tells the order of its bytes."""
-    dtype, state = _two(machine)
-    if type(dtype) is not _Dtype or type(state) is not tuple:
-        raise runs_code("BUILD", machine.base + pos)
-    if len(state) < 2 or type(state[1]) is not str or state[1] not in _ORDERS:
-        raise BadPickle("it is damaged: a NumPy type in it has no order of bytes")
-    dtype.order = _ORDERS[state[1]]
-    machine.stack.pop()
-    return pos + 1
-
-
-def _put(machine: Machine, pos: int, size: int) -> int:
-    machine.put(_unsigned(machine, pos, size))
-    return pos + 1 + size
-
-
-def _unsigned(machine: Machine, pos: int, size: int) -> int:
-    """The number of so many bytes that follows an instruction."""
-    raw: bytes = machine.window[pos + 1 : pos + 1 + size]
-    if len(raw) < size:
-        raise IndexError
-    return int.from_bytes(raw, "little")
-
-
-def _text(machine: Machine, pos: int, size: int, errors: str) -> int:
-    """A text or bytes, whose length is a number of so many bytes."""
-    length = _unsigned(machine, pos, size)
-    pos = machine.hold(pos + 1 + size, length)
-    machine.stack.append(machine.window[pos : pos + length].decode("utf-8", errors))
-    return pos + length
-
-
-def _items(machine: Machine, pos: int, count: int) -> int:
-    """One item of a list, or one key and its value of a dict."""
-    if len(machine.stack) <= count:
-        raise BadPickle(f"it is damaged: {'an item without its list' if count == 1 else 'a key without its dict'}")
-    machine.marks.append(len(machine.stack) - count)
-    (machine.append_items if count == 1 else machine.set_items)()
-    return pos + 1
-
-
-def _container(machine: Machine, pos: int, made: list[Any] | dict[str, Any]) -> int:
-    """A new container below the items above the last mark, and them in it."""
-    if not machine.marks:
-        raise BadPickle("it is damaged: items without a container")
-    machine.stack.insert(machine.marks[-1], made)
-    machine.marks[-1] += 1
-    machine.containers += 1
-    (machine.set_items if type(made) is dict else machine.append_items)()
-    return pos + 1
-
-
-def _tuple(machine: Machine, pos: int, count: int | None = None) -> int:
-    """A tuple of so many values, or of those above the last mark."""
-    stack, marks = machine.stack, machine.marks
-    start = len(stack) - count if count is not None else marks.pop() if marks else -1
-    if start < 0:
-        raise BadPickle("it is damaged: a tuple without its items")
-    stack[start:] = [tuple(stack[start:])]
-    machine.containers += 1
-    return pos + 1
-
-
-def _push(machine: Machine, pos: int, value: Any, size: int = 0) -> int:
-    machine.stack.append(value)
-    return pos + 1 + size
-
-
-def _frame(machine: Machine, pos: int) -> int:
-    machine.next_frame = pos + 9 + _unsigned(machine, pos, 8)
-    return pos + 9
-
-
-#: The rarer instructions; each takes the machine and the position of the instruction in its window, and gives the position of the next one.
-_INSTRUCTIONS: Final[dict[int, Callable[[Machine, int], int]]] = {
-    0x71: lambda machine, pos: _put(machine, pos, 1),  # BINPUT
-    0x72: lambda machine, pos: _put(machine, pos, 4),  # LONG_BINPUT
-    0x4B: lambda machine, pos: _push(machine, pos, _unsigned(machine, pos, 1), 1),  # BININT1
-    0x4D: lambda machine, pos: _push(machine, pos, _unsigned(machine, pos, 2), 2),  # BININT2
-    0x8C: lambda machine, pos: _text(machine, pos, 1, _TEXT),  # SHORT_BINUNICODE
-    0x58: lambda machine, pos: _text(machine, pos, 4, _TEXT),  # BINUNICODE
-    0x8D: lambda machine, pos: _text(machine, pos, 8, _TEXT),  # BINUNICODE8
-    0x43: lambda machine, pos: _text(machine, pos, 1, _ESCAPE),  # SHORT_BINBYTES
-    0x42: lambda machine, pos: _text(machine, pos, 4, _ESCAPE),  # BINBYTES
-    0x8E: lambda machine, pos: _text(machine, pos, 8, _ESCAPE),  # BINBYTES8
-    0x73: lambda machine, pos: _items(machine, pos, 2),  # SETITEM
-    0x61: lambda machine, pos: _items(machine, pos, 1),  # APPEND
-    0x64: lambda machine, pos: _container(machine, pos, {}),  # DICT
-    0x6C: lambda machine, pos: _container(machine, pos, []),  # LIST
-    0x74: _tuple,  # TUPLE
-    0x29: lambda machine, pos: _tuple(machine, pos, 0),  # EMPTY_TUPLE
-    0x85: lambda machine, pos: _tuple(machine, pos, 1),  # TUPLE1
-    0x86: lambda machine, pos: _tuple(machine, pos, 2),  # TUPLE2
-    0x87: lambda machine, pos: _tuple(machine, pos, 3),  # TUPLE3
-    0x47: lambda machine, pos: _push(machine, pos, struct.unpack_from(">d", machine.window, pos + 1)[0], 8),  # BINFLOAT
-    0x4E: lambda machine, pos: _push(machine, pos, None),  # NONE
-    0x88: lambda machine, pos: _push(machine, pos, True),  # NEWTRUE
-    0x89: lambda machine, pos: _push(machine, pos, False),  # NEWFALSE
-    0x95: _frame,  # FRAME
-    0x63: _global,  # GLOBAL
-    0x93: _stack_global,  # STACK_GLOBAL
-    0x52: _reduce,  # REDUCE
-    0x62: _build,  # BUILD
-}
-
-
-class _Loop(Machine):
-    """Does instruction after instruction."""
+    def __init__(self, read: Callable[[int], bytes], runs: Runs | None = None) -> None:
+        self._read, self._runs = read, runs
+        self.window: bytes = b""
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: list[Any] = []
+        self.protocol = 0
+        self._base = 0  # where the window begins in the input
+        self._at_end = False  # the window holds the end of the input
+        self._limit = -1  # the position in it after which to call _go_on()
+        self._reached = 0  # no further than here until then
+        self._next_frame = 2  # where in it the next FRAME is due
+        self._containers = 0  # dicts, lists and tuples made
 
     def run(self) -> Any:
         """Read the pickle; errors as of :func:`load`."""
-        self.refill(0)
+        self._refill(0)
         if len(self.window) < 2 or self.window[0] != 0x80:
             raise BadPickle("it does not begin like a pickle")
         self.protocol = self.window[1]
@@ -298,21 +118,30 @@ class _Loop(Machine):
             with no_collection():  # nothing made here is garbage, and looking for some takes longer than reading
                 return self._loop(2)
         except (IndexError, struct.error):
-            raise BadPickle(
-                "it ends in the middle" if self.at_end else f"it is damaged after byte {self.base:,}"
-            ) from None
+            reason = "it ends in the middle" if self._at_end else f"it is damaged after byte {self._base:,}"
+            raise BadPickle(reason) from None
         except UnicodeDecodeError:
             raise BadPickle("it is damaged: a text in it is no UTF-8") from None
 
+    def value_of(self, instructions: bytes) -> Any:
+        """The value that some instructions make, which are not of the input and put nothing into its memo.
+
+        Raises:
+            BadPickle: They make none.
+        """
+        apart = Machine(io.BytesIO(b"\x80\x04%b." % instructions).read)
+        apart.memo, apart._base = self.memo, self._base + len(self.window)
+        return apart.run()
+
     def _loop(self, pos: int) -> Any:
         """Do instruction after instruction from ``pos`` on.  The frequent ones stand here, the others in a table."""
-        stack, marks, memo, runs, others = self.stack, self.marks, self.memo, self.runs, _INSTRUCTIONS
-        push, remember, from_bytes = stack.append, memo.append, int.from_bytes
+        stack, marks, memo, runs = self.stack, self.marks, self.memo, self._runs
+        push, remember, from_bytes, others = stack.append, memo.append, int.from_bytes, self._OTHERS
         window, limit = self.window, -1
         while True:
             if pos > limit:
-                pos = self.go_on(pos)
-                window, limit = self.window, self.limit
+                pos = self._go_on(pos)
+                window, limit = self.window, self._limit
             code = window[pos]
             if code == 0x68:  # BINGET
                 push(memo[window[pos + 1]])
@@ -344,28 +173,209 @@ class _Loop(Machine):
                     pos = after
                     continue
                 push({})
-                self.containers += 1
+                self._containers += 1
                 pos += 1
             elif code == 0x5D:  # EMPTY_LIST
                 push([])
-                self.containers += 1
+                self._containers += 1
                 pos += 1
             elif code == 0x75:  # SETITEMS
-                self.set_items()
+                self._set_items()
                 pos += 1
             elif code == 0x65:  # APPENDS
-                self.append_items()
+                self._append_items()
                 pos += 1
             elif code == 0x2E:  # STOP
                 if len(stack) != 1 or marks:
                     raise BadPickle("it is damaged: it ends with something unfinished")
                 return stack[0]
+            elif (other := others.get(code)) is not None:
+                pos = other[0](self, pos, other[1])
+                window, limit = self.window, self._limit
             else:
-                other = others.get(code)
-                if other is None:
-                    raise refused(code, self.base + pos)
-                pos = other(self, pos)
-                window, limit = self.window, self.limit
+                raise _refused(code, self._base + pos)
+
+    def _go_on(self, pos: int) -> int:
+        """See that what was made so far is in proportion, and have enough in the window; give the position that this is now."""
+        self._reached = self._base + pos + _STRIDE
+        self._check_amounts()
+        if not self._at_end and pos > len(self.window) - _MARGIN:
+            pos = self._refill(pos)
+        elif pos >= len(self.window):
+            raise BadPickle("it ends in the middle")
+        room = len(self.window) if self._at_end else len(self.window) - _MARGIN
+        self._limit = min(room, pos + _STRIDE)
+        return pos
+
+    def _refill(self, pos: int, wanted: int = WINDOW) -> int:
+        """Move the window on so that it begins at ``pos``, and give the position that this is now."""
+        parts, missing = [self.window[pos:]], wanted
+        while missing > 0:
+            more = self._read(min(missing, WINDOW))
+            if not more:
+                self._at_end = True
+                break
+            parts.append(more)
+            missing -= len(more)
+        self._base += pos
+        self._next_frame -= pos
+        self.window = self._without_frames(b"".join(parts))
+        self._limit = -1
+        return 0
+
+    def _without_frames(self, window: bytes) -> bytes:
+        """Cut the FRAME instructions out: they say how the writer cut its output into pieces, each where the one before ends."""
+        parts, start, at = [], 0, self._next_frame
+        while 0 <= at <= len(window) - _FRAME_SIZE and window[at] == _FRAME:
+            parts.append(window[start:at])
+            start = at + _FRAME_SIZE
+            at = start + _UINT8(window, at + 1)[0]
+        self._next_frame = at - _FRAME_SIZE * len(parts)
+        self._base += _FRAME_SIZE * len(parts)
+        return b"".join((*parts, window[start:])) if parts else window
+
+    def _check_amounts(self) -> None:
+        """See that what was made is in proportion to the bytes read."""
+        if self._containers > _FREE + self._reached // _BYTES_A_CONTAINER:
+            raise BadPickle("it holds far more lists and dicts than a memory snapshot of its size", hostile=True)
+        if max(len(self.stack), len(self.memo)) > _FREE + self._reached // _BYTES_A_VALUE:
+            raise BadPickle("it holds far more values than a memory snapshot of its size", hostile=True)
+        if len(self.marks) > _MOST_MARKS:
+            raise BadPickle("its lists and dicts are nested far too deep", hostile=True)
+
+    def _items(self) -> tuple[list[Any], Any]:
+        """Take what stands above the last mark off the stack; and what stands right below it."""
+        if not self.marks:
+            raise BadPickle("it is damaged: items without a container")
+        start = self.marks.pop()
+        items = self.stack[start:]
+        del self.stack[start:]
+        self._check_amounts()
+        return items, self.stack[-1]
+
+    def _set_items(self) -> None:
+        """Put the keys and values above the last mark into the dict below it."""
+        items, target = self._items()
+        if type(target) is not dict:
+            raise BadPickle("it is damaged: keys for something that is no dict")
+        keys, values = items[::2], items[1::2]
+        if len(keys) > len(values):
+            raise BadPickle("it is damaged: a key without a value")
+        # Only texts are keys: numbers that share a hash would make a dict of them take forever.
+        if not _TEXTS.issuperset(map(type, keys)):
+            wrong = min(type(key).__name__ for key in keys if type(key) is not str)
+            raise BadPickle(f"a dict in it has keys that are no texts but of type {wrong}")
+        size = len(target)
+        target.update(zip(keys, values, strict=True))
+        if len(target) < size + len(keys):
+            raise BadPickle("a dict in it has a key twice")
+        if self._runs is not None and keys[:1] == ["action"]:
+            self._runs.seen(self, target)
+
+    def _append_items(self) -> None:
+        """Put the items above the last mark into the list below it."""
+        items, target = self._items()
+        if type(target) is not list:
+            raise BadPickle("it is damaged: items for something that is no list")
+        target.extend(items)
+
+    # The rarer instructions; each takes the position of the instruction in the window, and gives the position of the next one.
+
+    def _constant(self, pos: int, value: Any) -> int:
+        self.stack.append(value)
+        return pos + 1
+
+    def _number(self, pos: int, size: int) -> int:
+        self.stack.append(self._unsigned(pos, size))
+        return pos + 1 + size
+
+    def _float(self, pos: int, size: int) -> int:
+        self.stack.append(_FLOAT(self.window, pos + 1)[0])
+        return pos + 1 + size
+
+    def _unsigned(self, pos: int, size: int) -> int:
+        """The number of so many bytes that follows an instruction."""
+        raw = self.window[pos + 1 : pos + 1 + size]
+        if len(raw) < size:
+            raise IndexError
+        return int.from_bytes(raw, "little")
+
+    def _text(self, pos: int, size: int) -> int:
+        """A text, whose length is a number of so many bytes."""
+        length, pos = self._unsigned(pos, size), pos + 1 + size
+        if pos + length > len(self.window) and not self._at_end:
+            pos = self._refill(pos, length - (len(self.window) - pos) + _MARGIN)
+        if pos + length > len(self.window):
+            raise BadPickle("it ends in the middle, or a length in it is damaged")
+        self.stack.append(self.window[pos : pos + length].decode("utf-8", "surrogatepass"))
+        return pos + length
+
+    def _put(self, pos: int, size: int) -> int:
+        """Put the top of the stack into the memo."""
+        index, value = self._unsigned(pos, size), self.stack[-1]
+        if index < len(self.memo):
+            if self.memo[index] is not Gone:
+                raise BadPickle("a memo index in it is used twice", hostile=True)
+            self.memo[index] = value
+        elif index <= self._base + len(self.window):  # an optimised pickle has gaps, but never more indices than bytes
+            self.memo.extend([Gone] * (index - len(self.memo)))
+            self.memo.append(value)
+        else:
+            raise BadPickle(f"memo index {index:,} in it is far too large", hostile=True)
+        return pos + 1 + size
+
+    def _one(self, pos: int, count: int) -> int:
+        """One item of a list, or one key and its value of a dict."""
+        if len(self.stack) <= count:
+            raise BadPickle("it is damaged: an item without its list or dict")
+        self.marks.append(len(self.stack) - count)
+        (self._append_items if count == 1 else self._set_items)()
+        return pos + 1
+
+    def _tuple(self, pos: int, count: int | None) -> int:
+        """A tuple of so many values, or of those above the last mark."""
+        start = len(self.stack) - count if count is not None else self.marks.pop()
+        if start < 0:
+            raise BadPickle("it is damaged: a tuple without its items")
+        self.stack[start:] = [tuple(self.stack[start:])]
+        self._containers += 1
+        return pos + 1
+
+    def _frame(self, pos: int, size: int) -> int:
+        self._next_frame = pos + _FRAME_SIZE + self._unsigned(pos, size)
+        return pos + _FRAME_SIZE
+
+    #: Those instructions, and what they take beside their position.
+    _OTHERS: ClassVar[dict[int, tuple[Callable[[Machine, int, Any], int], Any]]] = {
+        0x71: (_put, 1),  # BINPUT
+        0x72: (_put, 4),  # LONG_BINPUT
+        0x4B: (_number, 1),  # BININT1
+        0x4D: (_number, 2),  # BININT2
+        0x47: (_float, 8),  # BINFLOAT
+        0x8C: (_text, 1),  # SHORT_BINUNICODE
+        0x58: (_text, 4),  # BINUNICODE
+        0x4E: (_constant, None),  # NONE
+        0x88: (_constant, True),  # NEWTRUE
+        0x89: (_constant, False),  # NEWFALSE
+        0x73: (_one, 2),  # SETITEM
+        0x61: (_one, 1),  # APPEND
+        0x74: (_tuple, None),  # TUPLE
+        0x29: (_tuple, 0),  # EMPTY_TUPLE
+        0x85: (_tuple, 1),  # TUPLE1
+        0x86: (_tuple, 2),  # TUPLE2
+        0x87: (_tuple, 3),  # TUPLE3
+        _FRAME: (_frame, 8),
+    }
+
+
+def _refused(code: int, where: int) -> BadPickle:
+    """Why an instruction that the machine does not have, at a byte of the input, ends the reading."""
+    from pickletools import opcodes
+
+    name = next((known.name for known in opcodes if known.code == chr(code)), f"0x{code:02x}")
+    if code in _NOT_DATA:
+        return BadPickle(f"it is more than data: instruction {name} at byte {where:,} runs code", hostile=True)
+    return BadPickle(f"instruction {name} at byte {where:,} is none that a memory snapshot has", hint=_AS_VALUES)
 
 
 def load(read: Callable[[int], bytes], runs: Runs | None = None) -> Any:
@@ -381,15 +391,4 @@ def load(read: Callable[[int], bytes], runs: Runs | None = None) -> Any:
     Raises:
         BadPickle: It is damaged, too large for what it holds, or not plain data.
     """
-    return _Loop(read, runs).run()
-
-
-def value_of(machine: Machine, instructions: bytes) -> Any:
-    """The value that some instructions make, which are not of a machine's input and put nothing into its memo.
-
-    Raises:
-        BadPickle: They make none.
-    """
-    apart = _Loop(io.BytesIO(b"\x80\x04%b." % instructions).read)
-    apart.memo, apart.base = machine.memo, machine.base + len(machine.window)
-    return apart.run()
+    return Machine(read, runs).run()

@@ -17,13 +17,12 @@ from memlens.facts import DEFAULT_POOL, Figure, OutOfMemory
 from memlens.inputs.builder import Builder
 from memlens.inputs.torch_snapshot.entries import Action, Annotation, Entries, marks_of, read_annotations, read_entries
 from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
-from memlens.inputs.torch_snapshot.machine import BadPickle
-from memlens.inputs.torch_snapshot.pickles import load
+from memlens.inputs.torch_snapshot.pickles import BadPickle, load
 from memlens.inputs.torch_snapshot.replay import MOST_DEVICES, DeviceEvents, Final, events_of, pools_of, read_segments
 from memlens.inputs.torch_snapshot.retained import BLOCK_GRANULARITY, kept_of
 from memlens.inputs.torch_snapshot.stacks import LONGEST_TEXT, Tables
 from memlens.source import NumberedSource
-from memlens.units import plural
+from memlens.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +47,7 @@ RECORD = (
 _DAMAGED = "Copy the file again, or write it again with torch.cuda.memory._dump_snapshot(path)."
 _HOSTILE = (
     "torch writes no such file: do not load it with anything else, and ask who gave it to you where it comes from."
+    " If you wrote it, turn such objects into numbers, texts, lists and dicts before it is pickled."
 )
 
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from memlens.facts import Kind, UnevenSegment
 from memlens.inputs.torch_snapshot.entries import Action, Entries
-from memlens.inputs.torch_snapshot.machine import BadPickle
+from memlens.inputs.torch_snapshot.pickles import BadPickle
 from memlens.inputs.torch_snapshot.stacks import ADDRESSES, MOST_BYTES, is_count
 
 if TYPE_CHECKING:

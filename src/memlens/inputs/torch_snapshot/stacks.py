@@ -1,16 +1,13 @@
-"""Values of a memory snapshot: which numbers can be counts, and what columns number, each once: call stacks, memory pools and texts of the user's.
-
-A stack is named by what says most of it.
-"""
+"""Values of a memory snapshot: which numbers can be counts, and what columns number, each once: call stacks, memory pools and texts of the user's."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable
-from functools import lru_cache
+from itertools import islice
+from reprlib import Repr
 from typing import Any, Generic, TypeGuard, TypeVar
 
-from memlens.inputs.stack_names import GENERATED, is_compiler, is_generated, joined
+from memlens.inputs.stack_names import Frame, name_of
 
 #: Larger sizes are no sizes of GPU memory (128 TiB).
 MOST_BYTES = 1 << 47
@@ -18,37 +15,9 @@ MOST_BYTES = 1 << 47
 ADDRESSES = 1 << 64
 #: Characters of a text of the user's, at most.
 LONGEST_TEXT = 200
-#: Characters of a frame in the name of an owner, at most.
-_LONGEST_FRAME = 80
 #: Characters of one text of a frame, and frames of one stack, that are looked at.
 _LONGEST_TEXT = 2000
 _MOST_FRAMES = 512
-
-#: Python frames that stand in every stack and tell nothing: they only call what is above them.
-_PASSING_ON = frozenset(
-    {
-        ("module.py", "_call_impl"),
-        ("module.py", "_wrapped_call_impl"),
-        ("_contextlib.py", "decorate_context"),
-        ("optimizer.py", "wrapper"),
-        ("optimizer.py", "_use_grad"),
-        ("lr_scheduler.py", "wrapper"),
-        ("_tensor.py", "__torch_function__"),
-        ("graph.py", "_engine_run_backward"),
-    }
-)
-_OPERATOR = re.compile(r"\bat::_ops::(\w+)::(?:call|redispatch)\b")
-_BACKWARD = re.compile(r"\b(?:torch::autograd::)(?:generated::)?(\w+)::apply\(")
-#: Operators that only make the memory for the one that is meant.
-_MAKING = frozenset({"empty", "empty_memory_format", "empty_strided", "empty_like", "new_empty", "resize_", "set_"})
-#: C++ functions between the allocator and whoever called it, and around the program.
-PLUMBING = re.compile(
-    r"torch::unwind|CapturedTraceback|gather_with_cpp|CUDACachingAllocator|CachingAllocator|at::detail::empty|^_?_?libc_start|^_?_?clone"
-    r"|^pthread|^_start\b|^std::|^c10::impl::wrap_kernel|^Py|^_Py|^cfunction|^method_vectorcall|::create_out\("
-)
-
-Frame = tuple[str, int, str]
-
 
 Value = TypeVar("Value", bound=Hashable)
 
@@ -132,14 +101,8 @@ class Tables:
         return tuple(f"{file}:{line} {function}" for file, line, function in self._frames_of(number))
 
     def name(self, number: int) -> str:
-        """The name of a stack as an owner: what called for the memory, then its callers, in at most 240 characters.
-
-        Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
-        pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
-        """
-        labels = [label for frame in self._frames_of(number) for label in _labels_of(frame)]
-        best = min((level for level, _ in labels), default=0)
-        return joined(label for level, label in labels if level == best) or "(no name)"
+        """The name of a stack as an owner: :func:`~memlens.inputs.stack_names.name_of`."""
+        return name_of(self._frames_of(number))
 
     def _frames_of(self, number: int) -> list[Frame]:
         return [self._frames.values[frame] for frame in self._stacks.values[number]]
@@ -191,81 +154,24 @@ class Tables:
             known.clear()
 
 
-@lru_cache(maxsize=1 << 14)
-def _labels_of(frame: Frame) -> list[tuple[int, str]]:
-    """The labels that a frame may have, each with its level: a stack is named by the labels of the lowest level that it has.
-
-    The levels are Python frames, those that only pass a call on, operators and autograd nodes, functions that tell something, all others.
-    """
-    file, line, function = frame
-    base = file.replace("\\", "/").rpartition("/")[2]
-    # torch.profiler's own converter writes the whole frame into the name.
-    if file == "none" and ".py(" in function:
-        return [(0, _cut(function))]
-    if is_generated(file):
-        return [(0, GENERATED)]
-    if is_compiler(file) or (base, function) in _PASSING_ON:
-        return [(1, _cut(function))]
-    if file.endswith((".py", ">")):
-        return [(0, _cut(f"{base}:{line} {function}"))]
-    plain = _plain(function)
-    labels = [(4, plain)]
-    place = "" if file in ("", "?", "??") else f"{base}:{line} "
-    if place + plain and not PLUMBING.search(plain):
-        labels.append((3, _cut(place + plain)))
-    match = _OPERATOR.search(function) or _BACKWARD.search(function)
-    if match and match[1] not in _MAKING and match[1] != "Node":
-        labels.append((2, _cut(match[1])))
-    return labels
-
-
-def _plain(function: str) -> str:
-    """A C++ function without its arguments and template parameters."""
-    head = function.replace("(anonymous namespace)", "{anonymous}").partition("(")[0]
-    return _cut(head.partition("<")[0] or function)
-
-
-def _cut(label: str) -> str:
-    return label if len(label) <= _LONGEST_FRAME else f"{label[: _LONGEST_FRAME - 1]}…"
-
-
+#: Cuts values that hold others, or themselves, again and again.
+_SHORT = Repr()
+_SHORT.maxlevel, _SHORT.maxstring = 2, LONGEST_TEXT
 _OF_ENTRIES = frozenset({"action", "addr", "size"})
 
 
-def as_text(value: Any, room: int = LONGEST_TEXT) -> str:
-    """Metadata as a text of at most about ``room`` characters: a text as it is, a dict as ``step=3, phase=forward``.
+def as_text(value: Any) -> str:
+    """Metadata as a text of at most 200 characters: a text as it is, a dict as ``step=3, phase=forward``.
 
-    Every level of nesting takes from the room, so values that hold themselves or each other again and again end soon.  An entry of the trace, which
-    only a damaged file has there, is none.
+    An entry of the trace, which only a damaged file has there, is none.
     """
-    if type(value) is dict and value.keys() >= _OF_ENTRIES:
+    if type(value) is not dict:
+        return value[:LONGEST_TEXT] if type(value) is str else ""
+    if value.keys() >= _OF_ENTRIES:
         return ""
-    if type(value) is dict:
-        return _joined(((f"{key[:room]}=", item) for key, item in value.items()), room)
-    return _within(value, room)
-
-
-def _within(value: Any, room: int) -> str:
-    """A value within another one."""
-    if type(value) is dict and value.keys() >= _OF_ENTRIES:
-        return ""
-    if type(value) is dict:
-        return f"{{{as_text(value, room - 2)}}}"
-    if type(value) in (list, tuple):
-        return f"[{_joined((('', item) for item in value), room - 2)}]"
-    if type(value) not in (str, int, float, bool):
-        return ""
-    text = str(value)
-    return text if len(text) <= room else f"{text[: max(room - 1, 0)]}…"
-
-
-def _joined(items: Any, room: int) -> str:
-    parts: list[str] = []
-    for head, item in items:
-        if room <= 0:
-            parts.append("…")
-            break
-        part = head + _within(item, room - len(head))
-        parts.append(part)
-        room -= len(part) + 2
-    return ", ".join(parts)
+    items = islice(value.items(), LONGEST_TEXT)
+    parts = (
+        f"{key[:LONGEST_TEXT]}={item if type(item) is str else _SHORT.repr(item)}"[:LONGEST_TEXT] for key, item in items
+    )
+    text = ", ".join(parts)
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"

@@ -11,15 +11,15 @@ from memlens.reports.blocks import Block, Column, Line, Table, answered, apart, 
 from memlens.reports.compare.ranks import outliers_blocks, rank_blocks, rank_lines
 from memlens.reports.compare.tables import DOUBTFUL, column_values, field_columns, tables_of, value_title
 from memlens.reports.terminal import Part, fits, one_screen
-from memlens.text import format_count, name_list, short_name
-from memlens.units import format_signed, plural
+from memlens.text import format_count, format_signed, name_list, plural, short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.comparing.figures import Metric, Run
     from memlens.comparing.result import Comparison
     from memlens.comparing.scaling import Slope
+    from memlens.summarizing.figures import Metric
+    from memlens.summarizing.summary import Run
 
 _TOP_OF_SLOPES = 20
 #: Rows of a table that shares one screen with others.

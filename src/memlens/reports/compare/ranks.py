@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memlens.comparing.figures import BY_KEY, Metric
-from memlens.comparing.rank_verdict import AlikeOutliers, alike_outliers
+from memlens.comparing.claims import AlikeOutliers, alike_outliers
 from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, Toned, Value, answered, apart, take
 from memlens.reports.compare.tables import tables_of
 from memlens.reports.terminal import Part, fits, one_screen
-from memlens.text import format_change, format_count, name_list, short_name, visible
-from memlens.units import format_bytes, plural
+from memlens.summarizing.figures import BY_KEY, Metric
+from memlens.text import format_bytes, format_change, format_count, name_list, plural, short_name, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -16,14 +16,14 @@ from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
 from memlens.reports.blocks import Column, Table, Toned, Value
 from memlens.reports.tables import OPEN
-from memlens.text import file_names, format_change, format_count, shorten, visible
-from memlens.units import format_bytes, plural
+from memlens.text import file_names, format_bytes, format_change, format_count, plural, shorten, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memlens.comparing.figures import Metric, Run, Status
     from memlens.comparing.result import Comparison
+    from memlens.summarizing.figures import Metric
+    from memlens.summarizing.summary import Run, Status
 
 Row = TypeVar("Row")
 

@@ -14,8 +14,7 @@ from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, answ
 from memlens.reports.diff.findings import around, finding_blocks, finding_table, repeated_table
 from memlens.reports.diff.full import OF_RUNS, everything, figures, pair_head, series_head
 from memlens.reports.terminal import Part, one_screen
-from memlens.text import Terms, short_name, terms_of
-from memlens.units import plural
+from memlens.text import Terms, plural, short_name, terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from memlens.diffing.explaining import timing
+from memlens.claims.template import write
+from memlens.claims.words_compared import TIMING
+from memlens.diffing.claims import timing
 from memlens.reports.blocks import ALIKE, OWNER, Block, Column, Excerpt, Line, ListOptions, Quoted, Table, Value, apart
-from memlens.text import MOST_NAMES, Terms, format_count, format_exact, format_explained
-from memlens.units import format_bytes, format_signed
+from memlens.text import MOST_NAMES, Terms, format_bytes, format_count, format_exact, format_explained, format_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -95,7 +96,7 @@ def finding_blocks(finding: Finding, window: WindowDiff, terms: Terms) -> Iterat
     if finding.count > 1 and (others := _others(finding, terms)):
         yield Line(others, label="Also")
     if finding.untimely:
-        yield Line(timing(finding), label="Freed")
+        yield Line(write(TIMING, timing(finding, lines=False)), label="Freed")
     yield Line(_effect(finding, window), label="Effect")
     if excerpt := _excerpt(finding):
         yield excerpt

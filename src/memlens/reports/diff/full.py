@@ -11,8 +11,18 @@ from msgspec.structs import replace
 
 from memlens.reports.blocks import Block, Column, Fold, Line, ListOptions, Table, Toned, Value, apart
 from memlens.reports.diff.findings import account_blocks, effects_of, finding_blocks, finding_table, repeated_table
-from memlens.text import Terms, format_change, format_count, format_explained, name_list, short_name, terms_of
-from memlens.units import format_bytes, format_signed, plural
+from memlens.text import (
+    Terms,
+    format_bytes,
+    format_change,
+    format_count,
+    format_explained,
+    format_signed,
+    name_list,
+    plural,
+    short_name,
+    terms_of,
+)
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:

@@ -1,0 +1,291 @@
+"""What follows from an analysis: what ran out, what grows, how high the peak is and of what, what is left at the end.
+
+Every figure is one of the results; the claims say no more than these do.  ``docs/analyzers.md`` has the rules.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from memlens.analyzers.failures import failure_claim
+from memlens.analyzers.groups import BEFORE_INPUT
+from memlens.analyzers.series.phases import START
+from memlens.analyzers.series.trend import MINIMUM
+from memlens.claims.claim import Claim, Weight, claim
+from memlens.text import MOST_NAMES, file_names
+from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
+from memlens.windows.windows import BEFORE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memlens.analyzers.series.growth import Growth
+    from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
+
+
+# -- several logs -------------------------------------------------------------------------------------------------------------
+
+
+def claims_of(analysis: Analysis) -> Iterator[Claim]:
+    """The claims on all logs together; those on the log itself where there is one."""
+    logs = analysis.logs
+    if len(logs) == 1 and not analysis.failures:
+        yield from logs[0].claims
+    elif not analysis.failures and logs and all(log.device for log in logs) and len({log.input for log in logs}) == 1:
+        yield from _of_devices(logs)
+    else:
+        yield from _of_logs(logs, len(analysis.failures))
+
+
+def _of_devices(logs: Sequence[LogAnalysis]) -> Iterator[Claim]:
+    """The claims on one input with several devices: those on one that ran out of memory, or on the fullest GPU, and how high the others come."""
+    peaks = {log.device: max(_peaks(log), default=0) for log in logs}
+    first, *others = sorted(logs, key=lambda log: (not log.ooms, log.device == "CPU", -peaks[log.device]))
+    yield claim("device", Weight.OPENING, first)
+    yield from first.claims
+    listed = {log.device: peaks[log.device] for log in others[:MOST_NAMES]}
+    yield claim("peaks_of_others", Weight.LIMITS, peaks_bytes=listed, more=len(others) - len(listed) or None)
+
+
+def _of_logs(logs: Sequence[LogAnalysis], unread: int) -> Iterator[Claim]:
+    names = file_names([log.path for log in logs])
+    if len(failed := [log for log in logs if log.ooms]) == 1:
+        yield failure_claim(failed[0].ooms, has_lines=failed[0].trust.has_lines, run=names[failed[0].path])
+    elif failed:
+        logs_failed = [names[log.path] for log in failed]
+        yield claim("logs_out_of_memory", Weight.FAILURE, tone="bad", count=len(failed), logs=logs_failed)
+    if growing := [names[log.path] for log in logs if _grows(log)]:
+        yield claim("logs_growing", Weight.GROWTH, tone="bad", logs=growing)
+    heights = [(max(_peaks(log), default=None), names[log.path]) for log in logs]
+    if known := sorted(((peak, name) for peak, name in heights if peak is not None), key=lambda entry: -entry[0]):
+        (most, highest), (least, lowest) = known[0], known[-1]
+        low: dict[str, Any] = {"lowest_bytes": least, "lowest": lowest} if most > least else {}
+        yield claim("logs_peaks", Weight.PEAK, count=len(logs), known=len(known), peak_bytes=most, log=highest, **low)
+    elif not unread:
+        yield claim("logs_analyzed", Weight.PEAK, count=len(logs))
+    if unread:
+        yield claim("logs_not_analyzed", Weight.PEAK, tone="bad", count=unread)
+    if doubtful := sum(not log.trust.ok for log in logs):
+        yield claim("logs_in_doubt", Weight.LIMITS, count=doubtful)
+
+
+def _peaks(log: LogAnalysis) -> Iterator[int]:
+    if "no_tensor_events" in log.trust.doubt_codes:
+        return iter(())
+    return (result.peak_bytes for window in log.windows if (result := window.results.get("peak")) is not None)
+
+
+# -- one log ------------------------------------------------------------------------------------------------------------------
+
+
+def claims_of_log(log: LogAnalysis) -> Iterator[Claim]:
+    """The claims on one log."""
+    # No doubt where it is only what is reserved, which the claim on the peak leaves out then.
+    if doubts := [one.code for one in log.trust.doubts if not log.trust.ok and one.code not in RESERVED_DOUBTS]:
+        yield claim("in_doubt", Weight.OPENING, doubts=doubts)
+    if found := list(_claims(log)):
+        yield from found
+    else:
+        yield claim("events", Weight.PEAK, events=sum(window.events for window in log.windows))
+
+
+def _claims(log: LogAnalysis) -> Iterator[Claim]:
+    growth, windows, state_only = log.growth, log.windows, _state_only(log)
+    if log.ooms:
+        yield failure_claim(log.ooms, has_lines=log.trust.has_lines)
+    if grows := _grows(log):
+        yield from _growing(log)
+    if len(log.figures.get("peak_bytes", ())) == len(windows):
+        highest: WindowAnalysis | None = windows[int(log.figures["peak_bytes"].argmax())]
+    else:
+        highest = max(windows, key=_height, default=None)
+    if highest is not None and "peak" in highest.results:
+        yield from _peak(log, highest)
+    judged = growth is not None and growth.judged >= MINIMUM
+    # The windows asked for, without what precedes them; of very many few are looked at.
+    asked_for = range(int(len(windows) > 1 and windows[0].name == BEFORE), len(windows))
+    if not state_only and not any(windows[k].events for k in asked_for):
+        yield claim("no_event", Weight.STEADY, windows=len(asked_for) if len(asked_for) != 1 else None)
+        return
+    if judged and not grows:
+        yield _not_growing(log)
+    if not log.series and len(windows) == 1 and not state_only:
+        yield from _left(log, windows[0])
+        if not judged and windows[0].whole:
+            yield _not_judged(log)
+
+
+def _height(window: WindowAnalysis) -> int:
+    result = window.results.get("peak")
+    return -1 if result is None else result.peak_bytes
+
+
+def _state_only(log: LogAnalysis) -> bool:
+    """Whether it is a snapshot without a trace, of which one moment is known."""
+    return any(note.code == "no_trace" for note in log.trust.notes)
+
+
+def _not_judged(log: LogAnalysis) -> Claim:
+    """Why nothing is said of growth."""
+    parts = log.steps is not None and not log.steps.repeated
+    return claim(
+        "growth_not_judged", Weight.LEFT, steps=None if log.steps is None or parts else log.steps.anchors, parts=parts
+    )
+
+
+def _growing(log: LogAnalysis) -> Iterator[Claim]:
+    growth, codes = log.growth, log.trust.doubt_codes
+    assert growth is not None
+    above, series = _above(log, growth), _series(log, growth)
+    grows = growth.verdict == "growing"
+    if grows:
+        # Bytes are gained over all of them, where it begins in the first one or the second, else over the last so many.
+        last = growth.judged - (growth.since_window or 0)
+        yield growth_claim(growth, **series, last_windows=last if last < series["windows"] - 1 else None)
+        if growth.piling:
+            yield _piling(growth)
+        elif not UNPAIRED_DOUBTS & codes:
+            yield claim("no_size_piles_up", Weight.GROWTH)
+    elif "no_tensor_events" not in codes:
+        yield claim("live_not_growing", Weight.GROWTH, **series, rose=growth.rose is not None)
+    else:
+        above, grows = above[-1:], True
+    for level in above:
+        yield claim("level_growing", Weight.GROWTH, tone="bad", **level, unit=series["unit"], live_growing=grows)
+
+
+def growth_claim(growth: Growth, **series: Any) -> Claim:
+    """How what is live after each window develops.
+
+    Args:
+        growth: What was found.
+        series: ``windows``, over how many of them growth is judged, and ``unit``, what one of them is: a step, or a window.
+    """
+    if growth.verdict == "growing":
+        values = {**series, "since": growth.since or ""}
+        return claim("growing", Weight.GROWTH, growth, tone="bad", **{"last_windows": None, **values})
+    kind = "shrinking" if growth.verdict == "shrinking" else "not_growing" if growth.rose is None else "rose"
+    swings = growth.swing_bytes if growth.verdict == "swinging" else None
+    return claim(kind, Weight.STEADY, growth, **{"swing_bytes": swings, **series} if kind == "not_growing" else series)
+
+
+def _piling(growth: Growth) -> Claim:
+    """Which blocks pile up; those of a sawtooth, say, the last tooth of which is cut off, may be more than what is gained."""
+    pile, gained = growth.piling[0], growth.gained_bytes
+    return claim(
+        *("piling_up", Weight.GROWTH, growth, pile),
+        blocks=pile.count,
+        block_bytes=pile.size_bytes,
+        phase=None if pile.phase == START else pile.phase,
+        before_phases=pile.phase == START,
+        beyond=pile.total_bytes > gained,
+        most=2 * pile.total_bytes > gained,
+        **_whose(pile.owner),
+    )
+
+
+def _above(log: LogAnalysis, growth: Growth) -> list[dict[str, Any]]:
+    """The levels (peaks, reserved) that grow by more than twice what stays live after each window."""
+    rows = [
+        ("peak", growth.peak_since, growth.peak_from_bytes, growth.peak_gained_bytes),
+        ("reserved", growth.reserved_since, growth.reserved_from_bytes, growth.reserved_gained_bytes),
+    ]
+    if RESERVED_DOUBTS & log.trust.doubt_codes:
+        rows.pop()
+    live = growth.gained_bytes if growth.verdict == "growing" else growth.rose_bytes
+    return [
+        {"level": level, "since": since, "from_bytes": start, "to_bytes": start + gained}
+        for level, since, start, gained in rows
+        if since is not None and start is not None and gained is not None and gained > 2 * live
+    ]
+
+
+def _grows(log: LogAnalysis) -> bool:
+    """Whether what is live after each window grows, or their peaks do, or what is reserved."""
+    growth = log.growth
+    return growth is not None and (growth.verdict == "growing" or bool(_above(log, growth)))
+
+
+def _series(log: LogAnalysis, growth: Growth) -> dict[str, Any]:
+    """Over how many of a series growth is judged (what precedes the first of them is none), and what one is: a step, where steps were found."""
+    windows = log.windows if log.steps is None else log.steps.windows
+    judged = growth.judged - (bool(windows) and windows[0].name == BEFORE)
+    return {"windows": judged, "unit": "window" if log.steps is None else "step"}
+
+
+def _not_growing(log: LogAnalysis) -> Claim:
+    growth = log.growth
+    assert growth is not None
+    series = _series(log, growth)
+    if growth.verdict == "shrinking" or growth.rose is None:
+        return growth_claim(growth, **series)
+    if growth.rose == "late":
+        return claim("rose_late", Weight.STEADY, growth, **series)
+    until = growth.rose_until if growth.rose_until != growth.rose_from else None
+    return growth_claim(growth, **series, rose_until=until, stays=growth.rose == "stayed")
+
+
+def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
+    """How high a window comes, what the device had to hold for it, where, and of what."""
+    peak, codes = window.results["peak"], log.trust.doubt_codes
+    known = "no_tensor_events" not in codes
+    reserved = peak.reserved_peak_bytes and not RESERVED_DOUBTS & codes
+    yield claim(
+        *("peak", Weight.PEAK, log),
+        peak_bytes=peak.peak_bytes if known else None,
+        reserved_peak_bytes=peak.reserved_peak_bytes if reserved or not known else None,
+        line=None if peak.at_start else peak.line,
+        entries=not log.trust.has_lines or None,
+        window=None if window.whole else window.name,
+        unit="step" if log.by is None else "window",
+        rise_bytes=(peak.rise_bytes or None) if not window.whole and peak.carried_in_bytes else None,
+        snapshot=_state_only(log),
+        since_recording=log.trust.peak_may_be_earlier,
+        earlier_unknown="unknown_frees" in codes,
+        at_start=peak.at_start,
+    )
+    if not UNPAIRED_DOUBTS & codes and peak.live and peak.peak_bytes > 0:
+        largest = _largest(peak.live, peak.peak_bytes)
+        # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
+        if largest["total_bytes"] <= peak.peak_bytes:
+            yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)
+
+
+def _largest(groups: Sequence[Any], whole: int) -> dict[str, Any]:
+    """The largest part of the peak: the owner with the most bytes where owners are known of most, else the size."""
+    total: defaultdict[str | None, int] = defaultdict(int)
+    count: defaultdict[str | None, int] = defaultdict(int)
+    for group in groups:
+        total[group.owner] += group.total_bytes
+        count[group.owner] += group.count
+    owner = max(total, key=lambda name: (name is not None, total[name]))
+    if owner is not None and 2 * total[None] <= whole:
+        return {"total_bytes": total[owner], "blocks": count[owner], **_whose(owner)}
+    first = groups[0]
+    return {"total_bytes": first.total_bytes, "blocks": first.count, "block_bytes": first.size_bytes}
+
+
+def _whose(owner: str | None) -> dict[str, Any]:
+    before = owner == BEFORE_INPUT
+    return {"owner": None if before else owner, "before_input": before}
+
+
+def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
+    """What a single window leaves behind."""
+    remaining, unmatched = window.results.get("remaining"), window.results.get("unmatched")
+    if remaining is None or unmatched is None or UNPAIRED_DOUBTS & log.trust.doubt_codes or remaining.live_bytes < 0:
+        return
+    opening = unmatched.opening if window.starts_input else ()
+    held = sum(group.count for group in unmatched.held)
+    if not window.whole:
+        if held:
+            yield claim("held_in_window", Weight.LEFT, unmatched, blocks=held)
+        else:
+            yield claim("nothing_held_in_window", Weight.LEFT)
+    elif blocks := held + sum(group.count for group in opening):
+        size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
+        yield claim("live_at_end", Weight.LEFT, live_bytes=size, blocks=blocks)
+    else:
+        grows = log.growth is not None and log.growth.verdict == "growing"
+        yield claim("nothing_live_at_end", Weight.LEFT, grows=grows)

@@ -1,0 +1,1 @@
+"""What memlens concludes, as data, and the one place where it is put into words."""

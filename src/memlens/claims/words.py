@@ -1,0 +1,196 @@
+"""The words of every kind of claim; ``docs/claims.md`` says what each means."""
+
+from __future__ import annotations
+
+from memlens.claims.template import Words
+
+_LEFT = (
+    "{device_free_bytes:bytes} left [of the {limit_bytes:bytes} that FLAGS_gpu_memory_limit_mb allows|on the device]"
+)
+_IN_USE = "[{allocated_bytes:bytes} of the {reserved_bytes:bytes} reserved were in use|{allocated_bytes:bytes} were allocated]"
+_USE = "{allocated_bytes:given}" + _IN_USE + "[, with " + _LEFT + "]"
+_AND_USE = "[, and " + _USE + "|, and there were " + _LEFT + "]"
+_OUT_OF_MEMORY = (
+    "[{run} ]ran out of memory[ on {device:name}] at {line:at}[{requested_bytes:given}| in {owner:short_owner}]"
+    "{ended?|, and went on}"
+    f"[: {{owner:short_owner}} asked for {{requested_bytes:bytes}}{_AND_USE}"
+    f"|: {{requested_bytes:bytes}} were asked for{_AND_USE}|: {_USE}|: there were {_LEFT}]"
+    "[; {free_bytes:bytes} were free inside {entries?segment|chunk}s{cause=fragmented?, but|,}"
+    " {gaps=1?in one piece by itself|in pieces of at most {largest_gap_bytes:bytes}}]"
+    "[; {elsewhere_bytes:bytes} of the device's {device_total_bytes:bytes} were neither free nor reserved by this run]"
+    " ({cause=too much?"
+    "{never_fits?more than [{limit_bytes:given}the limit of the process|the {device_total_bytes:bytes} that the device has in all]"
+    "|[{limit_bytes:given}too much for the limit of the process|{alone?too much asked for|too much in use}]}"
+    "|{cause=unknown?[{requested_bytes:given}why cannot be told from the log|how much was asked for is not in the log]"
+    "|{cause}}}[; {place} of {failures:count} failures])"
+)
+_PILE = "{blocks:plural block} of {block_bytes:bytes}"
+_WHOSE = "{before_input? from before the input|[ by {owner:owner}]}"
+_WHERE = _WHOSE + "{before_phases? allocated before the first phase|[ allocated in {phase:clipped}]}"
+
+_RANGE = "{needs_bytes:range needs_most_bytes}"
+_NEEDS = f"{{reserves?reserves|completes within}} {_RANGE}"
+_WHO = "{refused?up to there it|it}"
+_GETS_ON = "{refused?gets past {told?that|its failure[ at {refused_line:at}]}|completes}"
+_ENOUGH = (
+    f"{{within?: {_WHO} needs {_RANGE}|{{reserves? (without a limit it reserves {_RANGE})"
+    "|, though not within all limits from there to {needs_most_bytes:near}}}"
+)
+_CHUNKS = "[, taking {chunks:chunks} from the device and not {chunks_as_set:count}]"
+
+#: By the kind of the claim.
+WORDS: dict[str, Words] = {
+    # One log.
+    "in_doubt": Words("in doubt ({doubts:doubts})", place="opens"),
+    "out_of_memory": Words(_OUT_OF_MEMORY, named="run"),
+    "growing": Words(
+        "memory grows from {since:window} on: {gained_bytes_per_window:bytes} a {unit}, {gained_bytes:bytes} in all over"
+        " [the last {last_windows:count} of ]{windows:units}"
+    ),
+    "piling_up": Words(
+        f"{{beyond?{_PILE}{_WHERE} pile up|{{most?most of it in {_PILE}"
+        f"|above all {_PILE} ({{total_bytes:share gained_bytes}})}}{_WHERE}}}",
+        joined="{beyond?; |, }",
+    ),
+    "no_size_piles_up": Words("and no blocks of one size pile up", joined=", "),
+    "live_not_growing": Words("what is live after each {unit} does not {rose?keep growing|grow} over {windows:units}"),
+    "level_growing": Words(
+        "{level=peak?the peak of a {unit}|{level}} {live_growing?grows|does} from {since:window} on, from {from_bytes:bytes} to"
+        " {to_bytes:bytes}",
+        joined="{live_growing?; |, but }",
+        again=", and ",
+    ),
+    "peak": Words(
+        "{snapshot?live when the snapshot was taken|{series?the highest peak|peak}{since_recording? since recording began"
+        "|{earlier_unknown? without what was there before the log}}}[ in {window:window}]: "
+        "[{peak_bytes:bytes} allocated[, {reserved_peak_bytes:bytes} reserved]|{reserved_peak_bytes:bytes} reserved]"
+        "{at_start?{snapshot?|, all of it there from the start}|[, at {line:at}]}"
+        "[, {rise_bytes:bytes} above what was carried in]"
+    ),
+    "largest_at_peak": Words(
+        "{total_bytes:bytes} ({total_bytes:share peak_bytes}) of it in {blocks:plural block}[ of {block_bytes:bytes}]"
+        + _WHOSE,
+        joined="; ",
+    ),
+    "no_event": Words(
+        "no event lies in [any of the {windows:count} windows|this window], so nothing can be said of it"
+    ),
+    "shrinking": Words("memory shrinks over {windows:units}"),
+    "rose_late": Words(
+        "memory rises by {rose_bytes:bytes} in the last {rose_windows=1?|{rose_windows} }of {windows:units}, too few to judge"
+    ),
+    "rose": Words(
+        "memory does not {stays?keep growing|grow steadily} over {windows:units}: it rose by {rose_bytes:bytes}"
+        "[ from {rose_from:window} to {rose_until:window}| in {rose_from:window}]{stays? and stays there}"
+    ),
+    "not_growing": Words("memory does not grow over {windows:units}[: it swings within ±{swing_bytes:bytes}]"),
+    "live_at_end": Words("{live_bytes:bytes} in {blocks:plural block} is live at the end"),
+    "nothing_live_at_end": Words("{grows?all of it is freed only when the log ends|everything is freed at the end}"),
+    "held_in_window": Words("{held_bytes:bytes} allocated in it is not freed in it: {blocks:plural block}"),
+    "nothing_held_in_window": Words("every block allocated in it is freed in it"),
+    "growth_not_judged": Words(
+        "growth is not judged[: {steps:plural step} tell too little"
+        "|{parts?, for no line counts steps|, for no steps were found (--by names them)}]",
+        joined="; ",
+    ),
+    "events": Words("{events:plural event} analyzed"),
+    # Logs that grow.
+    "budget_exceeded": Words(
+        "[{log:name}: ]{metric=peak?the peak|{metric=reserved?what is reserved|what the windows gain}} exceeds"
+        " {budget_bytes:bytes}: {reached_bytes:bytes}[, at {line:at}][, from {since:short_window} on]"
+        "{passed?, for a time and not at the end}[ ({more:plural more budget} exceeded)]",
+        place="besides",
+        named="log",
+    ),
+    "oom_messages": Words("{messages:plural out-of-memory message}"),
+    "nothing_read": Words("nothing was read: [{why}|nothing is written yet]"),
+    "no_events_yet": Words("no event of an allocator in {lines:plural line}"),
+    "no_blocks_yet": Words("of {count:plural log} none has told of a block"),
+    "log_replaced": Words(
+        "the file was replaced by that of another run {times:plural time}; this is of the last one", place="always"
+    ),
+    "log_rotated": Words(
+        "the log went on in a new file {times:plural time}, so that earlier parts may be gone; this is of all that was read",
+        place="always",
+    ),
+    # One block.
+    "block": Words(
+        "{size_bytes:bytes}, [allocated at {alloc_line:at}[ by {owner:owner}]|live before the input begins]"
+        "[, freed at {free_line:at}[ {entries?by|after} {freed_by:owner}]|{freed?, and freed|, never freed}]"
+    ),
+    "lifetime": Words("it lives for {life_events:plural event}{freed?| to the end of the log}[ ({life_us:duration})]"),
+    "allocated_meanwhile": Words(
+        "{meanwhile_bytes?{meanwhile_bytes:bytes} in other blocks are|nothing else is} allocated meanwhile", joined="; "
+    ),
+    "live_at_peak": Words("it is {at_peak?|not }live at the peak", joined=", and "),
+    # Replays under other settings.
+    "replay_differs": Words(
+        "nothing can be said of other settings: replayed as it was set, this run differs from its log[ at {line:at}]: {difference}"
+    ),
+    "log_cut_short": Words("the log is cut short: what the run did later is not known", place="besides"),
+    "needs_as_set": Words(
+        f"as it was set this run {_NEEDS}[; of {{others:plural other setting}} none surely needs less]"
+    ),
+    "setting_needs_less": Words(
+        f"with {{setting}} this run {_NEEDS}, {{certain?|at least }}{{saved_bytes:bytes}} less than as it was set"
+        f" ({{as_set_bytes:range as_set_most_bytes}}){_CHUNKS}"
+    ),
+    "fewer_chunks": Words(f"with {{setting}} it takes {{chunks:count}} and {_NEEDS}"),
+    "no_setting_needs_less": Words("no setting needs less than {live_peak_bytes:near}, the most bytes live at once"),
+    "completes_as_set": Words(f"as it was set this run {_GETS_ON} within {{limit_bytes:near}}{_ENOUGH}"),
+    "ran_out": Words("this run ran out of memory[ at {line:at}]"),
+    "depends_as_set": Words(
+        f"as it was set this run {_GETS_ON} within {{limit_bytes:near}} only where addresses are kind"
+        " ({completing} of {replays} replays)"
+    ),
+    "fails_as_set": Words(
+        f"as it was set this run fails within {{limit_bytes:near}}[ ({_WHO} needs {_RANGE})]"
+        "[{requested_bytes:given}[ at {line:at}], where {requested_bytes:bytes} are asked for and"
+        " [{free_bytes:bytes} are free, at most {largest_free_bytes:bytes} in one piece|nothing is free in {entries?segments|chunks}]"
+        "|: as much is reserved before its log begins]"
+    ),
+    "setting_helps": Words(f"with {{setting}} it {_GETS_ON} within {{limit_bytes:near}}{_ENOUGH}{_CHUNKS}"),
+    "others_help": Words(
+        "so it does with {others:plural other setting}[, and takes {chunks:count} with {setting}]", joined="; "
+    ),
+    "no_setting_helps": Words(
+        "no setting can help: {live_peak_bytes:near} are live at once, [{over_bytes:bytes} more than the limit|and so much was refused]"
+    ),
+    "no_setting_surely_helps": Words(
+        f"[of {{others:plural other setting}} none surely {_GETS_ON}[; with {{setting}} {{completing}} of {{replays}} replays do]"
+        "|no other setting was tried]"
+        "[; the device had {limit_bytes:near} to {limit_most_bytes:near}, and --memory SIZE says how much]"
+    ),
+    "others_need_less": Words(
+        "{better} of {processes?{others:plural other process/other processes}|{others:plural other device}} would need less"
+        " with another setting too",
+        place="always",
+    ),
+    # What they would have done about a failure.
+    "remedy": Words(
+        "{setting} would have carried it on within {limit_bytes:bytes}[ ({chunks:chunks}, not {chunks_as_set:count})]"
+    ),
+    "no_remedy": Words(
+        "no setting would have carried it on: {live_peak_bytes:bytes} live at once"
+        " [are {over_bytes:bytes} more than the {limit_bytes:bytes} there were|were refused]"
+    ),
+    "no_sure_remedy": Words(
+        "of {others:plural setting} of the allocator none would surely have carried it on within {limit_bytes:bytes}"
+        "[; the device had up to {limit_most_bytes:bytes}: memlens whatif --memory SIZE]"
+    ),
+    # Several logs, or devices of one.
+    "device": Words("{device}", place="heads"),
+    "peaks_of_others": Words(
+        "peaks of the others: {peaks_bytes:sizes}[ and {more:plural more device}]", place="always"
+    ),
+    "logs_out_of_memory": Words("{count:plural log} ran out of memory: {logs:names}"),
+    "logs_growing": Words("memory grows in {logs:names}"),
+    "logs_peaks": Words(
+        "[of {count:plural log} the highest peak is {peak_bytes:bytes} in {log:name}, the lowest {lowest_bytes:bytes} in {lowest:name}"
+        "|{known=1?peak {peak_bytes:bytes} in {log:name}|all of {known:plural log} have the same peak, {peak_bytes:bytes}}"
+        "|of {count:plural log} the highest peak is {peak_bytes:bytes} in {log:name}]"
+    ),
+    "logs_analyzed": Words("{count:plural log} analyzed"),
+    "logs_not_analyzed": Words("{count:plural log} could not be analyzed", joined="; "),
+    "logs_in_doubt": Words("{count:plural log is/logs are} in doubt"),
+}

@@ -1,0 +1,312 @@
+"""What follows from a comparison of two runs: which one needs more, from which window on, what explains most, and what cannot be said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from memlens.analyzers.failures import failure_claim
+from memlens.claims.claim import Claim, Tone, Weight, difference, values_of
+from memlens.diffing.explaining import Explained, costs_of, explained, is_one_window, peaks_of, sign_of
+from memlens.diffing.result import Diff, RunSide, WindowDiff, unpaired_bytes
+from memlens.trust.case import RESERVED_DOUBTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memlens.diffing.failed import FailedRun
+    from memlens.diffing.finding import Finding, Side
+
+#: Doubts of a log, and windows, that a claim names.
+_NAMED = 2
+#: Changes of a window that does the same work in both runs.
+_CHANGES = {
+    "largest_peak_change": "d_peak_bytes",
+    "carried_in_change": "d_carried_in_bytes",
+    "reserved_change": "d_reserved_peak_bytes",
+}
+
+
+def claims_of(diff: Diff) -> Iterator[Claim]:
+    """Yield who ran out of memory, both peaks and where the runs part, the finding that explains most, and what cannot be said."""
+    # What is reserved decides nothing here.
+    doubts = {side: _doubts(run) for side, run in (("base", diff.base), ("head", diff.head))}
+    doubtful = any(doubts.values())
+    if doubtful:
+        yield Claim("runs_in_doubt", Weight.OPENING, doubts)
+    entries = not diff.base.trust.has_lines
+    yield from _failed(diff.failed, entries)
+    if not diff.windows:
+        yield difference("nothing_compared")
+        return
+    found = _Difference(diff, entries)
+    tone = found.tone
+    if any(run.side == "head" for run in diff.failed):
+        tone = "bad"
+    elif tone == "good" and (doubtful or found.maybe_earlier):
+        tone = "plain"
+    if shares_little := diff.shares_little:
+        (base, of_base), (head, of_head) = unpaired_bytes(diff.judged)
+        sides = {"base_unpaired_bytes": base, "base_alloc_bytes": of_base}
+        sides |= {"head_unpaired_bytes": head, "head_alloc_bytes": of_head}
+        yield Claim("shares_little", Weight.UNLIKE, {**sides, "factor": diff.factor_text})
+    first, *others = found.claims()
+    yield replace(first, tone=tone)
+    yield from others
+    causes = [] if found.cause is None else [*_explanation(found.cause, entries, one_pair=found.pair is not None)]
+    yield from causes
+    # Three sentences are read at a glance: where a run failed, what else there is to say goes on with the last one.
+    crowded = diff.failed and (causes or shares_little)
+    weight = Weight.LIMITS if not crowded else Weight.CAUSE if causes else Weight.DIFFERENCE
+    yield from (replace(claim, weight=weight) for claim in (*found.rest(), *_limits(diff)))
+
+
+def _doubts(run: RunSide) -> list[str] | None:
+    return [doubt.code for doubt in run.trust.doubts if doubt.code not in RESERVED_DOUBTS] or None
+
+
+def _failed(failed: Sequence[FailedRun], entries: bool) -> Iterator[Claim]:
+    """Yield how the runs ran out of memory, and of one alone where the other one was then."""
+    tone: Tone = "bad" if any(run.side == "head" for run in failed) else "good"
+    own = {run.side: failure_claim([run.failure], has_lines=not entries).values for run in reversed(failed)}
+    if len(own) > 1:
+        yield Claim("both_out_of_memory", Weight.FAILURE, own, tone)
+        return
+    for run in failed[:1]:
+        yield Claim("run_out_of_memory", Weight.FAILURE, {**own[run.side], "run": run.side}, tone)
+        if (other := run.other) is not None and other.allocated_bytes is not None:
+            figures = values_of(other, "window", "line", "allocated_bytes", "reserved_bytes", "largest_gap_bytes")
+            side = "head" if run.side == "base" else "base"
+            yield Claim("meanwhile", Weight.FAILURE, {"side": side, "entries": entries, **figures})
+
+
+class _Difference:
+    """Which run needs more.
+
+    Attributes:
+        pair: The pair of windows where one is looked at.
+        cause: The finding that explains most.
+        tone: Whether that is bad or good.
+        maybe_earlier: The runs whose peak may lie before the recording, where that could turn it round.
+    """
+
+    def __init__(self, diff: Diff, entries: bool) -> None:
+        self._diff, self._judged, self._entries = diff, diff.judged, entries
+        self.pair = None if diff.series or len(diff.windows) != 1 else diff.windows[0]
+        self._one_window = is_one_window(diff)
+        self._base, self._head = peaks_of(diff)
+        self._sign = sign_of(diff)
+        self._same = bool(self._judged) and self._all_same()
+        self._costs, self.cause = costs_of(diff), explained(diff)
+        # Neither run needs more where peaks and what is left in all are equal, and windows of either kind are there.
+        self._even = self._base == self._head and not sum(window.d_remaining_bytes for window in self._judged)
+        self._even &= all(any(_needs(window, sign) for window in self._judged) for sign in (-1, 1))
+        better = self._same or (self._sign < 0 and not self._costs and not self._even)
+        self.tone: Tone = "bad" if self._sign > 0 and not self._even else "good" if better else "plain"
+        failed = {run.side for run in diff.failed}
+        if len(failed) == 1:
+            self.tone = "bad" if "head" in failed else "good"
+        lower = {1: [("base", diff.base)], -1: [("head", diff.head)]}.get(self._sign, [])
+        moved = not self._one_window and self._base != self._head
+        self.maybe_earlier = [name for name, run in lower if moved and run.trust.peak_may_be_earlier]
+
+    def _all_same(self) -> bool:
+        """Whether nothing tells the runs apart, in windows that are not judged and in figures of the whole runs either."""
+        base, head = self._diff.base, self._diff.head
+        runs = (base.live_bytes, base.reserved_peak_bytes) == (head.live_bytes, head.reserved_peak_bytes)
+        unpaired = base.unpaired or head.unpaired
+        return all(window.same for window in self._diff.windows) and not unpaired and (self._one_window or runs)
+
+    def claims(self) -> Iterator[Claim]:
+        """Yield how high both go, and where they part."""
+        if all(window.alike for window in self._judged) and not self._sign:
+            yield from self._alike()
+            return
+        yield from self._peaks()
+        if self.pair is not None and self.pair.d_remaining_bytes:
+            base, head = self.pair.base.remaining_bytes, self.pair.head.remaining_bytes
+            # Where older blocks are freed, a window leaves less than nothing.
+            yield difference(
+                "older_freed" if min(base, head) < 0 else "left_behind",
+                base_remaining_bytes=base,
+                head_remaining_bytes=head,
+                d_remaining_bytes=head - base,
+                although_less=bool(self._costs),
+            )
+        elif self._costs:
+            yield self._leak()
+        elif not self._sign:
+            yield self._no_effect()
+        elif self.pair is None:
+            yield from self._parting()
+
+    def _alike(self) -> Iterator[Claim]:
+        """Yield that nothing differs, or that the work does not."""
+        if not self._judged:
+            yield difference("no_window_judged")
+            yield from self._peaks()
+            return
+        pairs = {} if self.pair is not None else {"window_pairs": len(self._judged)}
+        yield difference("no_difference" if self._same else "same_work", **pairs)
+        yield from self._peaks()
+        for kind, name in _CHANGES.items():
+            largest = max(self._judged, key=lambda window: abs(getattr(window, name)))
+            if self.pair is None and getattr(largest, name):
+                yield difference(kind, **values_of(largest, name), window=largest.label)
+            elif name != "d_peak_bytes" and getattr(largest, name):
+                yield difference(kind, **values_of(largest, name))
+
+    def _peaks(self) -> Iterator[Claim]:
+        """Yield both peaks, and how much of their difference the pair of windows was carried in."""
+        where: dict[str, Any] = {"since_recording": bool(self.maybe_earlier), "devices": self._diff.head.devices}
+        if self.pair is not None and self._one_window:
+            where["window"] = self.pair.label
+        base, head = self._base, self._head
+        if base == head:
+            yield difference("equal_peaks", peak_bytes=head, **where)
+        else:
+            yield difference("head_peak", base_peak_bytes=base, head_peak_bytes=head, d_peak_bytes=head - base, **where)
+        if self.pair is not None and (carried_in := self.pair.peak.carried_in_bytes):
+            yield difference("carried_in", d_carried_in_bytes=carried_in)
+
+    def _leak(self) -> Claim:
+        """What windows leave behind although head needs less."""
+        count, amounts = len(self._costs), [window.d_remaining_bytes for window in self._costs]
+        lasting = count > 1 and self._costs == self._judged[-count:]
+        each = lasting and len(set(amounts)) == 1
+        return difference(
+            "leaves_more",
+            window=self._costs[0].label,
+            windows=count,
+            d_remaining_bytes=amounts[0] if each else sum(amounts),
+            each=each,
+            lasting=lasting,
+            equal_peaks=self._base == self._head,
+            although_less=True,
+        )
+
+    def _no_effect(self) -> Claim:
+        """The differences where head needs and leaves no byte more or less."""
+        names = ("moved", "only_head_temporary_bytes", "only_base_temporary_bytes")
+        accounts = [window.remaining for window in self._judged]
+        kept = any(one.missing_free_bytes or one.only_head_held_bytes or one.only_base_held_bytes for one in accounts)
+        sums = {name: sum(getattr(window, name) for window in self._judged) or None for name in names}
+        return difference("no_effect", cancel_out=kept, **sums)
+
+    def _parting(self) -> Iterator[Claim]:
+        """Yield the first judged window in which head needs more, or less, how many there are, and what others leave behind."""
+        needs = "more" if self._sign > 0 else "less"
+        needing = [window for window in self._judged if _needs(window, self._sign)]
+        if not needing:
+            run = self._diff.head if self._sign > 0 else self._diff.base
+            # A window that is new, or not judged, explains it, and is named at the end.
+            if run.peak_window not in run.unpaired and not any(True for _ in self._open_windows()):
+                yield difference("no_window_needs", needs=needs)
+            return
+        first = needing[0]
+        changes = values_of(first, "d_remaining_bytes", "d_rise_bytes")
+        yield difference(
+            "parting",
+            window=first.label,
+            line=first.head.start_line,
+            entries=self._entries,
+            needs=needs,
+            equal_peaks=self._base == self._head,
+            **{name: change for name, change in changes.items() if self._sign * change > 0},
+        )
+        opposite = sum(_needs(window, -self._sign) for window in self._judged) if self._even else None
+        windows = len(self._judged)
+        if len(needing) > 1 or self._even:
+            yield difference("windows_need", needing=len(needing), windows=windows, opposite=opposite, needs=needs)
+        leaving = [window for window in self._judged if window.d_remaining_bytes > 0]
+        total = sum(window.d_remaining_bytes for window in self._judged)
+        named = self._sign * first.d_remaining_bytes > 0 or (self.cause is not None and not self.cause.at_peak)
+        if not named and self._sign > 0 and total > 0:  # and all other claims are of the peak
+            window, others = leaving[0].label, len(leaving) - 1
+            yield difference("left_in_all", d_remaining_bytes=total, window=window, others=others)
+
+    def _open_windows(self) -> Iterator[Claim]:
+        """Yield windows that are not judged, where those that are do not show why the runs differ."""
+        if any(_needs(window, self._sign) for window in self._judged):
+            return
+        for window in self._diff.windows:
+            changes = values_of(window, "d_remaining_bytes", "d_rise_bytes")
+            if not window.judged and any(changes.values()):
+                known = {name: change or None for name, change in changes.items()}
+                yield difference("open_window", window=window.label, **known)
+
+    def rest(self) -> Iterator[Claim]:
+        """Yield what else could explain the difference, or turn it round."""
+        yield from self._open_windows()
+        for side in self.maybe_earlier:
+            yield difference("peak_may_be_earlier", side=side)
+
+
+def _needs(window: WindowDiff, sign: int) -> bool:
+    """Whether head's window needs more (1), or less (-1)."""
+    return max(sign * window.d_remaining_bytes, sign * window.d_rise_bytes) > 0
+
+
+def _limits(diff: Diff) -> Iterator[Claim]:
+    """Yield what could not be compared, or not exactly."""
+    for side, run in (("base", diff.base), ("head", diff.head)):
+        if unpaired := run.unpaired:
+            peak = run.peak_window if run.peak_window in unpaired else None
+            named = list(unpaired[:_NAMED])
+            yield difference("windows_unpaired", side=side, windows=len(unpaired), unpaired=named, peak_window=peak)
+    inexact = [window.approximation.excess_bytes for window in diff.windows if window.approximation]
+    if excess := sum(inexact):
+        windows = {"window_pairs": len(diff.windows), "windows": sum(map(bool, inexact))}
+        yield difference("approximate", **windows, excess_bytes=round(excess))
+
+
+def _explanation(cause: Explained, entries: bool, *, one_pair: bool) -> Iterator[Claim]:
+    """Yield what a finding explains, what takes some of that back, and where each run allocates and frees the first block that counts."""
+    finding, effect, whole, later = cause.finding, cause.effect, cause.whole, cause.freed_later
+    outweighs, back = effect > whole, (effect - whole - later) or None
+    part = "all" if effect == whole else "most" if 2 * effect > whole else "part"
+    values = values_of(cause, "blocks", "counting", "at_peak") | values_of(finding, "fate", "size_bytes")
+    values |= {"finding": finding.kind, "owner": finding.owner or None, "one_pair": one_pair}
+    values |= {"d_bytes": cause.sign * whole, "explained_bytes": cause.sign * effect, "windows": cause.windows or None}
+    if not one_pair and not cause.windows:
+        values["window"] = cause.window.label
+    if cause.alike[0] and not outweighs:
+        values |= {"alike_blocks": cause.alike[0], "alike_windows": cause.alike[1]}
+    yield Claim("outweighs" if outweighs else f"explains_{part}", Weight.CAUSE, values)
+    if outweighs and later:
+        side = "head" if cause.sign > 0 else "base"
+        taken = {"side": side, "freed_later_bytes": later, "taken_back_bytes": back}
+        yield Claim("freed_later", Weight.CAUSE, taken)
+    if outweighs and back:
+        yield Claim("taken_back", Weight.CAUSE, {"taken_back_bytes": back})
+    kind, ends = _first_block(cause)
+    blocks = values_of(cause, "blocks", "counting", outweighed=outweighs, entries=entries)
+    yield Claim(kind, Weight.CAUSE, blocks | ends)
+
+
+def _first_block(cause: Explained) -> tuple[str, dict[str, Any]]:
+    """Where each run allocates and frees the first of the blocks."""
+    finding, base, head = cause.finding, cause.base, cause.head
+    if finding.untimely:
+        return "first_untimely", timing(finding)
+    if finding.kind.endswith("_free") and base is not None and head is not None:
+        return "first_freed", _ends(base, "base_") | _ends(head, "head_")
+    in_base = head is None or (finding.kind == "elsewhere" and finding.d_peak_bytes < 0)
+    side, name = (base, "base") if in_base else (head, "head")
+    return "first_in_one", {} if side is None else {"side": name, **_ends(side)}
+
+
+def _ends(side: Side, prefix: str = "") -> dict[str, Any]:
+    return {f"{prefix}{name}": getattr(side, name) for name in ("alloc_line", "free_line", "freed")}
+
+
+def timing(finding: Finding, *, lines: bool = True) -> dict[str, Any]:
+    """When each run frees the first block of a late or an early Free, before or after its peak; perhaps with the lines of these Frees."""
+    values: dict[str, Any] = {}
+    for name in ("base", "head"):
+        after, side = f"{name}_allocs_after_peak", getattr(finding, name)
+        values[after] = getattr(finding, after) or 0
+        if lines and side is not None:
+            values[f"{name}_free_line"] = side.free_line
+    return values

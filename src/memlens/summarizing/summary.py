@@ -1,0 +1,374 @@
+"""A log read down to what is said of it beside others: the figures of its windows, what to doubt, how it failed, and what it holds most of.
+
+A summary is small and plain, holds no events, and can be pickled: ``compare`` puts summaries side by side, ``gate`` judges one by the figures that
+were kept of others, and it is what a worker on another machine hands back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from msgspec import Struct, structs
+
+from memlens.analyzers.failures import MemoryFailure, failures, most_telling, run_ended_in
+from memlens.analyzers.fates import live_events
+from memlens.analyzers.groups import kinds_of_blocks, owner_labels
+from memlens.analyzers.places import all_elapsed_us, lasting_us
+from memlens.facts import Kind
+from memlens.folding import bounds, figures
+from memlens.results import Result
+from memlens.summarizing.figures import COLUMNS, METRICS, NOT_KNOWN, OF_BLOCKS, OF_CHUNKS, RunWindow, WindowTable
+from memlens.text import innermost
+from memlens.trust import PEAK_MAY_BE_EARLIER, allocs_before, failures_of, trust_of
+from memlens.windows.windows import (
+    BEFORE,
+    NEVER,
+    WHOLE,
+    edges_of,
+    judged,
+    names_of,
+    open_window,
+    suspect_anchors,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from memlens.analyzers.curve import Curve
+    from memlens.columns import Flags, Ints
+    from memlens.folding import Figures
+    from memlens.log import Log
+    from memlens.options import Cut
+    from memlens.windows.windows import Window
+
+
+#: What became of a run, or of one window of it.
+Status: TypeAlias = Literal["ok", "oom", "no_window", "missing", "unreadable"]
+#: Groups of blocks that are kept of a rank, the largest; and characters of an owner.
+_MOST_GROUPS, _OF_OWNER = 128, 200
+
+
+class Oom(Result, frozen=True):
+    """The out-of-memory failure that a run ended in.
+
+    Attributes:
+        requested_bytes: What was asked for, or ``None`` where neither a message nor a request without its block says.
+        device: The device as written, or ``""``.
+        line: 1-based number of the first message's line.
+        time_us: The time of the last event before it, in microseconds as the log has it; ``None`` where unknown.
+        allocs: Allocations before it.
+    """
+
+    requested_bytes: int | None
+    device: str
+    line: int
+    time_us: int | None = None
+    allocs: int = 0
+
+
+class LargestGroups(Struct, frozen=True):
+    """The blocks of one moment by size and owner, the groups with the most bytes; of ten thousand ranks they are held at once.
+
+    Attributes:
+        blocks: The size and the count of each group, pairs of int64.
+        owners: Whom they belong to, ``None`` where unknown: an operator, or the innermost frame of a call stack; text from the log.
+        left_out_bytes: The most that a group has that is not among them; 0 where all are.
+    """
+
+    blocks: bytes
+    owners: tuple[str | None, ...]
+    left_out_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        # What comes back from workers has the same names again and again.
+        structs.force_setattr(self, "owners", tuple(name and sys.intern(name) for name in self.owners))
+
+    @classmethod
+    def of(cls, sizes: Ints, counts: Ints, owners: Sequence[str | None]) -> LargestGroups:
+        """Those of all groups, given the size, the count and the owner of each; int64."""
+        totals = sizes * counts
+        order = np.lexsort((sizes, totals))[::-1]
+        kept = order[:_MOST_GROUPS]
+        left_out = int(totals[order[len(kept) :]].max(initial=0))
+        return cls(np.stack([sizes[kept], counts[kept]], axis=1).tobytes(), tuple(owners[k] for k in kept), left_out)
+
+    @property
+    def counts(self) -> Counter[tuple[int, str | None]]:
+        """How many blocks there are of each size and owner."""
+        pairs = np.frombuffer(self.blocks, np.int64).reshape(-1, 2).tolist()
+        return Counter({(size, owner): count for (size, count), owner in zip(pairs, self.owners, strict=True)})
+
+    def more_than(self, other: LargestGroups) -> dict[tuple[int, str | None], int]:
+        """How many more blocks there are of each size and owner; nothing is said of those that the other may have, too."""
+        known = other.counts
+        more = (self.counts - known).items()
+        return {key: count for key, count in more if key in known or key[0] > other.left_out_bytes}
+
+
+class Run(Result, frozen=True, dict=True):
+    """The summary of one run: where its log is, what became of it, and its figures.
+
+    Attributes:
+        path: The log as it was named or found.
+        fields: What stands where the template has fields; empty without a template.
+        status: ``ok``; ``oom`` where the run ended out of memory; ``no_window`` where the log has no such anchor; ``missing`` where
+            there is no such file; ``unreadable``.
+        windows: Its windows in file order; exactly one without ``by``.
+        message: Why there are no figures, or ``""``.
+        hint: What to do about that, or ``""``.
+        doubts: The codes of what its trust report doubts; empty for a sound log.
+        notes: What to doubt of the windows themselves (anchors that came late), in words.
+        remarks: What to know of them (which one is open, that the peak may lie before the input), in words.
+        oom: The failure that it ended in.
+        ooms: Out-of-memory failures that its log reports, also those that it survived.
+        device: The number of its device, -1 for the CPU; ``None`` where its input does not tell.
+        allocs: Allocations in the whole log; ``None`` where it could not be read.
+        begins_us: The time of its first event, in microseconds as the log has it; ``None`` where unknown.
+        ends_us: The time of its last event.
+        curve: The levels of its window, or of the whole log with the windows of a series marked; ``None`` where that was not asked for.
+        layer: The layer of its events, which tells what its sizes are.
+        has_lines: Its log consists of lines, and not of entries.
+        oom_line: The line of the first out-of-memory message, 1-based; ``None`` where there is none.
+        whole: The figures of the whole log; ``None`` where it could not be read.
+        step_levels: The allocated level at the end of each closed step, where steps were given.
+        held: Of a rank the blocks live at its peak; ``None`` where these are not known.
+        failure: Of a rank how it ran out of memory, without lists of blocks; ``None`` where it did not end so.
+    """
+
+    # What only a comparison or a gate needs to know is not in it.
+    in_json: ClassVar[tuple[str, ...]] = (
+        *("path", "fields", "status", "windows", "message", "hint", "doubts", "notes", "remarks", "oom"),
+        *("ooms", "device", "allocs", "begins_us", "ends_us", "curve"),
+    )
+
+    path: str
+    fields: Mapping[str, str]
+    status: Status
+    windows: Sequence[RunWindow] = ()
+    message: str = ""
+    hint: str = ""
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    oom: Oom | None = None
+    ooms: int = 0
+    device: int | None = None
+    allocs: int | None = None
+    begins_us: int | None = None
+    ends_us: int | None = None
+    curve: Curve | None = None
+    layer: str = ""
+    has_lines: bool = True
+    oom_line: int | None = None
+    whole: RunWindow | None = None
+    step_levels: tuple[int, ...] = ()
+    held: LargestGroups | None = None
+    failure: MemoryFailure | None = None
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(names_of(self.windows))}
+
+    @property
+    def lasts_us(self) -> int | None:
+        """From its first event to its last one; ``None`` where times are not known."""
+        return None if self.begins_us is None or self.ends_us is None else self.ends_us - self.begins_us
+
+    def window(self, name: str | None) -> RunWindow | None:
+        """The window of that name, ``None`` where the run has none; with ``None`` the only one."""
+        place = 0 if name is None and self.windows else self._places.get(name or "")
+        return None if place is None else self.windows[place]
+
+    def status_of(self, name: str | None) -> Status:
+        """The status of one window: a run that ended out of memory before it began is ``oom`` there too."""
+        if self.status in ("missing", "unreadable"):
+            return self.status
+        window = self.window(name)
+        if window is None:
+            return "oom" if self.oom is not None else "no_window"
+        return "oom" if window.oom else "ok"
+
+
+# --- how a log is summed up --------------------------------------------------------------------------------------------------
+
+
+def summarize(
+    log: Log,
+    windows: Sequence[Window],
+    cut: Cut,
+    *,
+    path: str = "",
+    fields: Mapping[str, str] | None = None,
+    steps: Sequence[Window] = (),
+    rank: bool = False,
+    buckets: int = 0,
+    left_out: tuple[str, ...] = (),
+) -> Run:
+    """Sum up a log.
+
+    Args:
+        log: The log.
+        windows: Its windows; none where it has no such anchor.
+        cut: Where it was cut.
+        path: The log as it was named.
+        fields: What its path says.
+        steps: The windows over which growth is judged.
+        rank: It is of a rank of a job: of a series only the typical window is kept, and what is live at its peak and how it failed is, too.
+        buckets: Keep its curve in so many buckets; 0 keeps none.
+        left_out: What of its input is not looked at, in words.
+    """
+    trust, opening, oom = trust_of(log), log.facts.opening, _ending(log)
+    begins, ends = log.times_of([opening, len(log) - 1]) if len(log) > opening else (None, None)
+    found, table, of_log, levels = _figures(log, windows, steps, oom)
+    late = suspect_anchors(windows) if cut.given else None
+    remarks = open_window(windows), PEAK_MAY_BE_EARLIER if trust.peak_may_be_earlier and windows else None
+    held = failure = None
+    if rank:
+        ooms = failures(log) if oom is not None else ()
+        if ooms:
+            one = ooms[most_telling(ooms)]
+            failure = structs.replace(
+                one,
+                live=(),
+                youngest=None,
+                oldest=None,
+                owner=None if one.owner is None else innermost(one.owner)[:_OF_OWNER],
+            )
+        if windows:
+            counted = _counted(table, windows)
+            table = table.where(counted)
+            middle = int(np.flatnonzero(counted)[table.middle])
+            summit = int(found.summit[middle]) if found["rise_bytes"][middle] else None
+            held = _held(windows[middle], summit, int(found["peak_bytes"][middle]))
+            table = table.typical() if cut.series else table
+    return Run(
+        path,
+        fields or {},
+        "ok" if oom is None else "oom",
+        table,
+        doubts=tuple(doubt.code for doubt in trust.doubts),
+        notes=() if late is None else (late,),
+        remarks=(*filter(None, remarks), *left_out),
+        oom=oom,
+        ooms=trust.distinct_ooms,
+        device=log.device,
+        allocs=trust.allocs - _opening_blocks(log),
+        begins_us=begins,
+        ends_us=ends,
+        curve=_curve(log, windows, cut, buckets) if buckets and windows and log.tells_of_blocks else None,
+        layer=log.facts.layer,
+        has_lines=log.facts.has_lines,
+        oom_line=trust.ooms[0].line if trust.ooms else None,
+        whole=of_log,
+        step_levels=levels,
+        held=held,
+        failure=failure,
+    )
+
+
+def _figures(
+    log: Log, windows: Sequence[Window], steps: Sequence[Window], oom: Oom | None
+) -> tuple[Figures, WindowTable, RunWindow, tuple[int, ...]]:
+    """The figures of windows and of the whole log, and the levels at the ends of closed steps, from one pass over it.
+
+    Returns:
+        The figures of the windows, of the steps and of the whole log; the windows and the whole log as a comparison has them; and the levels.
+    """
+    parts = [part for part in (windows, steps, (whole(log),)) if part]
+    lo, hi = map(np.concatenate, zip(*(bounds(part)[1:] for part in parts), strict=True))
+    found, count = figures(log, lo, hi), len(windows)
+    at = [*range(count), -1]  # the windows, and the whole log
+    first, last = (np.append(edges_of(windows, edge), end) for edge, end in (("start_line", 1), ("end_line", NEVER)))
+    unknown = (*(() if log.tells_of_blocks else OF_BLOCKS), *(() if log.tells_of_chunks else OF_CHUNKS))
+    columns = {
+        **{metric.key: found[metric.key][at] for metric in METRICS[:-1]},
+        **dict.fromkeys(unknown, np.full(count + 1, NOT_KNOWN)),
+        "start_line": first,
+        "end_line": last,
+        "events": (hi - lo)[at],
+        "duration_us": np.append(_durations(windows), NOT_KNOWN),
+        "oom": np.zeros(count + 1) if oom is None else (first <= oom.line) & (oom.line <= last),
+        "open_end": np.append(edges_of(windows, "open_end"), False),
+    }
+    table = WindowTable([*names_of(windows), WHOLE], np.array([columns[name] for name in COLUMNS], np.int64))
+    levels = found["live_bytes"][count:-1][~edges_of(steps, "open_end")]
+    return found, table.part(slice(0, count)), table[count], tuple(levels.tolist())
+
+
+def _durations(windows: Sequence[Window]) -> Ints:
+    """From the first known time of each window to the last one, in microseconds, int64; looked up in their lines where times were not read."""
+    if not windows:
+        return np.zeros(0, np.int64)
+    log, lo, hi = bounds(windows)
+    if log.time_us is None:
+        lasting = map(lasting_us, windows)
+        return np.array([NOT_KNOWN if one is None else one for one in lasting], np.int64)
+    known = np.flatnonzero(log.time_us >= 0)
+    first, last = known.searchsorted(lo), known.searchsorted(hi) - 1
+    lasted = np.full(len(windows), NOT_KNOWN)
+    some = np.flatnonzero(last >= first)
+    lasted[some] = all_elapsed_us(*(log.time_us[known[ends[some]]] for ends in (first, last)))
+    return lasted
+
+
+def _counted(table: WindowTable, windows: Sequence[Window]) -> Flags:
+    """The windows of a run that count: not what precedes the first one, an open one, or one that ended out of memory, where there are others."""
+    counted: Flags = np.array(judged(windows), np.bool_) & (table.column("oom") == 0)
+    counted &= [name != BEFORE for name in table.names]
+    return counted if counted.any() else np.ones_like(counted)
+
+
+def _ending(log: Log) -> Oom | None:
+    """The out-of-memory failure that the run ended in."""
+    found = failures_of(log)
+    endings = [failure for failure, ended in zip(found, run_ended_in(log, found), strict=True) if ended]
+    if not endings:
+        return None
+    asked = (failure.asked_bytes for failure in endings if failure.asked_bytes is not None)
+    first = endings[0]
+    last = int(log.offset.searchsorted(first.offset)) - 1
+    time = log.times_of([last])[0] if last >= log.facts.opening else None
+    allocs = allocs_before(log, [first.offset])[0] - _opening_blocks(log)
+    return Oom(next(asked, None), first.device, first.line, time, allocs)
+
+
+def _opening_blocks(log: Log) -> int:
+    return int(np.count_nonzero(log.kind[: log.facts.opening] == Kind.ALLOC))
+
+
+def _curve(log: Log, windows: Sequence[Window], cut: Cut, buckets: int) -> Curve:
+    """The levels of the only window, or of all of a log with its windows marked."""
+    from memlens.analyzers.curve import curve
+
+    return curve(whole(log) if cut.series else windows[0], windows if cut.series else (), buckets)
+
+
+def _held(window: Window, summit: int | None, peak_bytes: int) -> LargestGroups | None:
+    """The blocks live at the peak of a window; ``None`` where these are not known.
+
+    Args:
+        window: The window.
+        summit: The event that reaches its peak; ``None`` where it never rises above its start.
+        peak_bytes: The level there.
+    """
+    log = window.log
+    live = live_events(log, window.lo if summit is None else summit + 1)
+    if not len(live):
+        return None if peak_bytes else LargestGroups(b"", ())
+    number, sizes, owners = kinds_of_blocks(log, live)
+    used, places = np.unique(owners, return_inverse=True)
+    labels = owner_labels(log)
+    short = [None if (name := labels[k]) is None else innermost(name)[:_OF_OWNER] for k in used.tolist()]
+    codes = {name: code for code, name in enumerate(dict.fromkeys(short))}
+    code = np.array([codes[name] for name in short], np.int64)[places]
+    # Stacks that differ further out are of one owner now.
+    order = np.lexsort((code, sizes))
+    sizes, code = sizes[order], code[order]
+    starts = np.flatnonzero(np.append(True, (np.diff(sizes) != 0) | (np.diff(code) != 0)))
+    counts = np.add.reduceat(np.bincount(number)[order], starts)
+    names = list(codes)
+    return LargestGroups.of(sizes[starts], counts, [names[k] for k in code[starts].tolist()])

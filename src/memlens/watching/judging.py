@@ -1,0 +1,248 @@
+"""What is to be said of logs that grow: what their steps gained so far, which budgets are exceeded, and what follows.
+
+Growth is judged as :func:`memlens.analyze` judges it (:mod:`memlens.analyzers.series.trend`), over closed windows alone.  While a log
+grows the series is judged again and again, and the beginning of many a series looks like a leak: memory fills up in the first windows,
+or the first tooth of a sawtooth is not over yet.  So a budget of growth is called exceeded only where it goes on: among
+:data:`FEWEST` windows or more, and where the series was growing already before the last third of what grows.  At the end of a log,
+when all of it is read, that judge alone decides; and where the logs are whole, :mod:`memlens.analyzing.claims` has the claims, for it knows
+which blocks are live.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from memlens.analyzers.series.growth import Growth
+from memlens.analyzers.series.trend import MINIMUM, judge
+from memlens.analyzing.claims import growth_claim
+from memlens.claims.claim import Claim, Weight, claim
+from memlens.text import file_names, plural, short_name
+from memlens.watching.result import Crossing
+from memlens.windows.windows import BEFORE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from memlens.claims.claim import Tone
+    from memlens.columns import Ints
+    from memlens.gating.limits import Metric
+    from memlens.watching.result import LogState, Watched
+
+
+#: The fewest closed windows of which growth is said to exceed a budget while the log still grows.
+FEWEST = 12
+#: Series are judged anew after so many times as long as the last judgement took, so that it costs a small part of the work.
+_PATIENCE = 20
+
+
+def crossing_claim(crossing: Crossing, **more: Any) -> Claim:
+    """That a figure exceeds its budget, and where; ``more`` are further values."""
+    return claim("budget_exceeded", Weight.BUDGET, crossing, tone="bad", **more)
+
+
+def growth_of(state: LogState, before: Growth | None = None) -> Growth:
+    """How memory develops over the closed windows of a log so far.
+
+    Args:
+        state: The log.
+        before: What was found before: it may know the name of a window that is no longer kept.
+    """
+    trend, judged = judge(state.end_live_bytes), len(state.end_live_bytes)
+    names = {window.index: window.name for window in state.windows}
+    if before is not None and before.since_window is not None and before.since is not None:
+        names.setdefault(before.since_window, before.since)
+    since, rise = trend.since, trend.rise
+    return Growth(
+        state.window_count,
+        judged,
+        (),
+        trend.gained_bytes,
+        trend.gained_bytes_per_window,
+        trend.verdict,
+        None if since is None else names.get(since, f"window no. {since + 1:,}"),
+        since,
+        trend.swing_bytes,
+        rose=None if rise is None else rise.how,
+        rose_bytes=0 if rise is None else rise.rose_bytes,
+    )
+
+
+def lasting_gain(live: Ints) -> int | None:
+    """The bytes that a series gained that grows and goes on growing; ``None`` of one of which that cannot be said yet.
+
+    Args:
+        live: The live bytes at the ends of its closed windows so far, int64.
+    """
+    if len(live) < FEWEST:
+        return None
+    trend = judge(live)
+    if trend.since is None:
+        return None
+    earlier = len(live) - max((len(live) - trend.since) // 3, 1)
+    return trend.gained_bytes if judge(live[:earlier]).verdict == "growing" else None
+
+
+class Judge:
+    """Judges the series of logs where windows have closed, and not so often that it takes much time."""
+
+    def __init__(self) -> None:
+        # Of each log by what it is cut and into how many closed windows, its growth, and what is held against its budget.
+        self._found: dict[tuple[str, str], tuple[tuple[str, int], Growth, int | None]] = {}
+        self._again = 0.0
+
+    def judge(self, states: tuple[LogState, ...], *, final: bool) -> None:
+        """Judge those logs that have more closed windows than when they were judged last."""
+        began = time.monotonic()
+        if began < self._again and not final:
+            return
+        for state in states:
+            by, count = series = state.by, len(state.end_live_bytes)
+            before = self._found.get(state.key)
+            if not state.repeated or not count or (before is not None and before[0] == series and not final):
+                continue
+            same = before is not None and before[0][0] == by and before[0][1] <= count
+            growth = growth_of(state, before[1] if before is not None and same else None)
+            gained = growth.gained_bytes if growth.verdict == "growing" else None
+            self._found[state.key] = series, growth, gained if final else lasting_gain(state.end_live_bytes)
+        now = time.monotonic()
+        self._again = now + _PATIENCE * (now - began)
+
+    def growth(self, state: LogState) -> Growth | None:
+        """How memory develops over the closed windows of a log; ``None`` where none is closed, or they are parts of a larger unit of work."""
+        found = self._found.get(state.key)
+        return found[1] if found is not None and state.repeated and len(state.end_live_bytes) else None
+
+    def gained(self, state: LogState) -> int | None:
+        """The bytes that its budget is held against; ``None`` where the series does not grow for sure."""
+        return None if self.growth(state) is None else self._found[state.key][2]
+
+
+def crossings_of(state: LogState, budgets: Mapping[Metric, int], judge: Judge) -> Iterator[Crossing]:
+    """The figures of a log that exceed their budgets."""
+    growth = judge.growth(state)
+    figures: dict[str, tuple[int | None, dict[str, Any]]] = {
+        "peak": (state.peak_bytes, {"line": state.peak_line}),
+        "reserved": (state.reserved_peak_bytes, {}),
+        "growth": (judge.gained(state), {"since": None if growth is None else growth.since}),
+    }
+    for metric, budget in budgets.items():
+        reached, where = figures[metric]
+        if reached is not None and reached > budget:
+            yield Crossing(*state.key, metric, budget, reached, **where)
+
+
+def unjudged(states: Sequence[LogState], growths: Sequence[Growth | None], budgets: Iterable[str]) -> Iterator[str]:
+    """The budgets that nothing could be held against, and why, in sentences.
+
+    Args:
+        states: The logs; of those without an event nothing is said.
+        growths: How memory develops over the windows of each.
+        budgets: The metrics that have a budget.
+    """
+    names = _names(states)
+    for state, growth in zip(states, growths, strict=True):
+        why = {
+            "peak": "" if state.allocated_bytes is not None else "no line tells of blocks",
+            "reserved": "" if state.reserved_peak_bytes is not None else "no line tells of chunks",
+            "growth": _no_growth(state, growth),
+        }
+        for metric in budgets:
+            if state.events and why[metric]:
+                yield f"{short_name(names[state.key])}: {metric} is not judged, for {why[metric]}"
+
+
+def _no_growth(state: LogState, growth: Growth | None) -> str:
+    """Why growth is not judged; ``""`` where it is."""
+    if not state.window_count:
+        return "no line that counts steps was found (--by names them)"
+    if not state.repeated:
+        return "no line counts steps (--by names them)"
+    if growth is None or growth.judged < MINIMUM:
+        return f"{plural(0 if growth is None else growth.judged, 'closed window')} tell too little"
+    return ""
+
+
+def claims_of(seen: Watched) -> Iterator[Claim]:
+    """Which budget is exceeded, and the state of the logs."""
+    yield from _exceeded(seen)
+    if seen.analysis is not None:
+        yield from seen.analysis.claims
+    elif len(seen.states) == 1:
+        yield from _of_one(seen.states[0], seen.growths[0])
+    else:
+        yield from _of_several(seen)
+
+
+def _grows(growth: Growth | None) -> bool:
+    return growth is not None and growth.verdict == "growing"
+
+
+def _exceeded(seen: Watched) -> Iterator[Claim]:
+    """The first budget that was exceeded, and how many more."""
+    if seen.crossings:
+        first, more = seen.crossings[0], len(seen.crossings) - 1
+        log = _names(seen.states)[first.path, first.device] if len(seen.states) > 1 else None
+        yield crossing_claim(first, log=log, passed=_passed(first, seen), more=more or None)
+
+
+def _passed(crossing: Crossing, seen: Watched) -> bool:
+    """Whether growth that exceeded its budget while the log grew does not at the end, as of a sawtooth that came back."""
+    growths = dict(zip((state.key for state in seen.states), seen.growths, strict=True))
+    growth = growths.get((crossing.path, crossing.device))
+    lasts = growth is not None and growth.verdict == "growing" and growth.gained_bytes > crossing.budget_bytes
+    return bool(seen.ended) and crossing.metric == "growth" and not lasts
+
+
+def _names(states: Sequence[LogState]) -> dict[tuple[str, str], str]:
+    """Names of logs, by their keys."""
+    names = file_names(list(dict.fromkeys(state.path for state in states)))
+    return {state.key: names[state.path] + (f" [{state.device}]" if state.device else "") for state in states}
+
+
+def _of_one(state: LogState, growth: Growth | None) -> Iterator[Claim]:
+    if not state.events:
+        yield nothing_claim(state)
+        return
+    if state.ooms:
+        yield claim("oom_messages", Weight.FAILURE, tone="bad", messages=state.ooms)
+    known = state.peak_bytes if state.allocated_bytes is not None else None
+    yield claim("peak", Weight.PEAK, state, peak_bytes=known, line=state.peak_line)
+    if growth is not None and growth.judged >= MINIMUM:
+        # What precedes the first window is no window of the series; where it is long gone, there was such a part.
+        first = state.windows[0] if state.windows else None
+        windows = growth.judged - (first is None or first.index > 0 or first.name == BEFORE)
+        yield growth_claim(growth, windows=windows, unit="window")
+    # Why the file of that name does not hold all that was read.
+    if state.restarts:
+        yield claim("log_replaced", Weight.LIMITS, times=state.restarts)
+    elif state.rotations:
+        yield claim("log_rotated", Weight.LIMITS, times=state.rotations)
+
+
+def nothing_claim(state: LogState) -> Claim:
+    """Why nothing is known of a log."""
+    tone: Tone = "bad" if state.ooms else "plain"
+    if state.problem or not state.lines:
+        return claim("nothing_read", Weight.PEAK, tone=tone, why=state.problem or state.waiting or None)
+    return claim("no_events_yet", Weight.PEAK, state, tone=tone)
+
+
+def _of_several(seen: Watched) -> Iterator[Claim]:
+    names, count = _names(seen.states), len(seen.states)
+    known = [state for state in seen.states if state.allocated_bytes is not None]
+    failed = [names[state.key] for state in known if state.ooms]
+    growths = zip(seen.states, seen.growths, strict=True)
+    grows = [names[state.key] for state, growth in growths if _grows(growth) and state in known]
+    tone: Tone = "bad" if any(state.ooms for state in seen.states) or any(map(_grows, seen.growths)) else "plain"
+    if not known:
+        yield claim("no_blocks_yet", Weight.PEAK, tone=tone, count=count)
+        return
+    if failed:
+        yield claim("logs_out_of_memory", Weight.FAILURE, tone=tone, count=len(failed), logs=failed)
+    if grows:
+        yield claim("logs_growing", Weight.GROWTH, tone=tone, logs=grows)
+    low, high = (pick(known, key=lambda state: state.peak_bytes) for pick in (min, max))
+    low_too = low.peak_bytes < high.peak_bytes
+    lowest = {"lowest_bytes": low.peak_bytes, "lowest": names[low.key]} if low_too else {}
+    yield claim("logs_peaks", Weight.PEAK, high, tone=tone, count=count, log=names[high.key], **lowest)

@@ -1,0 +1,189 @@
+"""What diff, gate and compare claim is so: judges read it again from the lines of the logs, and of every kind there is one text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from compared_judge import JUDGES, RawPair, judge, judge_peaks
+from edited_runs import EDITS, Row, rows_of, write
+from made_results import MADE
+from night import some
+from real_windows import RUNS
+
+import memlens
+from memlens.claims.claim import Claim, Weight
+from memlens.claims.template import Words, names_in, parsed
+from memlens.claims.words_compared import WORDS_COMPARED
+from memlens.results import Answered, to_builtins
+from memlens.text import visible
+
+
+def byte_names(words: Words) -> list[str]:
+    """The sizes that a template writes."""
+    parts = words.template if isinstance(words.template, str) else ""
+    return [name for name in names_in(parsed(parts)) if name.endswith("_bytes")]
+
+
+BY = r"^(STEP \d+) START"
+ROUNDS = 3
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "claims.txt"
+MIB = 1 << 20
+#: Values for the kinds of which no made-up result has a claim.
+_FAILURE = {"line": 9, "requested_bytes": MIB, "cause": "too much", "ended": True}
+_NAMED = [{"run": "a.log", "path": "x/a.log"}, {"run": "b.log", "path": "x/b.log", "requested_bytes": MIB}]
+SAMPLES: dict[str, Any] = {
+    **{name: MIB for words in WORDS_COMPARED.values() for name in byte_names(words)},
+    "only_head_temporary_bytes": MIB,
+    "only_base_temporary_bytes": 2 * MIB,
+    "base": _FAILURE,
+    "head": {**_FAILURE, "line": 11},
+    "window": "STEP 2",
+    "windows": 3,
+    "others": 2,
+    "line": 17,
+    "side": "head",
+    "needs": "more",
+    "metric": "peak",
+    "figure": "peak",
+    "highest": 1234,
+    "run": "a.log",
+    "runs": 4,
+    "named": _NAMED,
+    "count": 2,
+    "more": 1,
+    "field": "gbs",
+    "off": -3,
+    "peers": 8,
+    "ranks": 3,
+    "measured": 2,
+    "groups": 2,
+    "largest": [{"ranks": 4, "median": 5}, {"ranks": 3, "median": 9}],
+    "moved": 3,
+    "cancel_out": True,
+    "although_less": True,
+    "lasting": True,
+    "compared": True,
+}
+TRAPS = ["five", "seven", "good", "leak900k", "late_leak", "sawtooth"]
+
+
+def judged(base: Path, head: Path, by: str | None) -> set[str]:
+    """Judge what diff, gate and compare claim of two logs; the kinds judged."""
+    whole = by is None
+    found = judge(memlens.diff(base, head, by=by, whole=whole).to_dict()["claims"], RawPair(base, head, by))
+    gate = memlens.gate(head, base=base, by=by, trust=False, limits="growth=off")
+    found |= judge(gate.to_dict()["claims"], RawPair(base, head, by))
+    return found | judge(memlens.compare([base, head], base=str(base)).to_dict()["claims"], RawPair(base, head))
+
+
+@pytest.fixture(scope="module")
+def run(examples: Path) -> list[Row]:
+    return rows_of(examples / "cnn_5steps.log.gz")
+
+
+@pytest.mark.parametrize("by", [None, BY], ids=["whole", "by step"])
+@pytest.mark.parametrize("name", list(EDITS))
+def test_what_is_claimed_of_edited_runs_is_so(
+    run: list[Row], tmp_path: Path, rounds: Callable[[int], range], name: str, by: str | None
+) -> None:
+    chance = Random()
+    for _ in rounds(ROUNDS):
+        seed = chance.getrandbits(32)
+        edited = EDITS[name](EDITS[name](run, Random(seed)), Random(seed + 1))
+        pair = write(run, tmp_path / "one.log"), write(edited, tmp_path / f"other {seed}.log")
+        for base, head in (pair, pair[::-1]):
+            assert judged(base, head, by), seed
+            diff, raw = memlens.diff(base, head, by=by, whole=by is None), RawPair(base, head, by)
+            # Where only windows differ, and both ways, neither run needs more.
+            even = raw.base.peak == raw.head.peak and not sum(raw.left) and raw.needing(1) and raw.needing(-1)
+            assert (diff.answer.tone == "bad") == (raw.sign > 0 and not even), seed
+
+
+@pytest.mark.parametrize(("base", "head"), some([two for _, *two in RUNS if two[0] != two[1]]))
+def test_what_is_claimed_of_real_runs_is_so(shared: Path, base: str, head: str) -> None:
+    logs = shared / "data/paddle"
+    for by in (None, BY):
+        assert judged(logs / base, logs / head, by)
+
+
+@pytest.mark.parametrize(("base", "head"), some(permutations(TRAPS, 2), 6))
+def test_what_is_claimed_of_long_runs_is_so(shared: Path, base: str, head: str) -> None:
+    paths = [shared / "data/traps" / f"{name}.log.gz" for name in (base, head)]
+    assert judged(paths[0], paths[1], BY)
+
+
+def test_of_a_run_that_failed_it_is_said_where_the_other_one_was(shared: Path) -> None:
+    logs = shared / "data/paddle"
+    for base, head in permutations([logs / "05_fixed_331.log.gz", logs / "05_oom_331.log"]):
+        found = judge(memlens.diff(base, head, whole=True).to_dict()["claims"], RawPair(base, head))
+        assert "meanwhile" in found
+
+
+def test_what_is_claimed_of_many_runs_is_so(run: list[Row], tmp_path: Path) -> None:
+    chance = Random(7)
+    for count in (1, 3, 6):
+        paths = [tmp_path / f"{count} {k}.log" for k in range(count)]
+        for k, path in enumerate(paths):
+            write(chance.choice(list(EDITS.values()))(run, Random(k)), path)
+        judge_peaks(memlens.compare(paths, base=str(paths[0])).to_dict()["claims"], paths)
+        ranks = [tmp_path / f"{count}/workerlog.{k}" for k in range(count)]
+        ranks[0].parent.mkdir()
+        for path, rank in zip(paths, ranks, strict=True):
+            rank.write_bytes(path.read_bytes())
+        judge_peaks(memlens.compare(ranks).to_dict()["claims"], ranks)
+
+
+def test_a_wrong_figure_is_found(run: list[Row], tmp_path: Path) -> None:
+    base, head = (
+        write(run, tmp_path / "base.log"),
+        write(EDITS["without a free"](run, Random(1)), tmp_path / "head.log"),
+    )
+    claims = memlens.diff(base, head, by=BY).to_dict()["claims"]
+    for k, claim in enumerate(claims):
+        for name, value in claim.items():
+            if claim["kind"] in JUDGES and name.endswith(("_bytes", "_line", "line")):
+                with pytest.raises((AssertionError, StopIteration, KeyError)):
+                    judge([*claims[:k], {**claim, name: value + 1}, *claims[k + 1 :]], RawPair(base, head, BY))
+
+
+# -- every kind ----------------------------------------------------------------------------------------------------------------
+
+
+def claims_of_made() -> Iterator[tuple[Answered, Claim]]:
+    for result in MADE:
+        for claim in result.claims:
+            yield result, claim
+
+
+def test_claims_are_of_plain_types() -> None:
+    for _, claim in claims_of_made():
+        assert to_builtins(claim.to_dict()) == claim.to_dict()
+        assert claim.text
+        assert claim.weight >= 0
+
+
+def test_the_weightiest_claims_come_first_and_the_verdict_is_made_of_their_texts() -> None:
+    for result, claim in claims_of_made():
+        weights = [one.weight for one in result.claims]
+        assert weights == sorted(weights, reverse=True)
+        if claim is result.claims[0]:
+            assert claim.text[1:] in str(result.answer)
+
+
+def test_the_text_of_each_kind() -> None:
+    """``MEMLENS_APPROVE=1`` writes the texts anew."""
+    texts: dict[str, str] = {}
+    for _, claim in claims_of_made():
+        texts.setdefault(claim.kind, claim.text)
+    for kind in WORDS_COMPARED.keys() - texts:
+        texts[kind] = Claim(kind, Weight.DIFFERENCE, SAMPLES).text
+    lines = [f"{kind}: {visible(text)}\n" for kind, text in sorted(texts.items())]
+    if os.environ.get("MEMLENS_APPROVE"):
+        GOLDEN.write_text("".join(lines))
+    assert GOLDEN.read_text().splitlines(keepends=True) == lines

@@ -1,0 +1,64 @@
+"""The table of windows is the rows that it is made of, and of the largest groups of blocks nothing is said that is not so."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Mapping
+from statistics import median_low
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memlens.summarizing.figures import COLUMNS, METRICS, NOT_KNOWN, WindowTable
+from memlens.summarizing.summary import LargestGroups
+
+amounts = st.integers(0, 1 << 40)
+rows = st.lists(st.tuples(*[amounts | st.just(NOT_KNOWN)] * (len(COLUMNS) - 2), st.booleans(), st.booleans()), min_size=1, max_size=9)  # fmt: skip
+kinds = st.tuples(st.integers(1, 300), st.sampled_from(["linear", "relu", None]))
+groups = st.dictionaries(kinds, st.integers(1, 50), max_size=400).map(Counter)
+
+
+def largest(counts: Mapping[tuple[int, str | None], int]) -> LargestGroups:
+    sizes = np.array([size for size, _ in counts], np.int64)
+    return LargestGroups.of(sizes, np.array([*counts.values()], np.int64), [owner for _, owner in counts])
+
+
+@given(rows)
+def test_a_window_has_what_its_column_has_and_the_typical_one_the_median_of_each_figure(
+    figures: list[tuple[int, ...]],
+) -> None:
+    table = WindowTable([str(k) for k in range(len(figures))], np.array(figures, np.int64).T)
+    assert pickle.loads(pickle.dumps(table)) == table
+    for k, (window, row) in enumerate(zip(table, figures, strict=True)):
+        own = [getattr(window, name) for name in COLUMNS]
+        assert own == [None if value == NOT_KNOWN else value for value in row]
+        assert window == table.where(np.arange(len(table)) == k)[0] == table.part(slice(k, k + 1))[0]
+    (typical,) = table.typical()
+    for metric in METRICS:
+        known = [figure for window in table if (figure := window.figure(metric)) is not None]
+        assert typical.figure(metric) == (median_low(known) if known else None)
+    peaks = sorted(window.peak_bytes or 0 for window in table)
+    assert (table[table.middle].peak_bytes or 0) == peaks[(len(peaks) - 1) // 2]
+
+
+@given(groups, groups)
+def test_what_a_rank_holds_more_of_is_exact_however_many_groups_there_are(
+    one: Counter[tuple[int, str | None]], other: Counter[tuple[int, str | None]]
+) -> None:
+    more, kept = one - other, [largest(counts) for counts in (one, other)]
+    found = kept[0].more_than(kept[1])
+    assert found.items() <= more.items()
+    if max(len(one), len(other)) <= 128:
+        assert found == more
+
+
+def test_the_groups_of_a_rank_are_few_kilobytes() -> None:
+    counts: dict[tuple[int, str | None], int] = {
+        (size, f"operator_{size % 50} < a/long/path/of/a/program.py:{size} forward"): 3 for size in range(1, 9999)
+    }
+    held = largest(counts)
+    assert (len(held.counts), held.left_out_bytes) == (128, 3 * (9998 - 128))
+    assert len(pickle.dumps(held)) < 12_000
+    assert pickle.loads(pickle.dumps(held)) == held

@@ -1,0 +1,374 @@
+"""Judges of claims on runs compared: plain Python over the lines of the logs says whether what a claim in JSON has for values is right.
+
+Kinds of :data:`SHAPES` are held against what is said of them alone: that they name a run, or that their counts can be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from texts import read_packed
+
+Values = Mapping[str, Any]
+_EVENT = re.compile(r"\] (Alloc|Free) (\d+) bytes, ptr = (0x[0-9a-f]+)$")
+WHOLE = "(whole log)"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a run: its first line, and its events from ``lo`` up to ``hi``, whose levels stand in ``levels``."""
+
+    line: int
+    lo: int
+    hi: int
+    levels: Sequence[int]
+
+    @property
+    def carried_in(self) -> int:
+        return self.levels[self.lo]
+
+    @property
+    def left(self) -> int:
+        return self.levels[self.hi] - self.carried_in
+
+    @property
+    def peak(self) -> int:
+        return max(self.levels[self.lo : self.hi + 1])
+
+    @property
+    def rise(self) -> int:
+        return self.peak - self.carried_in
+
+
+class RawRun:
+    """The events of a log of Paddle, read line by line.
+
+    Attributes:
+        events: Line, bytes (below 0 of a FREE) and address of each.
+        parts: By name what lies between two lines that match; without a pattern the whole log.
+        ended_by: The FREE of each ALLOC, both by their lines.
+    """
+
+    def __init__(self, path: Path, by: str | None = None) -> None:
+        self.events: list[tuple[int, int, str]] = []
+        starts: list[tuple[str, int, int]] = [("(before)" if by else WHOLE, 1, 0)]
+        self.ended_by: dict[int, int] = {}
+        live: dict[str, int] = {}
+        for line, text in enumerate(read_packed(path).decode(errors="replace").splitlines(), 1):
+            if found := _EVENT.search(text):
+                size = int(found[2])
+                if found[1] == "Alloc":
+                    live[found[3]] = line
+                elif found[3] in live:
+                    self.ended_by[live.pop(found[3])] = line
+                self.events.append((line, size if found[1] == "Alloc" else -size, found[3]))
+            elif by and (start := re.search(by, text)):
+                starts.append((start[1], line, len(self.events)))
+        self.levels = [0, *accumulate(size for _, size, _ in self.events)]
+        stops = [*(lo for _, _, lo in starts[1:]), len(self.events)]
+        self.parts = {name: Part(line, lo, hi, self.levels) for (name, line, lo), hi in zip(starts, stops, strict=True)}
+        self.size_at = {line: size for line, size, _ in self.events}
+        self.peak = max(self.levels)
+
+    def level_at(self, line: int) -> int:
+        """The level after the event of a line."""
+        return next(level for (at, _, _), level in zip(self.events, self.levels[1:], strict=True) if at == line)
+
+    def allocs_after_peak(self, line: int) -> int:
+        """How many ALLOCs lie between the peak and the event of a line; below 0 where that comes before."""
+        top = self.events[self.levels.index(self.peak) - 1][0]
+        between = sum(1 for at, size, _ in self.events if size > 0 and min(top, line) < at <= max(top, line))
+        return between if line > top else -between
+
+
+class RawPair:
+    """Two runs, cut alike.
+
+    Attributes:
+        names: Windows of both that a next one ends, in base's order; or the only one.
+    """
+
+    def __init__(self, base: Path, head: Path, by: str | None = None) -> None:
+        self.base, self.head = RawRun(base, by), RawRun(head, by)
+        closed = [list(run.parts)[: -1 if by else None] for run in (self.base, self.head)]
+        self.names = [name for name in closed[0] if name in closed[1]]
+        self.series = by is not None
+        self.claims: Sequence[Values] = ()
+
+    def change(self, name: str, what: str) -> int:
+        ours, theirs = (getattr(run.parts[name], what) for run in (self.head, self.base))
+        return int(ours - theirs)
+
+    @property
+    def left(self) -> list[int]:
+        return [self.change(name, "left") for name in self.names]
+
+    @property
+    def sign(self) -> int:
+        """1 where head needs more, -1 where less: by peaks, by what is left in all, by rises, by what any window leaves."""
+        rise = max((self.change(name, "rise") for name in self.names), key=abs, default=0)
+        decides = next(filter(None, (self.head.peak - self.base.peak, sum(self.left), rise, *self.left)), 0)
+        return (decides > 0) - (decides < 0)
+
+    def needing(self, sign: int) -> list[str]:
+        return [n for n in self.names if max(sign * self.change(n, "left"), sign * self.change(n, "rise")) > 0]
+
+    def explaining(self) -> Values:
+        """The claim on what explains most, which the one on its first block follows."""
+        return next(claim for claim in self.claims if claim["kind"].startswith(("explains", "outweighs")))
+
+
+# -- two runs ------------------------------------------------------------------------------------------------------------------
+
+
+def _peaks(v: Values, p: RawPair) -> None:
+    base, head = v.get("base_peak_bytes", v.get("peak_bytes")), v.get("head_peak_bytes", v.get("peak_bytes"))
+    assert (base, head) == (p.base.peak, p.head.peak)
+    assert v.get("d_peak_bytes", 0) == p.head.peak - p.base.peak
+    assert (base == head) == (v["kind"] == "equal_peaks")
+
+
+def _no_difference(v: Values, p: RawPair) -> None:
+    assert v.get("window_pairs", 1) == len(p.names)
+    whats = ("left", "rise", "carried_in") if v["kind"] == "no_difference" else ("left", "rise")
+    assert not any(p.change(name, what) for name in p.names for what in whats)
+
+
+def _largest_change(v: Values, p: RawPair) -> None:
+    what, name = ("peak", "d_peak_bytes") if "d_peak_bytes" in v else ("carried_in", "d_carried_in_bytes")
+    changes = {window: p.change(window, what) for window in p.names}
+    assert v[name] == changes[v["window"]]
+    assert abs(v[name]) == max(map(abs, changes.values()))
+
+
+def _left_behind(v: Values, p: RawPair) -> None:
+    base, head = (run.parts[p.names[0]].left for run in (p.base, p.head))
+    assert (v["base_remaining_bytes"], v["head_remaining_bytes"], v["d_remaining_bytes"]) == (base, head, head - base)
+    assert (v["kind"] == "older_freed") == (min(base, head) < 0)
+
+
+def _leaves_more(v: Values, p: RawPair) -> None:
+    costs = [name for name in p.names if p.change(name, "left") > 0]
+    costs = costs if sum(p.left) > 0 else costs[-v["windows"] :]
+    assert (v["window"], v["windows"]) == (costs[0], len(costs))
+    amounts = [p.change(name, "left") for name in costs]
+    assert v["d_remaining_bytes"] == (amounts[0] if v["each"] else sum(amounts))
+    assert not v["each"] or len(set(amounts)) == 1
+    assert not v["lasting"] or costs == p.names[-len(costs) :]
+
+
+def _parting(v: Values, p: RawPair) -> None:
+    name, sign = v["window"], p.sign
+    assert (name, v["needs"]) == (p.needing(sign)[0], "more" if sign > 0 else "less")
+    assert v["line"] == p.head.parts[name].line
+    changes = {"d_remaining_bytes": p.change(name, "left"), "d_rise_bytes": p.change(name, "rise")}
+    assert {key: v.get(key) for key in changes} == {key: c if c * sign > 0 else None for key, c in changes.items()}
+
+
+def _windows_need(v: Values, p: RawPair) -> None:
+    assert (v["needing"], v["windows"]) == (len(p.needing(p.sign)), len(p.names))
+    assert v.get("opposite") in (None, len(p.needing(-p.sign)))
+
+
+def _left_in_all(v: Values, p: RawPair) -> None:
+    leaving = [name for name, left in zip(p.names, p.left, strict=True) if left > 0]
+    assert (v["d_remaining_bytes"], v["window"], v["others"]) == (sum(p.left), leaving[0], len(leaving) - 1)
+
+
+def _no_window_needs(v: Values, p: RawPair) -> None:
+    assert not p.needing(p.sign)
+
+
+def _open_window(v: Values, p: RawPair) -> None:
+    assert v["window"] in {list(run.parts)[-1] for run in (p.base, p.head)}
+    changes = p.change(v["window"], "left"), p.change(v["window"], "rise")
+    assert (v.get("d_remaining_bytes", 0), v.get("d_rise_bytes", 0)) == changes
+
+
+def _explains(v: Values, p: RawPair) -> None:
+    whole, part, at_peak = v["d_bytes"], v["explained_bytes"], v["at_peak"]
+    if at_peak:
+        assert whole == p.change(v.get("window", p.names[0]), "rise")
+    else:
+        assert whole == sum(p.left)
+    assert abs(part) == v["size_bytes"] * (v["counting"] if at_peak else v["blocks"])
+    shares = {
+        "explains_all": part == whole,
+        "explains_most": abs(whole) > abs(part) > abs(whole) / 2 and part * whole > 0,
+        "explains_part": 0 < abs(part) <= abs(whole) / 2 and part * whole > 0,
+        "outweighs": part * whole <= 0 or abs(part) > abs(whole),
+    }
+    assert [kind for kind, holds in shares.items() if holds] == [v["kind"]]
+    made = max(sum(size == v["size_bytes"] for _, size, _ in run.events) for run in (p.base, p.head))
+    assert v["counting"] <= v["blocks"] <= made
+
+
+def _taken_back(v: Values, p: RawPair) -> None:
+    cause = p.explaining()
+    back = sum(c.get("freed_later_bytes", 0) for c in p.claims) + sum(
+        c["taken_back_bytes"] for c in p.claims if c["kind"] == "taken_back"
+    )
+    way = 1 if cause["explained_bytes"] > 0 else -1
+    assert back == way * (cause["explained_bytes"] - cause["d_bytes"])
+
+
+def _ends(v: Values, run: RawRun, prefix: str, size: int, *, whole: bool) -> None:
+    """The lines of a block in one run, and whether it is freed."""
+    alloc, free, freed = (v.get(f"{prefix}{name}") for name in ("alloc_line", "free_line", "freed"))
+    assert alloc is not None
+    assert run.size_at[alloc] == size
+    assert run.ended_by.get(alloc) == free
+    assert (freed == "never") == (free is None)
+    assert not whole or freed != "later"
+
+
+def _first_block(v: Values, p: RawPair) -> None:
+    size = p.explaining()["size_bytes"]
+    for name, run in (("base", p.base), ("head", p.head)):
+        if v["kind"] == "first_freed":
+            _ends(v, run, f"{name}_", size, whole=not p.series)
+        elif v.get("side") == name:
+            _ends(v, run, "", size, whole=not p.series)
+
+
+def _untimely(v: Values, p: RawPair) -> None:
+    for name, run in (("base", p.base), ("head", p.head)):
+        line = v[f"{name}_free_line"]
+        assert run.size_at[line] == -p.explaining()["size_bytes"]
+        assert p.series or v[f"{name}_allocs_after_peak"] == run.allocs_after_peak(line)
+
+
+def _unpaired(v: Values, p: RawPair) -> None:
+    own, other = (p.base, p.head) if v["side"] == "base" else (p.head, p.base)
+    alone = [name for name in own.parts if name not in other.parts]
+    assert (v["windows"], v["unpaired"]) == (len(alone), alone[:2])
+    peak = v.get("peak_window")
+    assert peak is None or own.parts[peak].peak == own.peak
+
+
+def _shares_little(v: Values, p: RawPair) -> None:
+    for name, run in (("base", p.base), ("head", p.head)):
+        parts = [run.parts[window] for window in p.names]
+        made = sum(size for part in parts for _, size, _ in run.events[part.lo : part.hi] if size > 0)
+        assert v[f"{name}_alloc_bytes"] == made
+        assert made < 2 * v[f"{name}_unpaired_bytes"] <= 2 * made
+
+
+def _meanwhile(v: Values, p: RawPair) -> None:
+    run = p.base if v["side"] == "base" else p.head
+    assert v["allocated_bytes"] == run.level_at(v["line"])
+
+
+def _both_balance(v: Values, p: RawPair) -> None:
+    """What has no effect leaves nothing and rises no higher."""
+    assert p.sign == 0
+
+
+# -- a run and its limits ------------------------------------------------------------------------------------------------------
+
+_OF_METRIC = {"peak": "peak", "rise": "rise", "remaining": "left"}
+
+
+def _limited(v: Values, p: RawPair) -> None:
+    window = v.get("window", WHOLE)
+    figures = [
+        run.peak if window == WHOLE else getattr(run.parts[window], _OF_METRIC.get(v["metric"], "peak"))
+        for run in (p.base, p.head)
+    ]
+    if v["metric"] in _OF_METRIC:
+        assert [v["base_bytes"], v["head_bytes"]] == figures
+    base, head, limit = v["base_bytes"], v["head_bytes"], v["limit_bytes"]
+    assert v["d_bytes"] == head - base
+    assert limit - base == v.get("allowed_bytes", max(abs(base) * 2 // 100, 1 << 20))
+    assert v.get("over_bytes", 0) == max(head - limit, 0)
+    assert (head > limit) == (v["kind"] == "over_limit")
+
+
+def _within_limits(v: Values, p: RawPair) -> None:
+    if "metric" in v:
+        _limited(v, p)
+
+
+def _missing(v: Values, p: RawPair) -> None:
+    assert v["missing"] == sum(name not in p.head.parts for name in p.base.parts)
+
+
+def _figures(v: Values, p: RawPair) -> None:
+    assert 0 < v.get("over", 1) <= v["figures"]
+    of_rows = len(v.get("of_run") or ()) + v.get("windows", 0)
+    assert of_rows <= v.get("over", 0)
+
+
+# -- runs side by side ---------------------------------------------------------------------------------------------------------
+
+
+def _against_base(v: Values, p: RawPair) -> None:
+    assert (v["base"], v["head"], v["change"]) == (p.base.peak, p.head.peak, p.head.peak - p.base.peak)
+
+
+JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
+    **dict.fromkeys(["head_peak", "equal_peaks"], _peaks),
+    **dict.fromkeys(["no_difference", "same_work"], _no_difference),
+    **dict.fromkeys(["largest_peak_change", "carried_in_change"], _largest_change),
+    **dict.fromkeys(["left_behind", "older_freed"], _left_behind),
+    **dict.fromkeys(["explains_all", "explains_most", "explains_part", "outweighs"], _explains),
+    **dict.fromkeys(["freed_later", "taken_back"], _taken_back),
+    **dict.fromkeys(["first_freed", "first_in_one"], _first_block),
+    "first_untimely": _untimely,
+    "leaves_more": _leaves_more,
+    "parting": _parting,
+    "windows_need": _windows_need,
+    "left_in_all": _left_in_all,
+    "no_window_needs": _no_window_needs,
+    "open_window": _open_window,
+    "windows_unpaired": _unpaired,
+    "shares_little": _shares_little,
+    "meanwhile": _meanwhile,
+    "no_effect": _both_balance,
+    **dict.fromkeys(["over_limit", "within_limit"], _limited),
+    "within_limits": _within_limits,
+    "windows_missing": _missing,
+    **dict.fromkeys(["figures_over", "figures_within"], _figures),
+    "run_against_base": _against_base,
+}
+
+
+def judge(claims: Iterable[Values], pair: RawPair) -> set[str]:
+    """Judge claims as they stand in JSON; the kinds that there is a judge for."""
+    pair.claims = [*claims]
+    for claim in pair.claims:
+        assert claim["text"]
+        assert claim["weight"] >= 0
+        if claim["kind"] in JUDGES:
+            JUDGES[claim["kind"]](claim, pair)
+    return {claim["kind"] for claim in pair.claims} & set(JUDGES)
+
+
+def judge_peaks(claims: Iterable[Values], paths: Sequence[Path]) -> None:
+    """Judge what is said of the peaks of many runs."""
+    peaks = {str(path): RawRun(path).peak for path in paths}
+    ends = max(peaks.values()), min(peaks.values())
+    for v in claims:
+        if v["kind"] in ("figures_range", "same_figure", "one_figure"):
+            assert (v["highest"], v.get("lowest", ends[1])) == ends
+            assert v["runs"] == len(peaks)
+        if v["kind"] == "figures_range":
+            assert v["apart"] == ends[0] - ends[1]
+            for name, end in zip(("highest", "lowest"), ends, strict=True):
+                having = [path for path, peak in peaks.items() if peak == end]
+                assert v[f"{name}_runs"] == len(having)
+                assert v.get(f"{name}_path") == (having[0] if len(having) == 1 else None)
+        if v["kind"] == "runs_against_base":
+            base, way = next(iter(peaks.values())), v["change"]
+            changes = [peak - base for peak in list(peaks.values())[1:] if (peak - base) * way > 0]
+            assert (v["changed"], abs(way), v["runs"]) == (len(changes), max(map(abs, changes)), len(peaks) - 1)
+            assert peaks[v["path"]] - base == way
+        if v["kind"] == "spread":
+            middle = sorted(peaks.values())[(len(peaks) - 1) // 2]
+            assert (v["min"], v["median"], v["max"]) == (ends[1], middle, ends[0])
+            assert v["apart"] == ends[0] - ends[1]
