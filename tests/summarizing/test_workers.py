@@ -112,7 +112,7 @@ def test_ctrl_c_says_nothing_of_calls_that_wait(monkeypatch: pytest.MonkeyPatch,
     failed: list[Any] = []
     monkeypatch.setattr("threading.excepthook", failed.append)
     (tmp_path / "2").write_text("read")
-    orders = [Order(tmp_path / "2", Analyze()), *[Order("8", Analyze())] * 20]
+    orders = [Order(tmp_path / "2", Analyze()), *[Order("1000", Analyze())] * 20]
     with pytest.raises(KeyboardInterrupt):
         spread_out(square_or_fail, orders, Spread(scheduler="local", jobs=2), interrupted)
     assert failed == []

@@ -22,6 +22,6 @@ def square_or_fail(order: Order) -> object:
         return open(os.devnull)  # which has no pickle
     if number == 7:
         os.kill(os.getpid(), signal.SIGKILL)
-    if number == 8:
+    if number == 1000:
         time.sleep(100)
     return number * number
