@@ -44,8 +44,8 @@ class OutOfMemory(Result, frozen=True):
     """An out-of-memory message.
 
     Attributes:
-        offset: Byte offset of its line.
-        line: 1-based line number.
+        offset: Byte offset of the line of the request that was refused, where the input has that line, else of the message's.
+        line: 1-based number of that line.
         device: The device as written (``GPU 0``), or ``""``.
         requested_bytes: What was asked for, or ``None`` where the message does not say.
         free_bytes: What the message says was left on the device, or ``None``.
@@ -57,6 +57,7 @@ class OutOfMemory(Result, frozen=True):
         limit_bytes: What the message says the run may use of the device, or ``None``; with it ``total_bytes`` is of that.
         stream: The stream that it was asked for on, as :attr:`memlens.events.EventLog.stream` counts, or -1.
         chunk_bytes: The least bytes of a chunk, where a line not far above it says that, else 0.
+        message_line: 1-based line number of the message, where ``line`` is that of the request; else ``None``.
     """
 
     offset: int
@@ -71,6 +72,7 @@ class OutOfMemory(Result, frozen=True):
     limit_bytes: int | None = None
     stream: int = -1
     chunk_bytes: int = 0
+    message_line: int | None = None
 
     @property
     def asked_bytes(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from paddle_allocator import DeviceRefusedError, PaddleAllocator
@@ -12,7 +13,7 @@ KIB = 1024
 
 @dataclass
 class FailedAt:
-    """What is so at a failure: bytes, and the lines (1-based) of the message and of the blocks live then."""
+    """What is so when a request is refused: bytes, and the lines (1-based) of the request and of the blocks live then."""
 
     line: int
     asked: int
@@ -32,11 +33,13 @@ class Machine:
 
     Attributes:
         live: By the addresses of blocks their bytes and the lines of their ALLOCs.
+        asked_line: The line of the last request.
     """
 
     total: int
     others: int = 0
     live: dict[int, tuple[int, int]] = field(default_factory=dict)
+    asked_line: int = 0
 
     def __post_init__(self) -> None:
         self.allocator = PaddleAllocator(random.Random(0), capacity=self.total - self.others, retry=False)
@@ -50,6 +53,7 @@ class Machine:
     def alloc(self, size: int) -> int | None:
         """The address of a new block, ``None`` where there is no room."""
         self.allocator.ask(1, size - 16)
+        self.asked_line = len(self.lines)
         try:
             addr = self.allocator.serve(1, size - 16)
         except DeviceRefusedError:
@@ -62,15 +66,24 @@ class Machine:
         self.allocator.announce(1, addr)
         self.allocator.free(1, addr)
 
-    def fail(self, asked: int, message: str) -> FailedAt:
-        """Write the message of a failure: ``full``, ``size`` alone, or ``none`` of the figures."""
+    def fail(self, asked: int, message: str, freed: Sequence[int] = ()) -> FailedAt:
+        """Write the message of a failure: ``full``, ``size`` alone, or ``none`` of the figures.
+
+        Args:
+            asked: The bytes that were refused.
+            message: Which of the figures it has; they are those of the moment when the exception was made.
+            freed: Blocks that are freed while the exception makes its way to where its message is printed.
+        """
+        failed, left = self._refused(asked), self.left
+        for addr in freed:
+            self.free(addr)
         frame = ['  File "/home/me/net.py", line 7, in forward', "    return _C_ops.conv2d(x)"]
         self.lines.extend(["Traceback (most recent call last):", *frame])
         if message == "full":
-            used = self.total - self.left
+            used = self.total - left
             self.lines.append(
                 f"Out of memory error on GPU 0. Cannot allocate {_kb(asked)} memory on GPU 0, {_kb(used)} memory has been"
-                f" allocated and available memory is only {_kb(self.left)}."
+                f" allocated and available memory is only {_kb(left)}."
             )
         elif message == "size":
             self.lines.append(f"Allocation of {asked} bytes failed after releasing memory from all streams.")
@@ -78,9 +91,12 @@ class Machine:
             self.lines.append(
                 "OSError: (External)  CustomDevice error, the error code is : 2.  (at custom_device.cc:387)"
             )
+        return failed
+
+    def _refused(self, asked: int) -> FailedAt:
         chunks = self.allocator.chunks
         return FailedAt(
-            len(self.lines),
+            self.asked_line,
             asked,
             sum(size for size, _ in self.live.values()),
             self.allocator.reserved,
@@ -118,7 +134,8 @@ def run_until_full(seed: int, message: str = "full", *, others: int | None = Non
             continue
         size = chance.randrange(1, most + 1) * KIB
         if machine.alloc(size) is None:
-            failed = machine.fail(size, message)
+            freed = chance.sample(list(machine.live), chance.randint(0, len(machine.live)))
+            failed = machine.fail(size, message, freed)
             for addr in list(machine.live):
                 machine.free(addr)
             return machine, failed

@@ -89,8 +89,9 @@ def test_the_processes_of_one_file_are_told_apart_by_thread(trust_of: Callable[[
 
 def test_the_failure_of_a_full_device_is_noted_once_with_its_line(trust_of: Callable[[str], Trust]) -> None:
     trust = trust_of("05_oom_331.log")
-    assert [(oom.line, oom.requested_bytes) for oom in trust.ooms] == [(1341, None)]
-    assert "first in line 1,341" in next(note for note in trust.notes if note.code == "out_of_memory").message
+    # The request that never got its block stands on line 1,327, the message on line 1,341.
+    assert [(oom.line, oom.message_line, oom.asked_bytes) for oom in trust.ooms] == [(1327, 1341, 786432)]
+    assert "first in line 1,327" in next(note for note in trust.notes if note.code == "out_of_memory").message
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.folding import profile
-from memlens.trust import failures_in
+from memlens.trust import failures_in, refused_before
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,8 +79,7 @@ def curve(window: Window, steps: Sequence[Window] = (), buckets: int = BUCKETS, 
     allocated, chunks = figures.levels[:, 0].tolist()
     low[:1], high[:1] = np.minimum(low[:1], allocated), np.maximum(high[:1], allocated)
     reserved[:1] = np.maximum(reserved[:1], chunks)
-    failed = [oom.offset for oom in failures_in(window)]
-    before = np.searchsorted(log.offset, np.array(failed, np.int64)) - 1
+    before = refused_before(log, failures_in(window)) - 1
     return Curve(
         edges,
         low,

@@ -38,7 +38,7 @@ from memlens.folding import levels_before
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.spool import walk
 from memlens.text import format_bytes, plural, terms_of
-from memlens.trust import allocs_before, failures_of, trust_of
+from memlens.trust import allocs_before, failures_of, refused_before, trust_of
 from memlens.windows.windows import NEVER
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence
         found = tuple(oom for oom, inside in zip(found, _inside(found, windows), strict=True) if inside)
     if not found:
         return ()
-    stops = np.searchsorted(log.offset, [oom.offset for oom in found])
+    stops = refused_before(log, found)
     after = _allocs_after(log, found)
     levels = cache(lambda: levels_before(log, stops))
     reserves = cache(lambda: any((log.kind[lo:hi] == Kind.RESERVE).any() for lo, hi in walk(0, len(log))))

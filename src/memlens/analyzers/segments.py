@@ -18,7 +18,7 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import Lines
 from memlens.folding import levels_before, power_of_two, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
-from memlens.trust import failures_in
+from memlens.trust import failures_in, refused_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,8 +159,8 @@ def _moments(window: Window, peak: int) -> Iterator[tuple[str, int, int | None, 
     """For each moment its name, the event before which it is, and of a failure its line and what was asked for."""
     yield "peak", peak, None, None
     yield "end", window.hi, None, None
-    for oom in failures_in(window):
-        stop = int(np.searchsorted(window.log.offset, oom.offset))
+    found = failures_in(window)
+    for oom, stop in zip(found, refused_before(window.log, found).tolist(), strict=True):
         yield "oom", stop, oom.line, oom.asked_bytes
 
 

@@ -17,7 +17,7 @@ from memlens.drawing.page import pack_json
 from memlens.facts import Kind
 from memlens.folding import levels_before, profile, tally
 from memlens.text import format_bytes, visible
-from memlens.trust import failures_in
+from memlens.trust import failures_in, refused_before
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -259,8 +259,7 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> dict[str, Any]:
 def _grid(window: Window, peak: int) -> Ints:
     """The window's edges, its peak and its failures, and of each of many stretches the event with the highest level."""
     log, (lo, hi) = window.log, (window.lo, window.hi)
-    failed = [oom.offset for oom in failures_in(window)]
-    before = np.searchsorted(log.offset, np.array(failed[:FAILURES], np.int64)) - 1
+    before = refused_before(log, failures_in(window)[:FAILURES]) - 1
     fixed = np.clip(np.array([lo - 1, hi - 1, peak, *before.tolist()], np.int64), lo - 1, max(hi - 1, lo - 1))
     stretches = min(GRID - len(fixed), hi - lo)
     if not stretches:

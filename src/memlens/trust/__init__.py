@@ -24,6 +24,8 @@ from memlens.trust.processes import writers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
@@ -32,6 +34,10 @@ __all__ = ["PEAK_MAY_BE_EARLIER", "Disagreement", "Doubt", "Note", "Trust", "tru
 
 #: What to say beside a peak where :attr:`Trust.peak_may_be_earlier`.
 PEAK_MAY_BE_EARLIER = "The peak may lie before the first recorded event: what came before is not in the input."
+
+
+#: Events that are looked at together for the first one of a block after a failure.
+_NEAR = 1 << 10
 
 
 class Trust(Result, frozen=True):
@@ -266,7 +272,23 @@ def allocs_before(log: EventLog, offsets: Sequence[int]) -> list[int]:
     return counts
 
 
+def refused_before(log: EventLog, ooms: Sequence[OutOfMemory]) -> NDArray[np.int64]:
+    """Of each failure the first event after it, int64.
+
+    After the line of a request that is the first block that is allocated or freed: chunks that the allocator gave back before it asked the
+    device once more have gone by then, and no block that is freed on the way to the message.
+    """
+    stops = log.events_before(np.array([oom.offset for oom in ooms], np.int64))
+    for k in (k for k, oom in enumerate(ooms) if oom.message_line is not None):
+        for lo, hi in walk(int(stops[k]), len(log), _NEAR):
+            blocks = log.kind[lo:hi] <= Kind.FREE
+            stops[k] = lo + int(blocks.argmax()) if blocks.any() else hi
+            if blocks.any():
+                break
+    return stops
+
+
 def failures_in(window: Window) -> tuple[OutOfMemory, ...]:
-    """Those of them whose message is on a line of a window."""
+    """Those of them whose line is one of a window."""
     found = failures_of(window.log)
     return tuple(oom for oom in found if window.start_offset <= oom.offset < window.end_offset)

@@ -38,15 +38,20 @@ def messages(text: str) -> tuple[OutOfMemory, ...]:
 
 @pytest.mark.parametrize("waiting", [WAITING, ""])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n\n"])
-def test_a_message_cut_at_any_byte_is_a_failure_at_its_line(waiting: str, end: str) -> None:
+def test_a_message_cut_at_any_byte_is_a_failure_at_the_line_of_its_request_or_else_at_its_own(
+    waiting: str, end: str
+) -> None:
     before = BLOCK + waiting + SUMMARY
     message = ERROR + LINE
     for length in range(len("ResourceExhaustedError"), len(message) + 1):
         (oom,) = messages(before + message[:length] + end)
         begun = length > len(ERROR)
-        assert oom.line == before.count("\n") + (3 if begun else 1), message[:length]
+        line, offset = before.count("\n") + (3 if begun else 1), len(before) + (len(ERROR) if begun else 0)
+        at_request = (BLOCK.count("\n") + 1, len(BLOCK), line)
+        assert (oom.line, oom.offset, oom.message_line) == (at_request if waiting else (line, offset, None)), message[
+            :length
+        ]
         assert oom.asked_bytes == (52428800 if waiting or length >= message.index(" on GPU 0, 12") else None)
-        assert oom.offset == len(before) + (len(ERROR) if begun else 0)
         # The device is known from the full stop after it on.
         assert oom.device == ("GPU 0" if length > message.index(". Cannot") else "")
 
@@ -92,8 +97,7 @@ def test_a_run_that_fails_at_its_first_request_is_said_to_have_run_out() -> None
     """50 MiB are asked for; the message says 12 in use and 48 left."""
     text = WAITING + SUMMARY + ERROR + LINE
     error = error_of(text)
-    place = text.count("\n") + 1
-    assert f": ran out of memory on its first request (50.00 MiB, with 48.00 MiB left, line {place})" in error.message
+    assert ": ran out of memory on its first request (50.00 MiB, with 48.00 MiB left, line 1)" in error.message
     assert "logging on" not in str(error)
     assert "Looked for" not in error.message
     assert "GLOG_vmodule" not in error.hint

@@ -85,9 +85,9 @@ class LogRows:
         last[order[np.append(self.thread[order[1:]] != self.thread[order[:-1]], True)[: len(order)]]] = True
         message = max((oom.offset for oom in log.facts.ooms), default=-1)
         at_end, line = last[self.failed], self.line(self.failed)
-        if (at_end & (self.lines.offset[line] < message)).any():
+        if (at_end & (self.lines.offset[line] <= message)).any():
             # Of several that wait when the run ends one was refused: most likely the one for most.
-            sizes = np.where(at_end & (self.lines.offset[line] < message), self.lines.first[line], -1)
+            sizes = np.where(at_end & (self.lines.offset[line] <= message), self.lines.first[line], -1)
             at_end[sizes.argmax()] = False
         return ~at_end
 

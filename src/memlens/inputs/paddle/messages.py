@@ -5,7 +5,8 @@ worth a look by :data:`LITERALS`, and hands each to :func:`read_message`.
 
 What was asked for when memory ran out the message need not say: the request before it that never got its block, and who asked.
 An allocator that fails throws: its thread writes ``Allocate … aligned to N`` and no ``Alloc`` after it, and then the message, mostly
-below a traceback.  So the text right before a message tells what it leaves out.
+below a traceback.  So the text right before a message tells what it leaves out, and where memory ran out: at that request, before anything was
+freed on the way to the message.
 """
 
 from __future__ import annotations
@@ -268,12 +269,20 @@ class RefusedRequests:
                 None,
                 text[at:].decode("utf-8", "replace").strip()[:300],
             ),
-            text[: found.start()],
+            text[: min(found.start(), at)],
+            text[found.start() : at],
         )
         summary = text.find(_SUMMARY, max(found.start() - _NEAR, 0), found.start()) >= 0
         return oom if summary or oom.unanswered_bytes is not None else None
 
-    def _filled_in(self, oom: OutOfMemory, text: bytes) -> OutOfMemory:
+    def _filled_in(self, oom: OutOfMemory, text: bytes, between: bytes = b"") -> OutOfMemory:
+        """A message with what the text above it tells, and with the place of the request that was refused.
+
+        Args:
+            oom: The message.
+            text: The text above it.
+            between: What stands between that and the message's line.
+        """
         if len(text) > _FAR:  # the first line is cut
             text = text[-_FAR:].partition(b"\n")[2]
         lines = sorted((*_lines(text), *self._marked(text)), key=lambda line: line[0])
@@ -281,7 +290,11 @@ class RefusedRequests:
         mark, operator = (_last(lines, thread, kind) for kind in ("mark", "operator"))
         chunk = max((int(match["size"]) for match in events.CHUNK_SIZE.pattern.finditer(text)), default=0)
         owner = mark or _traceback(text[at:]) or operator
-        return replace(oom, unanswered_bytes=size, owner=owner, chunk_bytes=chunk)
+        oom = replace(oom, unanswered_bytes=size, owner=owner, chunk_bytes=chunk)
+        if size is None:
+            return oom
+        after = text[text.rfind(b"\n", 0, at) + 1 :] + between
+        return replace(oom, offset=oom.offset - len(after), line=oom.line - after.count(b"\n"), message_line=oom.line)
 
     def _marked(self, text: bytes) -> Iterator[_Line]:
         """Where the lines end that the user's patterns name, and the names."""

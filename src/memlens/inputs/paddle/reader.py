@@ -245,7 +245,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             "malformed": self._malformed,
             "malformed_samples": tuple(samples[:SAMPLES]),
             "layer": self._label(),
-            "ooms": tuple(self._ooms),
+            "ooms": tuple(sorted(self._ooms, key=lambda oom: oom.offset)),
             "figures": tuple(self._figures),
             "stat_lines": _lines(StatLines, self._stats) if [*self._stats] else None,
         }
