@@ -333,9 +333,10 @@ def levels_before(log: EventLog, events: Ints) -> list[tuple[int, int]]:
         return list(map(tuple, whole.over(events, events).levels.T.tolist()))
     found = []
     for event, k in zip(events.tolist(), (np.searchsorted(last.edges, events, "right") - 1).tolist(), strict=True):
-        between = slice(int(last.edges[k]), event)
-        signed = log.size[between] * (1 - 2 * (log.kind[between] & 1))
-        block = log.kind[between] <= Kind.FREE
         allocated, reserved = last.levels[:, k].tolist()
-        found.append((allocated + int(signed[block].sum()), reserved + int(signed[~block].sum())))
+        for lo, hi in walk(int(last.edges[k]), event):
+            signed = log.size[lo:hi] * (1 - 2 * (log.kind[lo:hi] & 1))
+            block = log.kind[lo:hi] <= Kind.FREE
+            allocated, reserved = allocated + int(signed[block].sum()), reserved + int(signed[~block].sum())
+        found.append((allocated, reserved))
     return found

@@ -106,7 +106,7 @@ def plain(rows: Rows, lo: int, hi: int, opening: int = 0) -> Plain:
     f["event"] = None
     for event, (kind, size, _) in enumerate(rows[:hi]):
         if event == lo:
-            f["carried_in"], f["reserved_in"], f["reserved_peak"] = level, reserved, reserved
+            f["carried_in"], f["reserved_in"], f["reserved_peak"], f["reserved_at_peak"] = level, *[reserved] * 3
         level += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
         reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
         other = partner[event]
@@ -118,7 +118,7 @@ def plain(rows: Rows, lo: int, hi: int, opening: int = 0) -> Plain:
                     out.opening[size, other >= 0].append(event)
             continue
         if level - f["carried_in"] > f["rise"]:
-            f["rise"], f["event"] = level - f["carried_in"], event
+            f["rise"], f["event"], f["reserved_at_peak"] = level - f["carried_in"], event, reserved
         f["reserved_peak"] = max(f["reserved_peak"], reserved)
         name = kind.name.lower()
         f[f"{name}_bytes"] += size
@@ -149,7 +149,7 @@ def plain(rows: Rows, lo: int, hi: int, opening: int = 0) -> Plain:
                 f["released_bytes"] += rows[other][1]
                 out.released[rows[other][1]].append(event)
     if lo >= min(hi, len(rows)):  # nothing in the window: the levels before it
-        f["carried_in"], f["reserved_peak"] = level, reserved
+        f["carried_in"], f["reserved_peak"], f["reserved_at_peak"] = level, reserved, reserved
     seen = lo if f["event"] is None else f["event"] + 1
     for event, (kind, size, _) in enumerate(rows[:seen]):
         if kind == Kind.ALLOC and not 0 <= partner[event] < seen:
@@ -178,6 +178,7 @@ def test_figures_of_many_windows_are_those_of_the_reference_implementation(
                 "peak_bytes": f["carried_in"] + f["rise"],
                 "rise_bytes": f["rise"],
                 "reserved_peak_bytes": f["reserved_peak"],
+                "reserved_at_peak_bytes": f["reserved_at_peak"],
                 "event": f["event"],
                 "line": None if f["event"] is None else f["event"] + 1,
                 "time_us": None,

@@ -86,7 +86,7 @@ def test_windows_without_an_event_are_not_said_to_be_flat(claimed: Claimed) -> N
 def test_what_only_makes_reserved_doubtful_puts_nothing_else_in_doubt(claimed: Claimed) -> None:
     found = claimed(alloc(1024, 0x100000), free(1024, 0x100000))  # no line of a chunk
     assert "in_doubt" not in found
-    assert (found["peak"]["peak_bytes"], found["peak"]["reserved_peak_bytes"]) == (1024, None)
+    assert (found["peak"]["peak_bytes"], found["peak"]["reserved_bytes"]) == (1024, None)
 
 
 def test_of_several_devices_the_fullest_gpu_is_told_of_and_the_peaks_of_the_others(tmp_path: Path) -> None:

@@ -168,13 +168,13 @@ def test_the_tone_is_that_of_the_weightiest_claim_that_has_one() -> None:
 @given(sizes, st.one_of(st.none(), sizes))
 def test_a_claim_is_plain_data(peak: int, reserved: int | None) -> None:
     assume(peak != reserved)
-    made = claim("peak", Weight.PEAK, peak_bytes=peak, reserved_peak_bytes=reserved)
+    made = claim("peak", Weight.PEAK, peak_bytes=peak, reserved_bytes=reserved)
     found = made.to_dict()
     assert json.loads(json.dumps(found)) == found
     assert {"kind": "peak", "weight": 60, "peak_bytes": peak} == {
         name: found[name] for name in ("kind", "weight", "peak_bytes")
     }
-    assert ("reserved_peak_bytes" in found) == (reserved is not None)
+    assert ("reserved_bytes" in found) == (reserved is not None)
     assert pickle.loads(pickle.dumps(made)) == made
 
 

@@ -58,6 +58,13 @@ def verdict(log: Path) -> str:
     return memlens.analyze(log).verdict
 
 
+def said_to_be_reserved_at_most(text: str) -> str:
+    """What a verdict says is reserved at most: by a claim of its own, or at the peak, where that is as much."""
+    at_peak = re.findall(r"allocated, (\S+ \S+) reserved", text)
+    most: list[str] = re.findall(r"the most reserved is (\S+ [KMG]?i?B)", text) or at_peak
+    return most[0]
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -78,7 +85,8 @@ def test_the_peak_of_a_verdict_is_the_frameworks(shared: Path, name: str) -> Non
     stats = json.loads((shared / "data/paddle" / f"{name_of(Path(name))}.stats.json").read_text())
     peak = PEAKS.get(name_of(Path(name)), stats["allocated_peak"])
     text = verdict(shared / "data/paddle" / name)
-    assert f"eak: {format_bytes(peak)} allocated, {format_bytes(stats['reserved_peak'])} reserved" in text
+    assert f"eak: {format_bytes(peak)} allocated, " in text
+    assert said_to_be_reserved_at_most(text) == format_bytes(stats["reserved_peak"])
     assert "In doubt" not in text
 
 
@@ -111,10 +119,9 @@ def test_what_the_device_refused_is_the_first_thing_said(examples: Path, shared:
     """By hand: the tracebacks names relu; the request before the message is of 786,432 bytes; 4.82 MiB lie free in pieces of 512 KiB."""
     for log in (examples / "oom.log.gz", shared / "data/paddle/05_oom_331.log"):
         lines = text_of(log).splitlines()
-        failed = next(k for k, line in enumerate(lines) if line.startswith("OSError: (External)"))
-        asked = int(
-            next(re.findall(r"Allocate (\d+) bytes|$", line)[0] for line in lines[failed::-1] if "Allocate " in line)
-        )
+        message = next(k for k, line in enumerate(lines) if line.startswith("OSError: (External)"))
+        failed = next(k for k in range(message, 0, -1) if "Allocate " in lines[k])
+        asked = int(re.findall(r"Allocate (\d+) bytes", lines[failed])[0])
         live = reserved = 0
         for line in lines[:failed]:
             if found := re.search(r"\] (Alloc|Free) (\d+) bytes, ptr", line):
@@ -137,7 +144,7 @@ def test_the_peaks_of_snapshots_are_those_of_the_independent_replays(shared: Pat
         text = verdict(folder / "snapshots" / name)
         assert f": {format_bytes(known['peak_allocated'])} allocated" in text, name
         if known["peak_reserved"]:
-            assert f", {format_bytes(known['peak_reserved'])} reserved" in text, name
+            assert said_to_be_reserved_at_most(text) == format_bytes(known["peak_reserved"]), name
         assert ("ut of memory" in text) == bool(known["ooms"]), name
 
 

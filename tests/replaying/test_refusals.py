@@ -47,8 +47,8 @@ def test_a_failure_that_was_caught_is_served_and_given_back_at_once() -> None:
     assert found.reserved_peak == 512 + 2048 + (150 - 8) * 256
 
 
-def test_the_limit_is_what_is_told_or_else_the_most_that_was_reserved_before_the_refusal() -> None:
+def test_the_limit_is_the_most_that_was_reserved_before_the_refusal_whatever_was_free() -> None:
     history = recorded(program_of([1024, 2048, "#0", 4096]), limit=4096)
     assert history.failed.tolist() == [3]
-    assert limit_of(history, 3) == 4096
+    assert limit_of(history, 3) == 1024 + 2048
     assert limit_of(structs.replace(history, limit_bytes=None), 3) == 1024 + 2048

@@ -108,15 +108,24 @@ def _peak(run: PlainRun, claim: Values) -> bool:
     high, at = run.highest(lo, hi)
     line = None if at is None else run.lines[at]
     if "peak_bytes" not in claim:
-        return bool(claim["reserved_peak_bytes"] == run.highest(lo, hi, 1)[0])
+        most, there = run.highest(lo, hi, 1)
+        line = None if there is None else run.lines[there]
+        return bool(claim["reserved_bytes"] == most and claim.get("line", line) == line)
     right = claim["peak_bytes"] == high and claim.get("line", line) == line
-    if "reserved_peak_bytes" in claim:
-        right &= claim["reserved_peak_bytes"] == run.highest(lo, hi, 1)[0]
+    if "reserved_bytes" in claim:
+        right &= claim["reserved_bytes"] == run.levels[lo if at is None else at + 1][1]
     if "rise_bytes" in claim:
         right &= claim["rise_bytes"] == high - run.levels[lo][0]
     if claim.get("series"):
         right &= high == max(run.highest(*edges)[0] for edges in run.windows().values())
     return bool(right and claim["at_start"] == (at is None))
+
+
+@of("reserved_peak")
+def _reserved_peak(run: PlainRun, claim: Values) -> bool:
+    lo, hi = run.windows()[claim["window"]] if run.steps and "window" in claim else run.bounds
+    most, at = run.highest(lo, hi, 1)
+    return bool(claim["reserved_peak_bytes"] == most and claim.get("line") == (None if at is None else run.lines[at]))
 
 
 @of("largest_at_peak")

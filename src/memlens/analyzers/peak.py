@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import by_size_and_owner
 from memlens.analyzers.places import Lines, time_of
-from memlens.folding import profile
+from memlens.facts import Kind
+from memlens.folding import levels_before, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
+from memlens.spool import walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +49,7 @@ class LiveGroup(Result, frozen=True):
     owner: str | None = None
 
 
-@lazy("line", "live")
+@lazy("line", "live", "reserved_at_peak_bytes", "reserved_peak_line")
 class Peak(Result, frozen=True):
     """The peak of a window.
 
@@ -59,8 +63,14 @@ class Peak(Result, frozen=True):
         time_us: The time of that event, where times were read.
         live: The blocks live right after that event (where there is none: right before the window), wherever in the log they
             were born, in groups, the largest total first.
+        reserved_at_peak_bytes: The reserved level at that moment.
+        reserved_peak_line: The line of the first event that reaches ``reserved_peak_bytes``, 1-based; ``None`` where it is reserved
+            from the window's start on, and where the line is not known.
     """
 
+    in_json: ClassVar[tuple[str, ...]] = (
+        "peak_bytes", "rise_bytes", "reserved_peak_bytes", "reserved_at_peak_bytes", "event", "line", "time_us", "live",
+    )  # fmt: skip
     tables: ClassVar[Tables] = {"live": LiveGroup}
 
     peak_bytes: int
@@ -70,6 +80,8 @@ class Peak(Result, frozen=True):
     line: int | None = None
     time_us: int | None = None
     live: tuple[LiveGroup, ...] = ()
+    reserved_at_peak_bytes: int = 0
+    reserved_peak_line: int | None = None
 
     @property
     def carried_in_bytes(self) -> int:
@@ -93,9 +105,29 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
         event = figures.summit.item(k) if rises[k] else None
         before = windows[k].lo if event is None else event + 1
         late = deferred(lines.of, event), time_of(log, event), deferred(live_before, log, before)
-        return Peak(highest(k), rise(k), reserved(k), event, *late)
+        there = deferred(_reserved_before, log, before), deferred(_reserved_line, windows[k], reserved(k))
+        return Peak(highest(k), rise(k), reserved(k), event, *late, *there)
 
     return OnDemand(len(windows), one)
+
+
+def _reserved_before(log: EventLog, event: int) -> int:
+    return levels_before(log, np.array([event]))[0][1]
+
+
+def _reserved_line(window: Window, highest: int) -> int | None:
+    """The line of the first event of a window after which so much is reserved; ``None`` where it is from the start on."""
+    level = _reserved_before(window.log, window.lo)
+    if level == highest:
+        return None
+    for lo, hi in walk(window.lo, window.hi):
+        kind = window.log.kind[lo:hi]
+        events = np.flatnonzero(kind > Kind.FREE)
+        levels = level + np.cumsum(np.where(kind[events] == Kind.RESERVE, 1, -1) * window.log.size[lo:hi][events])
+        if (there := levels == highest).any():
+            return window.log.line_numbers([lo + int(events[there.argmax()])])[0]
+        level = int(levels[-1]) if len(levels) else level
+    return None
 
 
 def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:

@@ -217,7 +217,12 @@ def _steps(found: FoundSteps) -> Steps:
 def _light(step: WindowAnalysis) -> WindowAnalysis:
     """A step with its figures alone, without what needs its log."""
     peak: Any = step.results["peak"]
-    results = {**step.results, "peak": structs.replace(peak, line=peak.line, live=())}
+    results = {
+        **step.results,
+        "peak": structs.replace(
+            peak, line=peak.line, live=(), reserved_at_peak_bytes=peak.reserved_at_peak_bytes, reserved_peak_line=None
+        ),
+    }
     return structs.replace(step, results=results, peak_time_us=None, duration_us=None)
 
 

@@ -112,13 +112,13 @@ def _claims(log: LogAnalysis) -> Iterator[Claim]:
         yield _not_growing(log)
     if not log.series and len(windows) == 1 and not state_only:
         yield from _left(log, windows[0])
-        if not judged and windows[0].whole:
+        if not judged and windows[0].whole and not log.ooms:
             yield _not_judged(log)
 
 
-def _height(window: WindowAnalysis) -> int:
+def _height(window: WindowAnalysis, level: str = "peak_bytes") -> int:
     result = window.results.get("peak")
-    return -1 if result is None else result.peak_bytes
+    return -1 if result is None else int(getattr(result, level))
 
 
 def _state_only(log: LogAnalysis) -> bool:
@@ -229,13 +229,14 @@ def _not_growing(log: LogAnalysis) -> Claim:
 def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
     """How high a window comes, what the device had to hold for it, where, and of what."""
     peak, codes = window.results["peak"], log.trust.doubt_codes
-    known = "no_tensor_events" not in codes
-    reserved = peak.reserved_peak_bytes and not RESERVED_DOUBTS & codes
+    known, chunks_known = "no_tensor_events" not in codes, not RESERVED_DOUBTS & codes
+    there = peak.reserved_at_peak_bytes if known else peak.reserved_peak_bytes
+    line = peak.line if known else peak.reserved_peak_line
     yield claim(
         *("peak", Weight.PEAK, log),
         peak_bytes=peak.peak_bytes if known else None,
-        reserved_peak_bytes=peak.reserved_peak_bytes if reserved or not known else None,
-        line=None if peak.at_start else peak.line,
+        reserved_bytes=there if (peak.reserved_peak_bytes and chunks_known) or not known else None,
+        line=None if peak.at_start else line,
         entries=not log.trust.has_lines or None,
         window=None if window.whole else window.name,
         unit="step" if log.by is None else "window",
@@ -250,6 +251,27 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
         if largest["total_bytes"] <= peak.peak_bytes:
             yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)
+    if known and chunks_known:
+        yield from _most_reserved(log, there)
+
+
+def _most_reserved(log: LogAnalysis, at_peak: int) -> Iterator[Claim]:
+    """The highest reserved level of all windows, where more is reserved there than at the peak."""
+    if len(log.figures.get("reserved_peak_bytes", ())) == len(log.windows):
+        window = log.windows[int(log.figures["reserved_peak_bytes"].argmax())]
+    else:
+        window = max(log.windows, key=lambda one: _height(one, "reserved_peak_bytes"))
+    peak = window.results["peak"]
+    if peak.reserved_peak_bytes > at_peak:
+        name = None if window.whole else window.name
+        yield claim(
+            *("reserved_peak", Weight.PEAK),
+            reserved_peak_bytes=peak.reserved_peak_bytes,
+            line=peak.reserved_peak_line,
+            window=name,
+            unit="step" if log.by is None else "window",
+            entries=not log.trust.has_lines or None,
+        )
 
 
 def _largest(groups: Sequence[Any], whole: int) -> dict[str, Any]:

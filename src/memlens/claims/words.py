@@ -63,7 +63,7 @@ WORDS: dict[str, Words] = {
     "peak": Words(
         "{snapshot?live when the snapshot was taken|{series?the highest peak|peak}{since_recording? since recording began"
         "|{earlier_unknown? without what was there before the log}}}[ in {window:window}]: "
-        "[{peak_bytes:bytes} allocated[, {reserved_peak_bytes:bytes} reserved]|{reserved_peak_bytes:bytes} reserved]"
+        "[{peak_bytes:bytes} allocated[, {reserved_bytes:bytes} reserved]|{reserved_bytes:bytes} reserved]"
         "{at_start?{snapshot?|, all of it there from the start}|[, at {line:at}]}"
         "[, {rise_bytes:bytes} above what was carried in]"
     ),
@@ -71,6 +71,9 @@ WORDS: dict[str, Words] = {
         "{total_bytes:bytes} ({total_bytes:share peak_bytes}) of it in {blocks:plural block}[ of {block_bytes:bytes}]"
         + _WHOSE,
         joined="; ",
+    ),
+    "reserved_peak": Words(
+        "the most reserved is {reserved_peak_bytes:bytes}[ in {window:window}][, at {line:at}]", joined="; "
     ),
     "no_event": Words(
         "no event lies in [any of the {windows:count} windows|this window], so nothing can be said of it"
@@ -154,7 +157,8 @@ WORDS: dict[str, Words] = {
         "so it does with {others:plural other setting}[, and takes {chunks:count} with {setting}]", joined="; "
     ),
     "no_setting_helps": Words(
-        "no setting can help: {live_peak_bytes:near} are live at once, [{over_bytes:bytes} more than the limit|and so much was refused]"
+        "no setting can help: {live_peak_bytes:near} are live at once, [{over_bytes:bytes} more than {with_free?was reserved and free|the limit}"
+        "|and so much was refused]"
     ),
     "no_setting_surely_helps": Words(
         f"[of {{others:plural other setting}} none surely {_GETS_ON}[; with {{setting}} {{completing}} of {{replays}} replays do]"
@@ -172,7 +176,7 @@ WORDS: dict[str, Words] = {
     ),
     "no_remedy": Words(
         "no setting would have carried it on: {live_peak_bytes:bytes} live at once"
-        " [are {over_bytes:bytes} more than the {limit_bytes:bytes} there were|were refused]"
+        " [are {over_bytes:bytes} more than the {limit_most_bytes:bytes} there were|were refused]"
     ),
     "no_sure_remedy": Words(
         "of {others:plural setting} of the allocator none would surely have carried it on within {limit_bytes:bytes}"

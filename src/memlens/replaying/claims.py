@@ -98,8 +98,9 @@ def _within(log: ReplayedLog, own: SettingTrial, entries: bool | None) -> Iterat
         if remedies:
             yield from _remedies(log, own, {**common, "told": told})
         elif log.beyond_bytes:
-            over = live - limit if (log.limit_most_bytes or limit) == limit else None
-            values = {"live_peak_bytes": live, "over_bytes": over, **common}
+            free = log.device_free_bytes is not None
+            over = log.beyond_bytes if free or (log.limit_most_bytes or limit) == limit else None
+            values = {"live_peak_bytes": live, "over_bytes": over, "with_free": free, **common}
             yield claim("no_setting_helps", Weight.REMEDY, log, tone="bad", **values)
             return
         else:

@@ -100,7 +100,8 @@ def _in_words(found: ReplayedLog) -> FailureRemedy | None:
     if best is not None:
         values |= {"setting": best.line, **chunks_beyond(best, own)}
     elif found.beyond_bytes:
-        values["over_bytes"] = live - limit if most == limit else None
+        known = most == limit or found.device_free_bytes is not None
+        values |= {"over_bytes": found.beyond_bytes, "limit_most_bytes": most} if known else {}
     elif most > limit:
         values["limit_most_bytes"] = most
     kind = "remedy" if best is not None else "no_remedy" if found.beyond_bytes else "no_sure_remedy"

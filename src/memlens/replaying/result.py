@@ -133,8 +133,9 @@ class ReplayedLog(Answered, frozen=True, eq=False):
         limit_bytes: The limit that settings are held against; ``None`` for none.
         cut_short: Its input ends early: what the run did later is not known.
         limit_from: Where that comes from: ``given``, or ``log``: as much the run had reserved as the device refused more.
-        limit_most_bytes: The most that it may have been: of a log that does not tell what the device had, less than what it had reserved together with the
-            chunk that was refused; else the limit.
+        limit_most_bytes: The most that it may have been: with what the device said was free; of a log that does not tell that, less than what it had
+            reserved together with the chunk that was refused; else the limit.
+        device_free_bytes: What the device said was free when it refused more; ``None`` where the log does not say it, or nothing was.
         refused: The run itself ran out of memory.
         refused_line: The line on which it did, 1-based; ``None`` where it did not, and where lines are not known.
         opening_reserved_bytes: What is reserved before the log begins, under all settings: with less memory than that none is tried.
@@ -146,6 +147,7 @@ class ReplayedLog(Answered, frozen=True, eq=False):
 
     in_json: ClassVar[tuple[str, ...]] = (
         "path", "verdict", "claims", "model", "settings", "proof", "cut_short", "limit_bytes", "limit_from", "limit_most_bytes",
+        "device_free_bytes",
         "refused", "refused_line", "opening_reserved_bytes", "live_peak_bytes", "trials", "left_out",
     )  # fmt: skip
 
@@ -158,6 +160,7 @@ class ReplayedLog(Answered, frozen=True, eq=False):
     cut_short: bool = False
     limit_from: str = ""
     limit_most_bytes: int | None = None
+    device_free_bytes: int | None = None
     refused: bool = False
     refused_line: int | None = None
     opening_reserved_bytes: int = 0

@@ -141,10 +141,11 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, sc
     )
     if not head.proof.holds:
         return head
-    limit, limit_from, most = options.memory, "given", options.memory
+    limit, limit_from, most, free = options.memory, "given", options.memory, None
     if limit is None and last is not None:
         limit, limit_from = limit_of(history, last), "log"
         most = most_of(history, model.rules(history, own), last)
+        free = max((history.limit_bytes or 0) - limit, 0) or None
     changes, left_out = chosen_settings(model, history, own, named, every=options.all_settings)
     served = with_refused_served(history)
     trials, live = Trials(served, model, own, limit, lambda at: _line_at(log, int(served.line[at])), options.tried).run(
@@ -155,6 +156,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, sc
         limit_bytes=limit,
         limit_from="" if limit is None else limit_from,
         limit_most_bytes=most,
+        device_free_bytes=free,
         live_peak_bytes=live,
         trials=trials,
         left_out=left_out,
@@ -237,15 +239,18 @@ def with_refused_served(history: RequestHistory) -> RequestHistory:
 
 
 def limit_of(history: RequestHistory, failed: int) -> int:
-    """Bytes that the device surely had when it refused a request: what it is known to have, or else the most that was reserved until then."""
-    return int(_levels(history, failed).max()) if history.limit_bytes is None else history.limit_bytes
+    """Bytes that the run surely could have when it was refused a request: the most that it had reserved until then.
+
+    What the device says was free is not added: the run was not given it.
+    """
+    return int(_levels(history, failed).max())
 
 
 def most_of(history: RequestHistory, rules: AllocatorRules, failed: int) -> int:
-    """The most that the device may have had when it refused a request: what it is known to have, or else less than the refused chunk would have made it."""
+    """The most that it may have been: with what the device said was free, or else less than the refused chunk would have made it."""
     levels, least = _levels(history, failed), limit_of(history, failed)
-    if least > levels.max():
-        return least  # it said what it had left
+    if (history.limit_bytes or 0) > least:
+        return history.limit_bytes or 0
     page = int(rules.groups.page[rules.group[failed]])
     growth = -(-int(rules.block[failed]) // page) * page if page else int(rules.growth[failed])
     return max(int(levels[-1]) + growth - 1, least)

@@ -184,7 +184,9 @@ def _key_figures(window: WindowAnalysis, terms: Terms, *, known_of_blocks_only: 
         yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _where(peak, window, terms))
         unknown = not peak.reserved_peak_bytes and known_of_blocks_only
         shown = "not known" if unknown else format_bytes(peak.reserved_peak_bytes)
-        yield Figure("", shown, "reserved" + _chunks(stats, terms))
+        at = peak.reserved_peak_line
+        where = "" if at is None else f", at {terms.at(at).replace(' ', NO_BREAK)}"
+        yield Figure("Reserved", shown, ("" if unknown else f"at most{where}") + _chunks(stats, terms))
         if (segments := results.get("segments")) is not None and segments.moments:
             yield from _free_inside(segments.moments[0], peak.reserved_peak_bytes, terms)
         if peak.carried_in_bytes:
