@@ -19,7 +19,7 @@ from texts import read_packed
 import memlens
 from memlens.errors import NoEventsError
 from memlens.reports.markdown import plain
-from memlens.text import format_bytes
+from memlens.text import format_bytes, parse_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "benchmarks" / "verdicts.md"
@@ -58,11 +58,13 @@ def verdict(log: Path) -> str:
     return memlens.analyze(log).verdict
 
 
-def said_to_be_reserved_at_most(text: str) -> str:
-    """What a verdict says is reserved at most: by a claim of its own, or at the peak, where that is as much."""
-    at_peak = re.findall(r"allocated, (\S+ \S+) reserved", text)
-    most: list[str] = re.findall(r"the most reserved is (\S+ [KMG]?i?B)", text) or at_peak
-    return most[0]
+def reserved_is_said(text: str, most: int) -> bool:
+    """Whether a verdict says the most that is reserved: by a claim of its own, or at the peak, where that is less than a twentieth below."""
+    said: list[str] = re.findall(r"the most reserved is (\S+ [KMG]?i?B)", text)
+    if said:
+        return said == [format_bytes(most)]
+    (at_peak,) = re.findall(r"allocated, (\S+ \S+) reserved", text)
+    return 0.95 * most < parse_bytes(at_peak.replace(" ", "")) <= 1.001 * most
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_the_peak_of_a_verdict_is_the_frameworks(shared: Path, name: str) -> Non
     peak = PEAKS.get(name_of(Path(name)), stats["allocated_peak"])
     text = verdict(shared / "data/paddle" / name)
     assert f"eak: {format_bytes(peak)} allocated, " in text
-    assert said_to_be_reserved_at_most(text) == format_bytes(stats["reserved_peak"])
+    assert reserved_is_said(text, stats["reserved_peak"])
     assert "In doubt" not in text
 
 
@@ -144,7 +146,7 @@ def test_the_peaks_of_snapshots_are_those_of_the_independent_replays(shared: Pat
         text = verdict(folder / "snapshots" / name)
         assert f": {format_bytes(known['peak_allocated'])} allocated" in text, name
         if known["peak_reserved"]:
-            assert said_to_be_reserved_at_most(text) == format_bytes(known["peak_reserved"]), name
+            assert reserved_is_said(text, known["peak_reserved"]), name
         assert ("ut of memory" in text) == bool(known["ooms"]), name
 
 

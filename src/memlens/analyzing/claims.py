@@ -256,13 +256,13 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
 
 
 def _most_reserved(log: LogAnalysis, at_peak: int) -> Iterator[Claim]:
-    """The highest reserved level of all windows, where more is reserved there than at the peak."""
+    """The highest reserved level of all windows, where a twentieth more is reserved there than at the peak."""
     if len(log.figures.get("reserved_peak_bytes", ())) == len(log.windows):
         window = log.windows[int(log.figures["reserved_peak_bytes"].argmax())]
     else:
         window = max(log.windows, key=lambda one: _height(one, "reserved_peak_bytes"))
     peak = window.results["peak"]
-    if peak.reserved_peak_bytes > at_peak:
+    if 20 * peak.reserved_peak_bytes >= 21 * max(at_peak, 1):
         name = None if window.whole else window.name
         yield claim(
             *("reserved_peak", Weight.PEAK),
