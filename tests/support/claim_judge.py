@@ -137,17 +137,23 @@ def _largest(run: PlainRun, claim: Values) -> bool:
 def _largest_in(run: PlainRun, claim: Values, lo: int, hi: int) -> bool:
     high, at = run.highest(lo, hi)
     live = run.live_after(lo - 1 if at is None else at)
+    label = {one: (run.log.owner_of(one) or "").split(" < ")[0] for one in live}
+    of: dict[object, list[int]] = {}
+    for one in live:
+        by = (label[one] or ("" if one >= run.opening else "before")) if "block_bytes" not in claim else run.sizes[one]
+        of.setdefault(by, []).append(one)
     if claim.get("before_input", False):
-        those = [one for one in live if one < run.opening and not run.log.owner_of(one)]
-        those = those or [one for one in live if one < run.opening]
-    elif "owner" in claim:
-        those = [one for one in live if run.log.owner_of(one) == claim["owner"]]
+        those = of.get("before", [])
     else:
-        those = [one for one in live if run.sizes[one] == claim["block_bytes"]]
-        if run.log.owner is not None:  # blocks of one size and one owner
-            return bool(high == claim["peak_bytes"] and claim["blocks"] <= len(those))
+        those = of.get(claim["owner"].split(" < ")[0] if "owner" in claim else claim["block_bytes"], [])
     total = sum(run.sizes[one] for one in those)
-    return (high, len(those), total) == (claim["peak_bytes"], claim["blocks"], claim["total_bytes"])
+    most = max((sum(run.sizes[one] for one in group) for by, group in of.items() if by), default=0)
+    if "tied_blocks" in claim:
+        tied = of.get(claim["tied_block_bytes"], [])
+        if (len(tied), sum(run.sizes[one] for one in tied)) != (claim["tied_blocks"], total):
+            return False
+    found = (high, len(those), total, most)
+    return found == (claim["peak_bytes"], claim["blocks"], claim["total_bytes"], claim["total_bytes"])
 
 
 @of("live_at_end", "nothing_live_at_end")

@@ -9,11 +9,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures import failure_claim
-from memlens.analyzers.groups import BEFORE_INPUT
+from memlens.analyzers.groups import BEFORE_INPUT, NO_STACK
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
-from memlens.text import MOST_NAMES, file_names
+from memlens.text import MOST_NAMES, file_names, innermost
 from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
 from memlens.windows.windows import BEFORE
 
@@ -171,18 +171,36 @@ def growth_claim(growth: Growth, **series: Any) -> Claim:
 
 
 def _piling(growth: Growth) -> Claim:
-    """Which blocks pile up; those of a sawtooth, say, the last tooth of which is cut off, may be more than what is gained."""
-    pile, gained = growth.piling[0], growth.gained_bytes
-    return claim(
-        *("piling_up", Weight.GROWTH, growth, pile),
-        blocks=pile.count,
-        block_bytes=pile.size_bytes,
-        phase=None if pile.phase == START else pile.phase,
-        before_phases=pile.phase == START,
-        beyond=pile.total_bytes > gained,
-        most=2 * pile.total_bytes > gained,
-        **_whose(pile.owner),
-    )
+    """Which blocks pile up; those of a sawtooth, say, the last tooth of which is cut off, may be more than what is gained.
+
+    All stacks under one label count, for it is the label that is said.
+    """
+    count: defaultdict[tuple[int, str | None, str | None], int] = defaultdict(int)
+    for pile in growth.piling:
+        count[pile.size_bytes, _label(pile.owner), pile.phase] += pile.count
+    order = sorted(count, key=lambda key: -key[0] * count[key])  # equal ones stay in their order
+    size, owner, phase = key = order[0]
+    total, gained = size * count[key], growth.gained_bytes
+    values: dict[str, Any] = {
+        "blocks": count[key],
+        "block_bytes": size,
+        "total_bytes": total,
+        "beyond": total > gained,
+        "most": 2 * total > gained,
+        "phase": None if phase == START else phase,
+        "before_phases": phase == START,
+        **_tied([(one[0], count[one]) for one in order]),
+        "owner": owner,
+    }
+    return claim("piling_up", Weight.GROWTH, growth, growth.piling[0], **values)
+
+
+def _tied(groups: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Of groups by size and number, the largest total first: the second one, where it is of as many bytes as the first and of another size."""
+    (first, blocks), *others = groups
+    if not others or others[0][0] * others[0][1] != first * blocks or others[0][0] == first:
+        return {}
+    return {"tied_block_bytes": others[0][0], "tied_blocks": others[0][1]}
 
 
 def _above(log: LogAnalysis, growth: Growth) -> list[dict[str, Any]]:
@@ -275,17 +293,29 @@ def _most_reserved(log: LogAnalysis, at_peak: int) -> Iterator[Claim]:
 
 
 def _largest(groups: Sequence[Any], whole: int) -> dict[str, Any]:
-    """The largest part of the peak: the owner with the most bytes where owners are known of most, else the size."""
+    """The largest part of the peak: the label with the most bytes where owners are known of most, else the size."""
     total: defaultdict[str | None, int] = defaultdict(int)
     count: defaultdict[str | None, int] = defaultdict(int)
     for group in groups:
-        total[group.owner] += group.total_bytes
-        count[group.owner] += group.count
+        label = _label(group.owner)
+        total[label] += group.total_bytes
+        count[label] += group.count
     owner = max(total, key=lambda name: (name is not None, total[name]))
     if owner is not None and 2 * total[None] <= whole:
-        return {"total_bytes": total[owner], "blocks": count[owner], **_whose(owner)}
-    first = groups[0]
-    return {"total_bytes": first.total_bytes, "blocks": first.count, "block_bytes": first.size_bytes}
+        # Blocks from before the recording whose stack is known count by that.
+        stackless = owner == BEFORE_INPUT and not {None, NO_STACK, BEFORE_INPUT}.issuperset(total)
+        return {"total_bytes": total[owner], "blocks": count[owner], **_whose(owner), "stackless": stackless}
+    blocks: defaultdict[int, int] = defaultdict(int)
+    for group in groups:
+        blocks[group.size_bytes] += group.count
+    sizes = sorted(blocks.items(), key=lambda one: -one[0] * one[1])
+    size, alike = sizes[0]
+    return {"total_bytes": size * alike, "blocks": alike, "block_bytes": size, **_tied(sizes)}
+
+
+def _label(owner: str | None) -> str | None:
+    """What a sentence says of an owner."""
+    return None if owner is None else innermost(owner)
 
 
 def _whose(owner: str | None) -> dict[str, Any]:
