@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The names of the window that holds what precedes a series, and of the one that holds the whole log.
 BEFORE, WHOLE = BEFORE_FIRST, "(whole log)"
+#: … and of the one that follows the last line of a series whose lines end windows.
+AFTER = "(after)"
 #: So many windows of one kind in a row without an event between them, before their anchors are doubted.
 _IDLE_RUN = 3
 #: … and so many times fewer lines in them than in windows on average.
@@ -217,8 +219,8 @@ def windows(
     return windows_at(log, anchor, end_anchors)
 
 
-def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()) -> Windows:
-    """The same where the lines are found already; there is at least one that starts a window."""
+def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = (), *, ends: bool = False) -> Windows:
+    """The same where the lines are found already; there is one at least.  Where lines come when work is done (``ends``), each names the window before it."""
     last_offset, last_line = _log_end(log)
     # int64, one entry a window: where it starts, and where the next one does
     starts, lines = np.array(anchor.offsets, np.int64), np.array(anchor.lines, np.int64)
@@ -231,6 +233,8 @@ def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()
     lo, hi = (log.events_before(places) for places in (starts, stops))
     stops[stops == NEVER] = last_offset
     names = numbered(anchor.names)
+    if ends:
+        names = [*names[1:], AFTER]
     columns: list[NDArray[Any]] = [lo, hi, starts, stops, lines, next_lines - 1, open_end]
     if starts[0] > 0:
         before = log.facts.opening, lo[0], 0, starts[0], 1, lines[0] - 1, False
