@@ -163,7 +163,8 @@ def _pieces(
     yield "Loading the data\n"
     yield from map(alloc, sizes)
     for epoch in range(epochs):
-        yield BEGINS.get(name, lambda _: "")(At(epoch, epochs, 0, per_epoch, chance))
+        if name in BEGINS:
+            yield BEGINS[name](At(epoch, epochs, 0, per_epoch, chance))
         for step in range(per_epoch):
             at = At(epoch, epochs, step, per_epoch, chance)
             before = len(held)

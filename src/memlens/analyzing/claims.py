@@ -129,9 +129,9 @@ def _state_only(log: LogAnalysis) -> bool:
 def _not_judged(log: LogAnalysis) -> Claim:
     """Why nothing is said of growth."""
     parts = log.steps is not None and not log.steps.repeated
-    return claim(
-        "growth_not_judged", Weight.LEFT, steps=None if log.steps is None or parts else log.steps.anchors, parts=parts
-    )
+    few = None if log.steps is None or parts else log.steps.anchors
+    by = None if few or log.uncut else log.can_be_cut
+    return claim("growth_not_judged", Weight.LEFT, steps=few, parts=parts, by=by, whole=log.uncut or None)
 
 
 def _growing(log: LogAnalysis) -> Iterator[Claim]:

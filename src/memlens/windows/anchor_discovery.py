@@ -220,7 +220,7 @@ def _best(
     ranked: list[tuple[Any, ...]] = []
     counted = [entry for entry in found[0].values() if entry.template.counts]
     epochs = max((len(entry.offsets) for entry in counted if entry.template.work is Work.EPOCH), default=0)
-    even = any(_is_even(_between(logs[0], entry.offsets)) for entry in counted if entry.template.work is Work.STEP)
+    even = any(_is_even(_between(logs[0], one.offsets)) for one in counted if one.template.work is not Work.PART)
     for by in found[0].keys() & found[-1].keys():
         entries = [seen[by] for seen in found]
         sides = [

@@ -129,6 +129,8 @@ _PADDED = re.compile(rb"(?<=[ \t])[ \t]+(?=[0-9])|(?<=[\[(])[ \t]+(?=[0-9])")
 _FIGURE = re.compile(r"\b(?:nan|inf)\b|0(?:\.0)?(?:[eE][-+]?0)?")
 #: Words that the expression of a line has that counts nothing; between them stand figures, marks and exponents.
 _WORDS_OF_MARK, _BETWEEN = 3, r"(?:[^A-Za-z]|e[-+]?\d)*"
+#: … and what such a line is called: the first of them that stand together.
+_NAME = re.compile(r"[^\W\d_]+(?: [^\W\d_]+){0,2}")
 
 #: Stamps and levels that a logger, a container or a launcher puts before a line (numbers as they stand in a skeleton).
 _HEADER = re.compile(
@@ -194,9 +196,9 @@ def recurring(bones: bytes) -> Template | None:
     words = {word.lower() for word in found}
     if not (_STRANGE | _LOADING).isdisjoint(words):
         return None
-    if found:
-        first, *others = found[:_WORDS_OF_MARK]
-        by = f"^[^A-Za-z]*({first}){''.join(_BETWEEN + word for word in others)}(?![A-Za-z])"
+    if name := _NAME.search(text):
+        others = found[len(name[0].split()) : _WORDS_OF_MARK]
+        by = f"^[^A-Za-z]*({name[0]}){''.join(_BETWEEN + word for word in others)}(?![A-Za-z])"
     else:
         by = r"^[\s\[(]*(\d[\d.]*)[\s\d.,:|+)\]-]*$"
     place = Place.PROGRESS if "0" in text else Place.BARE
