@@ -57,7 +57,7 @@ TEXTS: list[tuple[str, dict[str, Any], str]] = [
     ("growth_not_judged", {"steps": 3}, "growth is not judged: 3 steps tell too little"),
     ("growth_not_judged", {"parts": True, "by": True}, "only parts of steps found; growth not checked (use --by)"),
     ("growth_not_judged", {"by": True}, "no step lines found; growth not checked (use --by)"),
-    ("growth_not_judged", {"by": False}, "no step lines found; growth not checked"),
+    ("growth_not_judged", {"by": False, "entries": True}, "no annotated steps found; growth not checked"),
     ("growth_not_judged", {"whole": True}, "growth not checked (--whole)"),
     ("events", {"events": 1942}, "1,942 events analyzed"),
     ("budget_exceeded", {"metric": "growth", "budget_bytes": MIB, "reached_bytes": 2 * MIB, "since": "3", "more": 1, "passed": True},

@@ -131,7 +131,10 @@ def _not_judged(log: LogAnalysis) -> Claim:
     parts = log.steps is not None and not log.steps.repeated
     few = None if log.steps is None or parts else log.steps.anchors
     by = None if few or log.uncut else log.can_be_cut
-    return claim("growth_not_judged", Weight.LEFT, steps=few, parts=parts, by=by, whole=log.uncut or None)
+    entries = None if log.trust.has_lines else True
+    return claim(
+        "growth_not_judged", Weight.LEFT, steps=few, parts=parts, by=by, entries=entries, whole=log.uncut or None
+    )
 
 
 def _growing(log: LogAnalysis) -> Iterator[Claim]:

@@ -90,7 +90,7 @@ WORDS: dict[str, Words] = {
     "nothing_held_in_window": Words("every block allocated in it is freed in it"),
     "growth_not_judged": Words(
         "{whole?growth not checked (--whole)|[growth is not judged: {steps:plural step} tell too little"
-        "|{parts?only parts of steps|no step lines} found; growth not checked{by? (use --by)}]}",
+        "|{parts?only parts of steps|{entries?no annotated steps|no step lines}} found; growth not checked{by? (use --by)}]}",
         joined="; ",
     ),
     "events": Words("{events:plural event} analyzed"),
