@@ -97,8 +97,8 @@ def test_notes_at_the_end_do_not_push_the_verdict_off_the_screen(leak: Path, tmp
         (tmp_path / name).write_bytes(b"".join(leak.read_bytes().splitlines(keepends=True)[:100]))
     with LiveTerminal("watch", *names, "--budget", "growth=1GiB", "--idle", "0", rows=20, folder=tmp_path) as terminal:
         assert terminal.end() == 0
-        screen = terminal.shows("growth not checked")
-        assert screen.text.count("growth not checked") == 6
+        screen = terminal.shows("growth is not judged")
+        assert screen.text.count("growth is not judged") == 6
         assert screen.scrolled <= 1
         assert "All of 6 logs have the same peak" in screen.text
 

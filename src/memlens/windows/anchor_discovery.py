@@ -278,12 +278,19 @@ def _without_repeats(template: Template, log: EventLog, anchor: Anchor) -> Ancho
 
 
 def _ends(template: Template, log: EventLog, anchor: Anchor) -> bool:
-    """Whether lines come when the work is done: they say so, or give its figures, or little is allocated after the last one."""
-    if template.place is not Place.BARE or log.marks is not None or not len(log.kind):
+    """Whether lines come when the work is done: they say so, or give its figures, or little is allocated after the last one.
+
+    That is not so where less is allocated before the first one than for one step, and they skip none.
+    """
+    if template.place not in (Place.BARE, Place.PROGRESS) or log.marks is not None or not len(log.kind):
         return template.place in (Place.PROGRESS, Place.CLOSING)
     allocs = np.append(0, np.cumsum(log.kind == Kind.ALLOC))
-    before = log.events_before(np.array(anchor.offsets, np.int64))
-    return bool((allocs[-1] - allocs[before[-1]]) * 2 < np.median(np.diff(allocs[before])))
+    done = allocs[log.events_before(np.array(anchor.offsets, np.int64))]
+    half = np.median(np.diff(done)) / 2
+    counted = [int(numbers[-1]) for name in anchor.names if (numbers := _IN_TEXT(name))]
+    if done[0] < half and (not template.counts or np.median(np.diff(counted)) == 1):
+        return False
+    return template.place is Place.PROGRESS or bool(allocs[-1] - done[-1] < half)
 
 
 def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Anchor]) -> bool:
