@@ -232,3 +232,13 @@ def test_too_large_an_nth_says_how_many_there_are(base: Path, tmp_path: Path) ->
         slice_log(base, output=tmp_path / "out", start_regex="^START SOT", nth=3)
     with pytest.raises(UsageError):
         slice_log(base, output=tmp_path / "out", start="a", start_regex="b")
+
+
+def test_an_end_that_no_line_matches_is_an_error_and_writes_nothing(base: Path, tmp_path: Path) -> None:
+    out = tmp_path / "part.log"
+    with pytest.raises(AnchorError, match=r"no line after line \d+ matches the end 'END SOT_CAL_0'") as caught:
+        slice_log(base, output=out, start="START SOT_CALL_0", end="END SOT_CAL_0")
+    assert "END SOT_CALL_0" in caught.value.hint
+    assert not out.exists()
+    text = cut(base, tmp_path, start="START SOT_CALL_0", end="END SOT_CAL_0", to_end=True)
+    assert text == BASE[BASE.index(b"START SOT_CALL_0") :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from claim_judge import JUDGES, PlainRun, judged
 from hypothesis import given
 from hypothesis import strategies as st
+from printed_steps import PRINTS, run
 from texts import read_packed
 
 import memlens
@@ -31,8 +33,8 @@ def wrong(analysis: LogAnalysis, run: PlainRun) -> list[Any]:
 
 def of_log(log: Log, text: str) -> list[Any]:
     (analysis,) = memlens.analyze(log).logs
-    by = "" if analysis.steps is None else analysis.steps.by
-    return wrong(analysis, PlainRun(log, text, steps=by))
+    by, ends = ("", False) if analysis.steps is None else (analysis.steps.by, analysis.steps.ends)
+    return wrong(analysis, PlainRun(log, text, steps=by, ends=ends))
 
 
 def read(path: Path) -> list[Log]:
@@ -45,6 +47,16 @@ def read(path: Path) -> list[Log]:
 
 def logs_in(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size < 1 << 20]
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_the_claims_on_runs_that_print_their_steps_are_right(name: str, rounds: Callable[[int], range]) -> None:
+    for seed in rounds(2):
+        for leak in (True, False):
+            text = run(name, random.Random(f"{name} {seed}"), leak=leak, at_exit=seed % 2 == 0).text
+            log = memlens.read(io.BytesIO(text))
+            assert isinstance(log, Log)
+            assert of_log(log, text.decode()) == [], (seed, leak)
 
 
 def test_the_claims_on_real_logs_are_right(shared: Path, examples: Path) -> None:

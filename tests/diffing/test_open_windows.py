@@ -56,7 +56,7 @@ def test_open_windows_are_judged_where_they_are_asked_for(tmp_path: Path) -> Non
 
 def test_one_window_whose_end_never_came_is_judged_and_doubted(tmp_path: Path) -> None:
     base, head = run(tmp_path, "base.log", 3), run(tmp_path, "head.log", 2, "+64@c")
-    found = memlens.diff(base, head, start="STEP 1 START", end="STEP 2 START")
+    found = memlens.diff(base, head, start="STEP 1 START", end="STEP 2 START", to_end=True)
     assert [window.judged for window in found.windows] == [True]
     (note,) = found.notes
     assert note.startswith("STEP 1 START runs to the end of the log in head: no end anchor closes it")

@@ -15,7 +15,7 @@ from logs import HEADER, write_log
 
 import memlens
 from memlens.analyzers import get
-from memlens.errors import InputError, OutputError, UsageError
+from memlens.errors import AnchorError, InputError, OutputError, UsageError
 from memlens.gating.baseline import read_baseline
 from memlens.options import Cut
 from memlens.reports.gate import telling
@@ -258,7 +258,7 @@ def test_a_window_that_an_end_closes_in_the_base_only_was_cut_short_and_is_not_j
     worse = log(tmp_path, "worse.log", *lines[:-1], f"+{9 * MIB}@d")
     assert found(memlens.gate(worse, baseline=tmp_path / "memory.json")) == [(WHOLE, "peak")]
     # AND so the other way round, where the base was cut short; two that no end closes are judged by each other
-    cut: dict[str, Any] = {"start": "START TRAIN", "end": "START DONE"}
+    cut: dict[str, Any] = {"start": "START TRAIN", "end": "START DONE", "to_end": True}
     assert memlens.gate(whole, base=killed, **cut).verdict == "unjudged"
     assert ("START TRAIN", "peak") in found(memlens.gate(worse, base=killed, **cut))
 
@@ -281,7 +281,9 @@ def test_a_budget_is_about_the_whole_run_however_it_is_cut_and_needs_no_base(
 
 def test_the_anchors_of_the_baseline_are_taken_and_others_are_refused(tmp_path: Path) -> None:
     base, baseline = steps(tmp_path, "base.log", 0, 0), tmp_path / "memory.json"
-    memlens.accept(base, baseline, by=STEPS, end=["A", "B"])
+    with pytest.raises(AnchorError, match="the end 'A', nor 'B'"):
+        memlens.accept(base, baseline, by=STEPS, end=["A", "B"])
+    memlens.accept(base, baseline, by=STEPS, end=["A", "B"], to_end=True)
     taken = memlens.gate(base, baseline=baseline).anchors
     assert taken == memlens.gate(base, baseline=baseline, by=STEPS, end=["B", "A"]).anchors
     for other in ({"by": r"STEP \d+"}, {"by": STEPS}, {"start": "STEP 1 START"}, {"end": "A"}):

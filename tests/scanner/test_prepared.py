@@ -47,7 +47,7 @@ def test_what_is_looked_for_otherwise_is_not_taken_from_the_file(change: dict[st
 @pytest.mark.parametrize(("times", "replays"), [(True, False), (False, True)])
 def test_without_the_file_the_same_is_found(times: bool, replays: bool, examples: Path) -> None:
     block = np.fromfile(examples / "case1_pir.log", np.uint8)
-    scans, values = SCANS[2 if replays else 0], HEADER_VALUES if times else HEADER_VALUES[:1]
+    scans, values = SCANS[replays], HEADER_VALUES if times else HEADER_VALUES[:1]
     anew = Scanner(scans, header=events.HEADER, header_values=values, prepared="/nowhere/scanners.bin")
     rows = lines.scanner(times=times, replays=replays).scan(block, 0, len(block))
     assert len(rows.start) > 100

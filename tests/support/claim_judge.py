@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,11 +25,14 @@ class PlainRun:
         partner: The FREE of each ALLOC, by their indices.
         text: Its text; ``""`` where it has none: nothing of windows is judged then.
         steps: The regular expression that cuts it; ``""`` for none.
+        ends: The lines that it finds end what they name.
         bounds: The events ``[lo, hi)`` that claims are about, where one window was asked for.
     """
 
-    def __init__(self, log: Log, text: str = "", *, steps: str = "", bounds: tuple[int, int] | None = None) -> None:
-        self.opening, self.text, self.steps, self.log = log.facts.opening, text, steps, log
+    def __init__(
+        self, log: Log, text: str = "", *, steps: str = "", ends: bool = False, bounds: tuple[int, int] | None = None
+    ) -> None:
+        self.opening, self.text, self.steps, self.ends, self.log = log.facts.opening, text, steps, ends, log
         self.kinds, self.sizes, self.addrs = log.kind.tolist(), log.size.tolist(), log.addr.tolist()
         lines = log.line_numbers(list(range(self.opening, len(self.kinds))))
         self.lines: list[int | None] = [*([None] * self.opening), *lines]
@@ -63,7 +67,7 @@ class PlainRun:
         """The events of the windows that the expression cuts, by their names."""
         names, starts = ["(before)"], [0]
         for number, line in enumerate(self.text.split("\n"), 1):
-            if found := re.search(self.steps, line):
+            if found := re.search(self.steps, re.sub(r"\x1b\[[0-9;]*m", "", line)):
                 names.append(found[1] if found.re.groups else found[0])
                 starts.append(number)
         edges = [0]
@@ -72,6 +76,17 @@ class PlainRun:
             while event < len(self.lines) and (self.lines[event] or 0) < start:
                 event += 1
             edges.append(event)
+        if self.ends:
+            # A bar that is drawn anew before anything happens says nothing of a step; no line but the last names what follows it.
+            told = [[*map(int, re.findall(r"\d+", name))] for name in names]
+            some = [k for k in range(len(edges)) if k < 2 or edges[k] > edges[k - 1] or told[k] > told[k - 1]]
+            edges, names = [edges[k] for k in some], [names[k] for k in some]
+        times: Counter[str] = Counter()
+        for k, name in enumerate(names):
+            times[name] += 1
+            names[k] = name if times[name] == 1 else f"{name} #{times[name]}"
+        if self.ends:
+            names = [names[0], *names[2:], "(after)"]
         ends = [*edges[1:], len(self.lines)]
         cut = zip(names, edges, ends, strict=True)
         return {name: (max(lo, self.opening), hi) for name, lo, hi in cut}

@@ -15,7 +15,7 @@ from step_lines import steps, text_of
 
 from memlens.errors import MemlensError
 from memlens.log import Log
-from memlens.windows import anchor_discovery as families
+from memlens.windows import anchor_lines
 from memlens.windows.anchor_discovery import Family, common_family
 from memlens.windows.anchor_templates import may_mark, skeleton, templates
 from memlens.windows.patterns import Pattern
@@ -92,7 +92,6 @@ def test_an_expression_that_finds_other_lines_too_is_made_to_fit_the_whole_line(
         "step 0.{} start",
         "time 12:30:1{}",
         "tensor {} of the call",
-        " 12%|###| {}/100 [00:01<00:10,  8.1it/s]",
         "Epoch 1:  12%|###| {}/100",
         "Epoch {}: 100%|###| 1/1\rEpoch 2: 100%|###| 1/1",
         "Chunk\t{}\t256\t[(256,0x55d0)]",
@@ -156,9 +155,9 @@ def test_a_log_full_of_lines_at_the_margin_is_gone_through_in_a_moment(log, monk
     assert by(common_family(base, head)) == r"START (CALL_\d+)"
     assert time.perf_counter() - begun < 10
     # Where not all lines are looked at, the family is still the one of the whole log.
-    monkeypatch.setattr(families, "_CROWDED", 100)
+    monkeypatch.setattr(anchor_lines, "_CROWDED", 100)
     assert by(common_family(base, head)) == r"START (CALL_\d+)"
-    monkeypatch.setattr(families, "_MOST_LINES", 1500)
+    monkeypatch.setattr(anchor_lines, "_MOST_LINES", 1500)
     family = common_family(base, head)
     assert family is None or lines_of(family) == (6, 6)
 

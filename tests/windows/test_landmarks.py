@@ -23,21 +23,22 @@ from memlens.windows.patterns import clean_line
 
 ALLOC = b"I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] Alloc 256 bytes, ptr = 0x5606f8aeb000\n"
 SAYS_SO = re.compile(
-    rb"round|ROUND|Round|request|REQUEST|Request|sample|SAMPLE|Sample|start|START|Start|begin|BEGIN|Begin|step|STEP|Step|epoch|EPOCH|Epoch|iter|ITER|Iter|batch|BATCH|Batch|END|End"
+    rb"round|ROUND|Round|request|REQUEST|Request|sample|SAMPLE|Sample|start|START|Start|begin|BEGIN|Begin|step|STEP|Step|epoch|EPOCH|Epoch|iter|ITER|Iter|batch|BATCH|Batch|loss|LOSS|Loss|END|End|it/s|s/it"
 )
-AT_MARGIN = re.compile(rb"(?![IWEF][0-9])[A-Za-z0-9 \t\[({#=*\-<>_+~|\x1b\x80-\xff]")
+AT_MARGIN = re.compile(rb"(?![IWEF][0-9]|\r\n)[A-Za-z0-9 \t\[({#=*\-<>_+~|'\r\b\x1b\x80-\xff]")
 
 
-def by_hand(text: bytes) -> Landmarks:
-    """Line by line: it holds a word of anchors, and begins at the margin, without a header of glog."""
+def by_hand(text: bytes, *, thinned: bool = False) -> Landmarks:
+    """Line by line: it begins at the margin, without a header of glog, and, where there are very many, holds a word of anchors."""
     rows, offset = [], 0
-    lines = text.split(b"\n")
-    for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
-        if SAYS_SO.search(line) and AT_MARGIN.match(line):
+    for number, line in enumerate(
+        text.splitlines(keepends=True) if b"\r" not in text else re.findall(rb"[^\n]*\n|[^\n]+", text), 1
+    ):
+        if AT_MARGIN.match(line) and (SAYS_SO.search(line) or not thinned):
             rows.append((offset, number, clean_line(line)[:401]))
-        offset += len(line) + 1
+        offset += len(line)
     offsets, numbers, texts = zip(*rows, strict=True) if rows else ((), (), ())
-    return Landmarks(offsets, numbers, texts)
+    return Landmarks(offsets, numbers, texts, thinned=thinned)
 
 
 def read(where: object) -> Landmarks | None:
@@ -63,11 +64,19 @@ def test_a_reader_finds_the_lines_that_a_look_at_each_line_finds(
         path = tmp_path / f"{seed}.log"
         path.write_bytes(text)
         monkeypatch.setattr(blocks, "BLOCK_BYTES", chance.choice([1 << 10, 1 << 13, 1 << 21]))
-        assert read(path) == by_hand(text), seed
-        assert read(io.BytesIO(text)) == by_hand(text), seed
-        for scanned in (True, False):
-            monkeypatch.setattr(landmarks, "words_are_scanned", lambda scanned=scanned: scanned)
-            assert landmarks_in_block(np.frombuffer(text, np.uint8), 0, 1) == by_hand(text), (seed, scanned)
+        for few, thinned in ((1 << 30, False), (-1, True)):
+            monkeypatch.setattr(landmarks, "_FEW", few)
+            monkeypatch.setattr(landmarks, "_SPARSE", 1 << 30 if thinned else 1)
+            assert read(path) == by_hand(text, thinned=thinned), seed
+            assert read(io.BytesIO(text)) == by_hand(text, thinned=thinned), seed
+            found = landmarks_in_block(np.frombuffer(text, np.uint8), 0, 1)
+            assert found._replace(thinned=thinned) == by_hand(text, thinned=thinned), seed
+
+
+def test_a_log_full_of_lines_at_the_margin_keeps_those_with_a_word_of_anchors(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(b"".join(b"STEP %d START\n" % k + b"noise\n" * 30 + ALLOC * 2 for k in range(20)))
+    assert read(path) == by_hand(path.read_bytes(), thinned=True)
 
 
 def test_logs_of_rmm_and_of_users_have_them(tmp_path: Path) -> None:
@@ -121,4 +130,5 @@ def test_real_logs_have_them(shared: Path) -> None:
             found = read(path)
         except MemlensError:
             continue  # logs without events
-        assert found == by_hand(path.read_bytes()), path.name
+        assert found == by_hand(path.read_bytes(), thinned=found is not None and found.thinned), path.name
+        assert (found is not None and found.thinned) == (path.name == "06_noprefix.log"), path.name

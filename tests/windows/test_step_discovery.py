@@ -123,21 +123,33 @@ def test_steps_go_before_epochs_and_before_the_parts_of_a_step(restart: bool) ->
 @pytest.mark.parametrize(
     "lines",
     [
-        steps("hello {}"),  # nothing says what it counts
-        steps("shard {}"),
-        steps("START OPT"),
+        steps("shard {}"),  # what is read in is kept
         steps("STEP {} START", count=1),
         ["*", *(line for k in (0, 0, 1, 1, 2, 2) for line in (f"STEP {k} START", "*"))],  # two processes
         ["*", *(line for k in (7, 3, 9, 1, 8) for line in (f"STEP {k} START", "*"))],
         [*["*"] * 9, *(f"STEP {k} START" for k in range(5))],  # all events before
         [*(f"STEP {k} START" for k in range(5)), *["*"] * 9],  # all in the last window
         ["*", "*", *steps("I1120 10:22:32.856307 13292 train.cc:3] STEP {} START")],
-        steps('{"epoch_seconds": {}}'),
+        ["*", *(line for k in range(9) for line in ("lost", *["*"] * (1 + k % 3 * 4)))],  # not evenly
+        [*(line for _ in range(5) for line in ("lost", "*")), *["*"] * 9],  # most events after them
+        steps("wrote 3 bytes"),
         ["*"],
     ],
 )
 def test_what_counts_nothing_is_none(lines: list[str]) -> None:
     assert found(*lines) is None
+
+
+def test_lines_that_come_again_evenly_are_steps_whether_or_not_they_count() -> None:
+    for anchor in ("hello {}", "START OPT", "{'loss': 0.{}1}", "0.{}1"):
+        one = found(*steps(anchor))
+        assert one is not None
+        assert (one.work, len(one.anchors[0])) == (Work.STEP, 5)
+    # What counts goes first, and so do epochs that come as often.
+    assert getattr(found(*steps("step {}", "loss 0.{}1")), "by", None) == r"^(step \d+)"
+    assert getattr(found(*steps("EPOCH {} START", "loss 0.{}1")), "by", None) == r"^(EPOCH \d+) START"
+    # Layers that come evenly are layers.
+    assert getattr(found(*steps("START BLOCK_{}")), "work", None) is Work.PART
 
 
 def test_training_goes_before_evaluation_however_many_lines_that_has() -> None:

@@ -82,8 +82,17 @@ def test_a_window_starts_with_its_start_line_and_ends_before_its_end_line() -> N
     assert (sizes(cut), cut.open_end) == ([2, 4], False)
 
 
-def test_where_no_end_comes_it_ends_with_the_log_and_says_so() -> None:
-    cut = window(log_of(LOG), "START SOT_CALL_10", "END SOT_CALL_10")
+def test_where_no_end_comes_it_ends_with_the_log_if_that_is_asked_for() -> None:
+    for no_end in ("END SOT_CALL_10", ["END SOT_CALL_0", "Traceback"]):
+        with pytest.raises(
+            AnchorError, match=r"run.log: no line after line \d+ matches the end 'END SOT_CALL"
+        ) as error:
+            window(log_of(LOG), "START SOT_CALL_10", no_end)
+        assert "END SOT_CALL_0" in error.value.hint
+        assert "--to-end" in error.value.hint
+    with pytest.raises(AnchorError, match=r"no line matches the end 'END_CALL' \(none"):
+        windows(log_of(LOG), r"START (SOT_CALL_\d+)", end="END_CALL")
+    cut = window(log_of(LOG), "START SOT_CALL_10", "END SOT_CALL_10", to_end=True)
     assert cut.open_end
     assert (cut.end_line, sizes(cut)) == (13, [5])
     assert not window(log_of(LOG), "START SOT_CALL_10").open_end  # no end was asked for
@@ -153,7 +162,7 @@ def test_every_window_agrees_with_its_text_and_none_is_lost(lines: list[str], en
     starts = [i for i, line in enumerate(lines) if "START" in line]
     if not starts:
         return
-    cut = windows(log, "START (.)", end=ends)
+    cut = windows(log, "START (.)", end=ends, to_end=True)
     for w in cut:
         check(w)
     # the reference implementation: the lines of each window by going through the lines
@@ -165,7 +174,7 @@ def test_every_window_agrees_with_its_text_and_none_is_lost(lines: list[str], en
     # only the last window can be open: where no line after its start ends it
     is_open = not any(line in ends for line in lines[starts[-1] + 1 :])
     assert [w.open_end for w in cut] == [False] * (len(cut) - 1) + [is_open]
-    one = window(log, start_regex="START (.)", end=ends, nth=len(starts))
+    one = window(log, start_regex="START (.)", end=ends, nth=len(starts), to_end=True)
     check(one)
     assert text_of(one) == text_of(cut[-1])
     assert one.open_end == (is_open and bool(ends))  # a start alone is what was asked for

@@ -159,6 +159,8 @@ def _analyze_one(
         remedy=None if forget else deferred(_remedy, log, windows, cut),
         figures=columns,
         device=device,
+        uncut=cut.whole,
+        can_be_cut=log.marks is None or len(log.marks) > 0,
     )
     return claimed(analysis, claims_of_log)
 
@@ -211,7 +213,8 @@ def _steps(found: FoundSteps) -> Steps:
     """Return the steps of a log, with their figures."""
     by, windows = found.family.by, found.windows
     analyzed = _analyzed(windows, _OF_STEPS)
-    return Steps(by, analyzed, len(found.family.anchors[0]), found.repeated, profile(windows).columns)
+    family = found.family
+    return Steps(by, analyzed, len(family.anchors[0]), found.repeated, family.ends, profile(windows).columns)
 
 
 def _light(step: WindowAnalysis) -> WindowAnalysis:

@@ -129,8 +129,11 @@ def _state_only(log: LogAnalysis) -> bool:
 def _not_judged(log: LogAnalysis) -> Claim:
     """Why nothing is said of growth."""
     parts = log.steps is not None and not log.steps.repeated
+    few = None if log.steps is None or parts else log.steps.anchors
+    by = None if few or log.uncut else log.can_be_cut
+    entries = None if log.trust.has_lines else True
     return claim(
-        "growth_not_judged", Weight.LEFT, steps=None if log.steps is None or parts else log.steps.anchors, parts=parts
+        "growth_not_judged", Weight.LEFT, steps=few, parts=parts, by=by, entries=entries, whole=log.uncut or None
     )
 
 

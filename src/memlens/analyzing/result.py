@@ -72,17 +72,19 @@ class Steps(Result, frozen=True, eq=False):
         anchors: How many lines count them.
         repeated: Each is the same work again (steps, iterations, epochs), so that growth is judged over them; else they are parts of
             a larger unit of work (calls, blocks, layers), and what they leave behind may be used later.
+        ends: Their lines come when the work is done, so that each window has the name of the line that ends it; the last one is ``(after)``.
         figures: Figures of all windows at once, by the names of the machine output, int64, one entry a window: for what looks at all of a
             long series.
     """
 
-    in_json: ClassVar[tuple[str, ...]] = ("by", "anchors", "repeated", "windows")
+    in_json: ClassVar[tuple[str, ...]] = ("by", "anchors", "repeated", "ends", "windows")
     top: ClassVar[int] = 0  # figures only, no lists
 
     by: str
     windows: Sequence[WindowAnalysis]
     anchors: int
     repeated: bool
+    ends: bool = False
     figures: Mapping[str, NDArray[np.int64]] = {}
 
 
@@ -107,6 +109,8 @@ class LogAnalysis(Answered, frozen=True, eq=False):
             of several logs.  Worked out when it is asked for.
         figures: Figures of all windows at once, as those of :attr:`Steps.figures`.
         device: Which of several devices of its input it is of, ``device 1`` or ``CPU``; ``""`` of an input with one.
+        uncut: Its steps were not looked for: ``whole`` was asked for.
+        can_be_cut: It has lines of text, or annotations.
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
@@ -128,6 +132,8 @@ class LogAnalysis(Answered, frozen=True, eq=False):
     remedy: FailureRemedy | None = None
     figures: Mapping[str, NDArray[Any]] = {}
     device: str = ""
+    uncut: bool = False
+    can_be_cut: bool = True
 
     @property
     def input(self) -> str:

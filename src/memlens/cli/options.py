@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ORDER = str.split("""
     preset env passed
     rows cols base metrics baseline accept limits budgets
-    start start_regex end end_regex nth by
+    start start_regex end end_regex nth to_end by
     base_start head_start base_start_regex head_start_regex base_end head_end base_nth head_nth
     whole open_windows owners read_as device layer formats
     allow_missing settings all_settings own trust run idle pid every x title theme width height dpi analyzers scheduler jobs memory top min_size sort context

@@ -65,7 +65,7 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
         options: See :class:`memlens.options.Slice`.
 
     Raises:
-        AnchorError: No line, or fewer than ``nth`` lines, match the start.
+        AnchorError: No line, or fewer than ``nth`` lines, match the start; or no later line matches any end.
         InputError: The log cannot be read, or has no lines of text.
         OutputError: The output exists, or cannot be written.
         UsageError: A pattern is empty or is no regular expression, both kinds of start are given, events are asked for of a log
@@ -114,7 +114,10 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
         if cutter.start is not None and not cutter.started:
             if cutter.starts_seen:
                 raise too_few_anchors(source.name, cutter.start, cutter.starts_seen, options.nth)
-            raise missing_anchor(source.name, cutter.start, source.blocks() if source.rereadable else ())
+            raise missing_anchor(source.name, starts, source.blocks() if source.rereadable else ())
+        if ends and not cutter.ended and not options.to_end and not stream.problem:
+            after = cutter.piece(0).start_line if starts else 0
+            raise missing_anchor(source.name, ends, source.blocks() if source.rereadable else (), after)
     return cutter.piece(written, "" if cutter.ended else stream.problem)
 
 

@@ -47,6 +47,7 @@ class Anchors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     end: tuple[str, ...] = ()
     end_regex: tuple[str, ...] = ()
     nth: Annotated[int, msgspec.Meta(ge=1)] = 1
+    to_end: bool = False
 
     def __post_init__(self) -> None:
         _ = self.cut  # which refuses what exclude each other
@@ -224,11 +225,11 @@ def anchor_options(cut: Cut) -> str:
     options = [("--by", cut.by), ("--start", cut.start), ("--start-regex", cut.start_regex)]
     options += [("--end", end) for end in cut.end] + [("--end-regex", end) for end in cut.end_regex]
     given = [f"{name} {shlex.quote(text)}" for name, text in options if text is not None]
-    return " ".join([*given, *([f"--nth {cut.nth}"] if cut.nth != 1 else [])])
+    return " ".join([*given, *([f"--nth {cut.nth}"] if cut.nth != 1 else []), *["--to-end"] * cut.to_end])
 
 
 def anchors_for(given: Cut, baseline: Baseline | None, path: str | Path | None) -> Cut:
-    """Where to cut: as the baseline was; anchors that are given must be the same."""
+    """Where to cut: as the baseline was; anchors that are given must be the same.  An end that is missing now is no slip: the run was cut short."""
     if baseline is None:
         return given
     taken = baseline.anchors.cut
@@ -237,9 +238,9 @@ def anchors_for(given: Cut, baseline: Baseline | None, path: str | Path | None) 
             f"these are not the anchors that {path} was taken with: {anchor_options(taken) or 'none, the whole log'}",
             "Leave the anchors out to cut the log as the baseline was, or take the baseline anew with these (--accept).",
         )
-    return taken
+    return taken.replace(to_end=True)
 
 
 def _plain(cut: Cut) -> Cut:
-    """The same cut with its ends in one order: any of them ends a window."""
-    return cut.replace(end=tuple(sorted(set(cut.end))), end_regex=tuple(sorted(set(cut.end_regex))))
+    """The same cut with its ends in one order: any of them ends a window, if one comes at all."""
+    return cut.replace(to_end=False, end=tuple(sorted(set(cut.end))), end_regex=tuple(sorted(set(cut.end_regex))))

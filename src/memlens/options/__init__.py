@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memlens.errors import UsageError
-from memlens.options.keywords import Options, option, python_only
+from memlens.options.keywords import Options, flag, option, python_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,11 +117,11 @@ class OneWindow(Options):
     Attributes:
         start: Start with the line that contains TEXT as whole words (START SOT_CALL_4 is not START SOT_CALL_42). Without a start:
             from the beginning.
-        end: End before the first later line that contains TEXT. May be given several times: any of them ends. Where none comes:
-            the end of the log.
+        end: End before the first later line that contains TEXT. May be given several times: any of them ends.
         start_regex: Start with the line where the regular expression REGEX is found.
         end_regex: End before the first later line where REGEX is found. May be given several times.
         nth: Take the K-th line that matches the start.
+        to_end: Go to the end of the log where no end comes, which is an error otherwise.
     """
 
     start: str | None = option("TEXT", default=None)
@@ -129,6 +129,7 @@ class OneWindow(Options):
     start_regex: str | None = option("REGEX", default=None, rare=True)
     end_regex: Sequence[str] = option("REGEX", default=(), several=True, rare=True)
     nth: int = option("K", default=1, kind=1, shown=True, rare=True)
+    to_end: bool = flag(default=False, rare=True)
 
     def __post_init__(self) -> None:
         for name in ("end", "end_regex"):
@@ -186,13 +187,12 @@ class Cut(OneWindow):
         """
         from memlens.windows.windows import whole, window, windows
 
-        if self.by is not None:
-            return windows(log, self.by, end=self.end, end_regex=self.end_regex)
         if not self.given:
             return (whole(log),)
-        return (
-            window(log, self.start, self.end, start_regex=self.start_regex, end_regex=self.end_regex, nth=self.nth),
-        )
+        given = self.of(Cut)
+        if (by := given.pop("by")) is None:
+            return (window(log, **given),)
+        return windows(log, by, end=self.end, end_regex=self.end_regex, to_end=self.to_end)
 
 
 class Owners(Options):

@@ -103,6 +103,7 @@ class Diff(ReadAs, Owners, Cut):
             end_regex=self.end_regex,
             nth=self.nth if nth is None else nth,
             by=self.by,
+            to_end=self.to_end,
         )
 
 

@@ -21,7 +21,7 @@ from memlens.windows.anchor_discovery import find_steps
 from memlens.windows.anchors import Numbering
 from memlens.windows.landmarks import Landmarks
 from memlens.windows.patterns import Match
-from memlens.windows.windows import BEFORE
+from memlens.windows.windows import AFTER, BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -281,7 +281,7 @@ class _LiveSeries:
 
     def __init__(self, by: Pattern | None) -> None:
         self._by, self._given = by, by is not None
-        self._settled, self.repeated = self._given, True
+        self._settled, self.repeated, self._ends = self._given, True, False
         self._starts: list[Match] = []
         self._numbering = Numbering()
         self._forgotten = 0  # windows of which the levels at their ends are kept alone
@@ -315,7 +315,12 @@ class _LiveSeries:
     def _append(self, match: Match) -> None:
         if not self._starts and not self._forgotten and match.start > 0:
             self._starts.append(Match(0, 1, BEFORE))
-        self._starts.append(match._replace(name=self._numbering.next(match.name)))
+        name = self._numbering.next(match.name)
+        if self._ends:  # it names the window that it ends
+            if self._starts[-1:] and self._starts[-1].name == AFTER:
+                self._starts[-1] = self._starts[-1]._replace(name=name)
+            name = AFTER
+        self._starts.append(match._replace(name=name))
 
     def settle(self, running: Running, selected: Selection, lines: int, *, ended: bool = False) -> None:
         """Look for the steps where it is time to, and forget what is not shown.
@@ -353,7 +358,7 @@ class _LiveSeries:
         self._starts, self._numbering, self._by = [], Numbering(), None
         self.repeated = found is None or found.repeated
         if found is not None:
-            anchor = found.family.anchors[0]
+            anchor, self._ends = found.family.anchors[0], found.family.ends
             self._by = anchor.pattern
             for row in zip(anchor.offsets, anchor.lines, anchor.names, strict=True):
                 self._append(Match(*row))

@@ -1,8 +1,7 @@
 """Find the anchor lines of one log, or those that two logs share, so that they can be cut without being told how.
 
-A *family* is a set of lines that differ in one counting number only: ``START SOT_CALL_0`` … ``START SOT_CALL_429``.  Of one log the
-landmarks are looked at (:mod:`memlens.windows.landmarks`), which are found while it is read.  Two logs are gone through as a whole,
-but only lines that begin at the margin and carry no header of the framework are looked at one by one.
+A *family* is a set of lines that differ in one counting number only: ``START SOT_CALL_0`` … ``START SOT_CALL_429``.
+The lines come from :mod:`memlens.windows.anchor_lines`.
 What a family must hold, and which of several is taken, is said at :func:`common_family` and :func:`family`.
 """
 
@@ -10,48 +9,39 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
-from memlens.scanner import pieces
-from memlens.windows.anchor_templates import Place, Template, Work, may_mark, skeleton, templates
-from memlens.windows.anchors import find_anchors, landmarks_of, text_blocks
-from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, word_scanner
-from memlens.windows.patterns import Anchor, Pattern, clean_line
+from memlens.facts import Kind
+from memlens.windows.anchor_lines import Numbers, Seen, counting_lines, looked_at, marking, recurring_lines
+from memlens.windows.anchor_templates import Place, Template, Work
+from memlens.windows.anchors import find_anchors, landmarks_of
+from memlens.windows.patterns import Anchor, Match, Pattern
 from memlens.windows.windows import suspect_anchors, windows_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterable, Mapping, Sequence
 
     from memlens.columns import Ints
     from memlens.events import EventLog
+    from memlens.windows.landmarks import Landmarks
     from memlens.windows.windows import Window
 
 
-#: Lines of one log that are looked at one by one, from its beginning: done in about a second.
-_MOST_LINES = 400_000
-#: With more lines to look at in a piece of the text (512 KiB), only those with a word of anchors are looked at, so many at most.
-_CROWDED = 2000
-#: Kinds of lines that are told apart in one log; a log with more of them is full of something else.
-_MOST_KINDS = 20_000
 #: Families that are looked for in the text of both logs before there is none.
 _MOST_TRIED = 6
-#: Numbers are short: longer ones are addresses, process ids, times.
-_MOST_DIGITS = 9
 #: Lines that a family without a word like START or STEP has at least; it counts on by one, from 0 or 1.
 _FEWEST_UNNAMED = 3
 
+#: Windows with events between lines that do not count: of fewer it is chance that they are alike.
+_FEWEST_EVEN = 3
 #: Parts of one log (calls, blocks, layers) are shown, and nothing is judged over them: many of them are not worth their windows.
 _MOST_PARTS = 1000
-#: The numbers of a line, and of a name.
-_IN_BYTES, _IN_TEXT = re.compile(rb"[0-9]+").findall, re.compile("[0-9]+").findall
-
-Numbers = tuple[int, ...]
+#: The numbers of a name.
+_IN_TEXT = re.compile("[0-9]+").findall
 
 
 class Family(Struct, frozen=True):
@@ -61,11 +51,13 @@ class Family(Struct, frozen=True):
         by: A regular expression to cut the logs by (:meth:`EventLog.windows`), whose first group names the window.
         anchors: The lines themselves, of each log; put into :attr:`EventLog.anchors` they spare a pass over the text.
         work: What they count.
+        ends: They come when the work that they name is done.
     """
 
     by: str
     anchors: tuple[Anchor, ...]
     work: Work
+    ends: bool = False
 
 
 class FoundSteps(Struct, frozen=True, eq=False):
@@ -73,7 +65,8 @@ class FoundSteps(Struct, frozen=True, eq=False):
 
     Attributes:
         family: The lines that count them.
-        windows: One from each such line to the next, and what precedes the first.
+        windows: One from each such line to the next, and what precedes the first.  Each is called after the line that it begins with, or, where lines
+            come when the work is done, after the line that ends it; the last one is ``(after)`` then.
     """
 
     family: Family
@@ -95,17 +88,8 @@ def find_steps(log: EventLog) -> FoundSteps | None:
     found = family(log)
     if found is None:
         return None
-    windows = windows_at(log, found.anchors[0])
+    windows = windows_at(log, found.anchors[0], ends=found.ends)
     return None if suspect_anchors(windows) is not None else FoundSteps(found, windows)
-
-
-class _Seen(Struct, frozen=True):
-    """The lines of one log that fit a template: where they begin, and their numbers; and the events up to where they were looked for."""
-
-    template: Template
-    offsets: list[int]
-    numbers: list[Numbers]
-    events: int
 
 
 class _Side(Struct, frozen=True):
@@ -148,17 +132,18 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     kept = [None if log.source.rereadable else log.landmarks for log in logs]
     if any(one is None and not log.source.rereadable for log, one in zip(logs, kept, strict=True)):
         return None
-    ours = _candidates(*_looked_at(base))
-    theirs = _candidates(*_looked_at(head)) if ours else ours
+    ours = _candidates(*looked_at(base))
+    theirs = _candidates(*looked_at(head)) if ours else ours
     return _best(logs, kept, (ours, theirs))
 
 
 def family(log: EventLog) -> Family | None:
-    """The family of anchor lines that counts the steps of one log.
+    """The family of anchor lines that marks the steps of one log.
 
     The rules are those of :func:`common_family`, but for two things.  Nothing but the log itself confirms what its lines count, so lines
-    without a word like START or STEP are none.  And what is wanted is not the smallest pieces but those that repeat: steps, iterations,
-    batches and the like go before epochs, and these before calls, blocks, layers and other parts; training goes before evaluation.
+    without a word like START or STEP must come again evenly over its events; then they need not count.  And what is wanted is not the smallest pieces
+    but those that repeat: steps, iterations, batches and the like go before epochs, and these before calls, blocks, layers and other parts;
+    training goes before evaluation; and what comes evenly before what does not.
 
     Args:
         log: A log whose landmarks were looked for when it was read, or whose text can be read again, or one with marks.
@@ -172,12 +157,44 @@ def family(log: EventLog) -> Family | None:
     landmarks = landmarks_of(log)
     if landmarks is None or not landmarks.offsets:
         return None
-    seen = _candidates(_marking(landmarks), len(log))
-    named = {by: entry for by, entry in seen.items() if _wanted(entry)}
-    return _best((log,), (landmarks,), (named,))
+    seen = counting_lines(marking(landmarks), len(log))
+    found = {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}
+    # Lines that name steps and do not count are those of several processes.
+    if not any(entry.counts_steps and len(set(entry.numbers)) > 1 and by not in found for by, entry in seen.items()):
+        again = recurring_lines(landmarks, len(log))
+        found |= {by: entry for by, entry in again.items() if _comes_evenly(log, entry.offsets)}
+    found = {by: entry for by, entry in found.items() if _wanted(entry)}
+    return _best((log,), (landmarks,), (found,))
 
 
-def _wanted(entry: _Seen) -> bool:
+def _comes_evenly(log: EventLog, offsets: Sequence[int]) -> bool:
+    """Whether lines cut most of a log into windows of about as many events each."""
+    between = _between(log, offsets)
+    between = between[between > 0]
+    return len(between) >= _FEWEST_EVEN and int(between.sum()) * 2 >= len(log) and _is_even(between)
+
+
+def _between(log: EventLog, offsets: Sequence[int]) -> Ints:
+    """Events between each two lines, int64."""
+    return np.diff(log.events_before(np.array(offsets, np.int64)))
+
+
+def _is_even(events: Ints) -> bool:
+    """Whether most events stand in windows of about as many events as the one has in which the middle event stands."""
+    rising = np.sort(events)
+    total = int(rising.sum())
+    if not total:
+        return False
+    middle = rising[np.cumsum(rising).searchsorted(total / 2)]
+    return int(rising[np.abs(rising - middle) * 2 <= middle].sum()) * 4 >= total * 3
+
+
+def _several(numbers: Sequence[Numbers]) -> bool:
+    """Whether numbers come twice in a row again and again: several processes wrote one log, or nothing is counted."""
+    return sum(after == before for before, after in pairwise(numbers)) * 4 > len(numbers)
+
+
+def _wanted(entry: Seen) -> bool:
     """Whether lines of one log count anything that is worth its windows."""
     many_parts = entry.template.work is Work.PART and len(entry.offsets) > _MOST_PARTS
     return entry.template.place is not Place.UNNAMED and not many_parts
@@ -190,13 +207,8 @@ def _lines_of(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> A
     return find_anchors(log, [pattern])[0] if log.source.rereadable else None
 
 
-def _marking(landmarks: Landmarks) -> Iterator[tuple[int, bytes]]:
-    """Those landmarks that could be anchors: where each begins, and its text."""
-    return (line for line in zip(landmarks.offsets, landmarks.texts, strict=True) if may_mark(line[1]))
-
-
 def _best(
-    logs: Sequence[EventLog], kept: Sequence[Landmarks | None], found: Sequence[Mapping[str, _Seen]]
+    logs: Sequence[EventLog], kept: Sequence[Landmarks | None], found: Sequence[Mapping[str, Seen]]
 ) -> Family | None:
     """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines.
 
@@ -206,6 +218,9 @@ def _best(
         found: What lines of each count.
     """
     ranked: list[tuple[Any, ...]] = []
+    counted = [entry for entry in found[0].values() if entry.template.counts]
+    epochs = max((len(entry.offsets) for entry in counted if entry.template.work is Work.EPOCH), default=0)
+    even = any(_is_even(_between(logs[0], one.offsets)) for one in counted if one.template.work is not Work.PART)
     for by in found[0].keys() & found[-1].keys():
         entries = [seen[by] for seen in found]
         sides = [
@@ -215,7 +230,10 @@ def _best(
         if windows:
             template, first = entries[0].template, sum(entry.offsets[0] for entry in entries)
             # What the lines count says which pieces repeat; two logs confirm each other's.
-            of_one = (template.work, template.aside) if len(logs) == 1 else ()
+            of_one: tuple[Any, ...] = ()
+            if len(logs) == 1:  # what comes about as often as an epoch is one
+                work = template.work if template.counts or 2 * windows > 3 * epochs else Work.EPOCH
+                of_one = work, template.aside, template.counts and not even, not template.counts
             place = max(template.place, Place.PROGRESS)
             ranked.append((*of_one, place, -windows, not same, template.place, first, by))
     tried: set[str] = set()
@@ -226,17 +244,59 @@ def _best(
                 continue
             tried.add(expression)
             if any(one is not None for one in kept) and template.strict.startswith("^"):  # they are lines at the margin
-                expression = f"^{expression.removeprefix('^')}"  # noqa: PLW2901
+                expression = _at_margin(expression, kept[0], len(found[0][by].offsets))  # noqa: PLW2901
             pattern = Pattern(expression, regex=True)
             anchors = [_lines_of(log, landmarks, pattern) for log, landmarks in zip(logs, kept, strict=True)]
             known = tuple(anchor for anchor in anchors if anchor is not None)
             if len(known) == len(logs) and _still(template, logs, known):
-                return Family(expression, known, template.work)
+                if len(logs) > 1:
+                    return Family(expression, known, template.work)
+                ends = _ends(template, logs[0], known[0])
+                anchor = _without_repeats(template, logs[0], known[0]) if ends else known[0]
+                return Family(expression, (anchor,), template.work, ends)
     return None
+
+
+def _at_margin(expression: str, landmarks: Landmarks | None, lines: int) -> str:
+    """An expression for lines at the margin, some of which may have returned to their beginning."""
+    bare = expression.removeprefix("^")
+    if landmarks is not None and len(landmarks.matches(Pattern(f"^{bare}", regex=True))) < lines:
+        return rf"^[\r\b]*{bare}"
+    return f"^{bare}"
+
+
+def _without_repeats(template: Template, log: EventLog, anchor: Anchor) -> Anchor:
+    """The lines but for those that count no further, and follow the one before without an event between them: a bar that is drawn again, or begins again."""
+    idle = _between(log, anchor.offsets) == 0
+    if not idle.any():
+        return anchor
+    numbers = [[int(digits) for digits in _IN_TEXT(name)] for name in anchor.names]
+    again = [not template.counts or after <= before for before, after in pairwise(numbers)]
+    kept = [True, *(~(idle & np.array(again, np.bool_))).tolist()]
+    matches = map(Match, anchor.offsets, anchor.lines, anchor.names)
+    return Anchor.of(anchor.pattern, [*compress(matches, kept)])
+
+
+def _ends(template: Template, log: EventLog, anchor: Anchor) -> bool:
+    """Whether lines come when the work is done: they say so, or give its figures, or little is allocated after the last one.
+
+    That is not so where less is allocated before the first one than for one step, and they skip none.
+    """
+    if template.place not in (Place.BARE, Place.PROGRESS) or log.marks is not None or not len(log.kind):
+        return template.place in (Place.PROGRESS, Place.CLOSING)
+    allocs = np.append(0, np.cumsum(log.kind == Kind.ALLOC))
+    done = allocs[log.events_before(np.array(anchor.offsets, np.int64))]
+    half = np.median(np.diff(done)) / 2
+    counted = [int(numbers[-1]) for name in anchor.names if (numbers := _IN_TEXT(name))]
+    if done[0] < half and (not template.counts or np.median(np.diff(counted)) == 1):
+        return False
+    return template.place is Place.PROGRESS or bool(allocs[-1] - done[-1] < half)
 
 
 def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Anchor]) -> bool:
     """Whether the lines that an expression finds are a family: it may find more than was looked at."""
+    if not template.counts:
+        return _comes_evenly(logs[0], anchors[0].offsets)
     sides = []
     for log, anchor in zip(logs, anchors, strict=True):
         numbers = [tuple(int(digits) for digits in _IN_TEXT(name)) for name in anchor.names]
@@ -246,85 +306,10 @@ def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Ancho
     return _worth(sides[0], sides[-1])[0] > 0
 
 
-# -- what a log holds ------------------------------------------------------------------------------------------------------
-
-
-def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> dict[str, _Seen]:
-    """Those of some lines that count, by the expression that finds them.
-
-    Args:
-        lines: Where each begins, and its clean text.
-        events: The events up to where they were looked for.
-    """
-    seen: dict[str, _Seen] = {}
-    known: dict[bytes, tuple[Template, ...]] = {}  # what lines are, by their skeletons
-    for offset, line in lines:
-        if len(line) > LONGEST_LINE:
-            continue
-        kind = skeleton(line)
-        if kind not in known:
-            known[kind] = templates(kind) if len(known) < _MOST_KINDS else ()
-        digits = _IN_BYTES(line) if known[kind] else []
-        if max(map(len, digits), default=0) > _MOST_DIGITS:
-            continue
-        for template in known[kind]:
-            if template.by not in seen:
-                seen[template.by] = _Seen(template, [], [], events)
-            entry = seen[template.by]
-            entry.offsets.append(offset)
-            entry.numbers.append(tuple(int(digits[n]) for n in template.numbers))
+def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> dict[str, Seen]:
+    """Those of some lines that count, as :func:`counting_lines` has them."""
+    seen = counting_lines(lines, events)
     return {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}
-
-
-def _looked_at(log: EventLog) -> tuple[list[tuple[int, bytes]], int]:
-    """The lines of a log that could be anchors, as many as are looked at, and the events up to there."""
-    if not log.source.rereadable and log.landmarks is not None:
-        return list(_marking(log.landmarks)), len(log)
-    found: list[tuple[int, bytes]] = []
-    looked_at = 0
-    for piece, lines, looks in _marginal_lines(log):
-        looked_at += looks
-        if looked_at > _MOST_LINES:
-            return found, int(log.offset.searchsorted(piece))
-        found += lines
-    return found, len(log)
-
-
-def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]], int]]:
-    """The lines of a log that could be anchors: those at the margin, without a header of the framework, that hold a number.
-
-    Yields:
-        For each piece of the text its byte offset, such lines of it (where each begins, and its clean text), and how many lines were
-        looked at one by one.
-    """
-    for offset, block in text_blocks(log):
-        for low, high in pieces(block):
-            piece = block[low:high]
-            starts, stops = _at_margin(piece)
-            looks = len(starts)
-            if looks > _CROWDED:
-                positions = word_scanner().scan(block, low, high).start - low
-                held = np.unique(starts.searchsorted(positions, "right") - 1)
-                held = held[held >= 0][:_CROWDED]
-                starts, stops, looks = starts[held], stops[held], _CROWDED
-            lines = piece.tobytes() if len(starts) else b""
-            found = [
-                (offset + low + start, clean_line(line))
-                for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-                if may_mark(line := lines[start:stop].rstrip(b"\r"))
-            ]
-            yield offset + low, found, looks
-
-
-def _at_margin(piece: NDArray[np.uint8]) -> tuple[Ints, Ints]:
-    """Starts and ends (int64) of the lines that begin like an anchor and are no longer than one."""
-    ends = np.flatnonzero(piece == ord("\n"))
-    if not len(ends) or ends[-1] < len(piece) - 1:
-        ends = np.append(ends, len(piece))
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    length = ends - starts
-    fits = at_margin(piece, starts) & (length > 2) & (length <= LONGEST_LINE)
-    return starts[fits], ends[fits]
 
 
 # -- what counts -----------------------------------------------------------------------------------------------------------
@@ -335,9 +320,9 @@ def _counts(template: Template, numbers: Sequence[Numbers]) -> bool:
     if len(numbers) < 2:
         return False
     steps = list(pairwise(numbers))
-    back = [after for before, after in steps if after <= before]
-    if any(after == before for before, after in steps):
-        return False  # two processes in one log, or no count at all
+    back = [after for before, after in steps if after < before]
+    if _several(numbers):
+        return False
     again = sum(after == numbers[0] for after in back)  # the count of each step starts at its first number
     if len(back) * 2 > len(numbers) or (len(back) - again) * 10 > len(numbers):
         return False

@@ -44,6 +44,7 @@ class Template(Struct, frozen=True):
         numbers: Which of the numbers of the line, from 0, are in the group.
         work: What its last number counts.
         aside: It counts other work than training: evaluation, validation, tests, prediction.
+        counts: The lines have a number that counts; others mark work by coming again evenly.
     """
 
     by: str
@@ -52,14 +53,15 @@ class Template(Struct, frozen=True):
     numbers: tuple[int, ...]
     work: Work = Work.PART
     aside: bool = False
+    counts: bool = True
 
 
 #: What no anchor holds: an address, JSON, an arrow, a progress bar, a header of glog.
 _NO_ANCHOR = re.compile(rb'0x|\{|"|->|\r|%\||[IWEF][0-9]{4,8} [0-9][0-9]:')
 
 
-#: JSON with the number of a step.
-_JSON = re.compile(rb'\{.*"(?:global_)?step": ?[0-9]')
+#: … but for JSON with the number of a step, and a bar that counts.
+_ANCHOR = re.compile(rb'\{.*"(?:global_)?step": ?[0-9]|.*%\|[^|]*\| *[0-9]+/[0-9]+ \[')
 
 
 def _set(words: str) -> frozenset[str]:
@@ -88,7 +90,9 @@ _STEPS = _set(
 _EPOCHS = _set("epoch epochs")
 _SMALLER = _set("micro microbatch sub")
 #: What is repeated is read in once, and kept; behind the number only where nothing else follows (``iter 3: data load 0.1s``).
-_LOADING = _set("load loads loading loaded read reads reading checkpoint checkpoints download downloads shard shards")
+_LOADING = _set(
+    "load loads loading loaded read reads reading checkpoint checkpoints download downloads shard shards fetching"
+)
 _ASIDE = _set(
     "eval evaluate evaluation evaluating val valid validate validation validating test testing predict prediction predicting"
 )
@@ -110,8 +114,23 @@ _PROGRESS = tuple(
         r"(global_step: \d+)",  # PaddleNLP's trainer: loss: 2.1, …, global_step: 10, …
         r"(step_idx: \d+)",  # PaddleNLP's benchmarks: step_idx: 600, …
         r'^\{.*("(?:global_)?step": ?\d+)',  # a line of JSON: {"step": 600, …}
+        r"^((?:\[ *\d+/\d+\]){2,3})",  # PyTorch's DCGAN: [0/2][3/20]  Loss_D: …
+        r".*\d%\|[^|]*\| *(\d+/\d+) \[",  # tqdm, Lightning:  15%|█▌        | 3/20 [00:01<00:05, …
+        r".*(?:^|[\r\b])\s*((?:step +)?\d+/\d+) (?:\[[=>.]+\]|━|╸)",  # Keras, Paddle's hapi: 12/100 [====>…] - loss: …
+        r"(\biter: +\d+)  ",  # Detectron2: eta: 0:01:00  iter: 19  total_loss: …
     )
 )
+
+#: A header of glog right behind what was written without a line end: a bar that returns to its beginning.
+_JOINED = re.compile(rb"[IWEF][0-9]{4,8} [0-9]{2}:")
+#: Blanks before a number beyond what separates it: it is padded to a width.
+_PADDED = re.compile(rb"(?<=[ \t])[ \t]+(?=[0-9])|(?<=[\[(])[ \t]+(?=[0-9])")
+#: A figure in a skeleton.
+_FIGURE = re.compile(r"\b(?:nan|inf)\b|0(?:\.0)?(?:[eE][-+]?0)?")
+#: Words that the expression of a line has that counts nothing; between them stand figures, marks and exponents.
+_WORDS_OF_MARK, _BETWEEN = 3, r"(?:[^A-Za-z]|e[-+]?\d)*"
+#: … and what such a line is called: the first of them that stand together.
+_NAME = re.compile(r"[^\W\d_]+(?: [^\W\d_]+){0,2}")
 
 #: Stamps and levels that a logger, a container or a launcher puts before a line (numbers as they stand in a skeleton).
 _HEADER = re.compile(
@@ -136,7 +155,55 @@ _SPECIAL = re.compile(r"([\\.^$*+?{}\[\]|()])")
 
 def may_mark(line: bytes) -> bool:
     """A quick first look at a line: it holds a number, and nothing that an anchor does not hold."""
-    return _DIGITS.search(line) is not None and (_NO_ANCHOR.search(line) is None or _JSON.match(line) is not None)
+    return _DIGITS.search(line) is not None and (_NO_ANCHOR.search(line) is None or _ANCHOR.match(line) is not None)
+
+
+def shown_text(line: bytes) -> bytes:
+    """What a terminal shows of a line: what follows its last return to its beginning, without a message of the framework that came before a line end."""
+    if b"] " in line and (joined := _JOINED.search(line)) is not None:  # a plain look first: most lines have none
+        line = line[: joined.start()]
+    if b"\r" in line or b"\b" in line:
+        line = next(filter(bytes.strip, reversed(re.split(rb"[\r\b]+", line))), b"")
+    return line
+
+
+def unpadded(line: bytes) -> bytes:
+    """A line with one blank, or none behind a bracket, where a number is padded to a width."""
+    return _PADDED.sub(b"", line) if b"  " in line or b"[ " in line or b"( " in line or b"\t" in line else line
+
+
+def padded(template: Template) -> Template:
+    """The same template for lines whose numbers may be padded."""
+    if any(template.by == known.pattern for known in _PROGRESS):
+        return template  # which allow it where it is found
+    by, strict = (
+        re.sub(r"(?<=[\[(])\\d\+", r" *\\d+", one.replace(r" \d+", r" +\d+")) for one in (template.by, template.strict)
+    )
+    return replace(template, by=by, strict=strict)
+
+
+def recurring(bones: bytes) -> Template | None:
+    """The template of a line that may mark work by coming again and again: its first words, whatever figures stand between.
+
+    Args:
+        bones: The :func:`skeleton` of a clean line.
+
+    Returns:
+        Its template, which counts nothing; ``None`` for an empty line, or one that is about something else.
+    """
+    text = _FIGURE.sub("0", _decoded(bones))
+    found = _WORD.findall(text)
+    words = {word.lower() for word in found}
+    if not (_STRANGE | _LOADING).isdisjoint(words):
+        return None
+    if name := _NAME.search(text):
+        others = found[len(name[0].split()) : _WORDS_OF_MARK]
+        by = f"^[^A-Za-z]*({name[0]}){''.join(_BETWEEN + word for word in others)}(?![A-Za-z])"
+    else:
+        by = r"^[\s\[(]*(\d[\d.]*)[\s\d.,:|+)\]-]*$"
+    place = Place.PROGRESS if "0" in text else Place.BARE
+    aside = not _ASIDE.isdisjoint(words)
+    return Template(by, by, place, (), Work.STEP, aside, counts=False) if found or "0" in text else None
 
 
 def skeleton(line: bytes) -> bytes:
@@ -214,8 +281,9 @@ def _progress(text: str) -> Iterator[Template]:
         if match := expression.search(text):
             first = text.count("0", 0, match.start(1))
             numbers = tuple(range(first, first + match[1].count("0")))
-            by = expression.pattern
-            yield Template(by, by, Place.PROGRESS, numbers, Work.STEP)
+            by, words = expression.pattern, {word.lower() for word in _WORD.findall(text, 0, match.start(1))}
+            work = Work.PART if words & _LOADING else Work.STEP
+            yield Template(by, by, Place.PROGRESS, numbers, work, aside=not words.isdisjoint(_ASIDE))
             return
 
 

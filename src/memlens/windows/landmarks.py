@@ -1,19 +1,18 @@
-"""Lines that may mark the work of a run, found while a log is read: those that begin at the margin and say START, STEP, EPOCH and the like.
+"""Lines that may mark the work of a run, found while a log is read: those that begin at the margin, as what a program prints does.
 
-One scan of each block for a handful of words costs a few hundredths of what reading it costs, and then the text need not be gone
-through again (a pipe cannot be).  Which of these lines count the steps of a run is judged in :mod:`memlens.windows.anchor_discovery`.
+Where the log itself is full of such lines, only those are kept that say START, STEP, EPOCH, loss and the like.  To look for the beginnings of
+lines costs a few hundredths of what reading a block costs, and then the text need not be gone through again (a pipe cannot be).  Which of
+these lines mark the steps of a run is judged in :mod:`memlens.windows.anchor_discovery`.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens import native
 from memlens.scanner import Scanner
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Scan
@@ -33,16 +32,13 @@ LONGEST_LINE = 400
 _LONGEST_RAW = 4096
 #: Landmarks that are kept of one block of the text, and of one log: each is looked at by itself.
 _MOST_OF_BLOCK, MOST_LANDMARKS = 2000, 400_000
+#: All lines at the margin are kept of a block that has few of them, or where they are at most one in so many.
+_FEW, _SPARSE = 100, 10
 
 #: Texts that an anchor holds most often; lines with such a word are told from all others.
-_LOWER = b"start begin step epoch iter batch round request sample"
-#: … in lower and upper case and with a capital; "end" stands in many words.
-_WORDS = (*_LOWER.split(), *_LOWER.upper().split(), *_LOWER.title().split(), b"END", b"End")
-_ANY_WORD = b"|".join(_WORDS)
-#: Finds these words, each once a line.
-WORD_SCANS = tuple(
-    Scan(LineFormat(word.decode(), "", word, word.decode(), {}), once=True, values=()) for word in _WORDS
-)
+_LOWER = b"start begin step epoch iter batch round request sample loss"
+#: … in lower and upper case and with a capital; "end" stands in many words; bars tell their pace.
+_WORDS = (*_LOWER.split(), *_LOWER.upper().split(), *_LOWER.title().split(), b"END", b"End", b"it/s", b"s/it")
 
 
 class Landmarks(NamedTuple):
@@ -53,12 +49,14 @@ class Landmarks(NamedTuple):
         lines: Their 1-based numbers.
         texts: Their clean texts (:func:`~memlens.windows.patterns.clean_line`), cut to :data:`LONGEST_LINE` bytes and one.
         complete: These are all there are; a log that is full of them has more.
+        thinned: In a part of the log that is full of other lines only those with a word of anchors were kept.
     """
 
     offsets: tuple[int, ...] = ()
     lines: tuple[int, ...] = ()
     texts: tuple[bytes, ...] = ()
     complete: bool = True
+    thinned: bool = False
 
     def and_then(self, later: Iterable[Landmarks]) -> Landmarks:
         """These and those of what follows in the log, up to as many as are kept of one."""
@@ -69,6 +67,7 @@ class Landmarks(NamedTuple):
             tuple(islice((line for part in parts for line in part.lines), MOST_LANDMARKS)),
             tuple(islice((text for part in parts for text in part.texts), MOST_LANDMARKS)),
             count <= MOST_LANDMARKS and all(part.complete for part in parts),
+            any(part.thinned for part in parts),
         )
 
     def matches(self, pattern: Pattern) -> list[Match]:
@@ -78,43 +77,24 @@ class Landmarks(NamedTuple):
 
 
 def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 0) -> Landmarks:
-    """The landmarks of one block.
+    """The landmarks of one block: all lines at the margin, or, where these are very many, those of them with a word of anchors.
 
     Args:
         block: uint8; whole lines.
         offset: Byte offset of the block in the input.
         first_line: The number of the block's first line, which theirs are counted from.
     """
-    if words_are_scanned():
-        rows = word_scanner().scan(block, 0, len(block))
-        return landmarks_at(block, rows.line_start, rows.line + first_line, offset)
-    # Each word looked for by itself takes longer than a look at the lines at the margin.
     starts = np.append(0, np.flatnonzero(block == ord("\n")) + 1)
     starts = starts[starts < len(block)]
-    text, lines = block.tobytes(), np.flatnonzero(at_margin(block, starts))
-    ends = np.append(starts[1:], len(block))
-    spans = zip(lines.tolist(), starts[lines].tolist(), ends[lines].tolist(), strict=True)
-    holds_word = re.compile(_ANY_WORD).search
-    held = np.array([line for line, low, high in spans if holds_word(text, low, high)], np.int64)
-    return landmarks_at(block, starts[held], held + first_line, offset)
-
-
-def landmarks_at(block: NDArray[np.uint8], starts: Ints, lines: Ints, offset: int) -> Landmarks:
-    """The same where a reader has looked for their words (:data:`WORD_SCANS`) in a scan of its own.
-
-    Args:
-        block: uint8; up to the end of the text.
-        starts: Where lines begin that hold a word, positions in the block, int64, rising; several times where they hold several words.
-        lines: Their numbers, int64.
-        offset: Byte offset in the input of the block's first byte.
-    """
-    starts, first = np.unique(starts, return_index=True)
-    kept = at_margin(block, starts)
-    starts, lines = starts[kept], lines[first][kept]
-    offsets = starts[:_MOST_OF_BLOCK] + offset
-    texts = (_text(block, start) for start in starts[:_MOST_OF_BLOCK].tolist())
-    complete = len(starts) <= _MOST_OF_BLOCK
-    return Landmarks(tuple(offsets.tolist()), tuple(lines[:_MOST_OF_BLOCK].tolist()), tuple(texts), complete)
+    lines = np.flatnonzero(at_margin(block, starts))
+    thinned = len(lines) > max(_FEW, len(starts) // _SPARSE)
+    if thinned:
+        lines = lines[np.isin(lines, starts.searchsorted(word_scanner().scan(block, 0, len(block)).line_start))]
+    complete, lines = len(lines) <= _MOST_OF_BLOCK, lines[:_MOST_OF_BLOCK]
+    places = starts[lines].tolist()
+    texts = (_text(block, start) for start in places)
+    offsets = (start + offset for start in places)
+    return Landmarks(tuple(offsets), tuple((lines + first_line).tolist()), tuple(texts), complete, thinned)
 
 
 def _text(block: NDArray[np.uint8], start: int) -> bytes:
@@ -122,26 +102,29 @@ def _text(block: NDArray[np.uint8], start: int) -> bytes:
     return clean_line(line)[: LONGEST_LINE + 1]
 
 
-def words_are_scanned() -> bool:
-    """Whether many words are looked for at once at little cost: by the compiled scanner."""
-    return native.load("memlens.scanner._scan") is not None
+def holds_word(text: bytes) -> bool:
+    """Whether a text has a word of anchors."""
+    return any(word in text for word in _WORDS)
 
 
 @cache
 def word_scanner() -> Scanner:
     """Finds the words of anchors."""
-    return Scanner(WORD_SCANS)
+    return Scanner(
+        [Scan(LineFormat(word.decode(), "", word, word.decode(), {}), once=True, values=()) for word in _WORDS]
+    )
 
 
 def _margins() -> Flags:
     """Which two bytes a line may begin with, bool, 65,536 entries by the first byte times 256 plus the second."""
     first = np.zeros(256, np.bool_)
-    first[list(b"[({#=*-<>_+~| \t\x1b")] = True
+    first[list(b"[({#=*-<>_+~|' \t\r\b\x1b")] = True
     for byte in range(128):
         first[byte] |= chr(byte).isalnum()
     first[128:] = True  # letters of other scripts
     table = np.repeat(first, 256).reshape(256, 256)
     table[[[byte] for byte in b"IWEF"], list(b"0123456789")] = False  # glog
+    table[ord("\r"), ord("\n")] = False
     return table.reshape(-1)
 
 

@@ -37,10 +37,12 @@ _META = re.compile(r"\\[dwsSDWbB.(\[]|[\[(^$|]|\.[*+?]")
 Line = tuple[int, bytes]
 
 
-def missing_mark(name: str, pattern: Pattern, marks: Sequence[Mark]) -> AnchorError:
+def missing_mark(
+    name: str, patterns: Sequence[Pattern], marks: Sequence[Mark], after: int | None = None
+) -> AnchorError:
     """The same for an input whose anchors are its annotations."""
     text = b"".join(mark.text.replace("\n", " ").encode("utf-8", "surrogatepass") + b"\n" for mark in marks)
-    error = missing_anchor(name, pattern, [(0, text)] if marks else [], [mark.line for mark in marks])
+    error = missing_anchor(name, patterns, [(0, text)] if marks else [], after, [mark.line for mark in marks])
     if marks:
         return error
     return AnchorError(f"{error.message}: it has no annotations at all", _MARK)
@@ -50,41 +52,48 @@ _MARK = "Mark the run with torch.profiler.record_function(name), or, in a snapsh
 
 
 def missing_anchor(
-    name: str, pattern: Pattern, blocks: Iterable[tuple[int, bytes]], entries: Sequence[int] | None = None
+    name: str,
+    patterns: Sequence[Pattern],
+    blocks: Iterable[tuple[int, bytes]],
+    after: int | None = None,
+    entries: Sequence[int] | None = None,
 ) -> AnchorError:
-    """The error for a start that marks no line.
+    """The error for a start that marks no line, or for ends of which none does.
 
     Args:
         name: The input as the user gave it.
-        pattern: What was looked for.
+        patterns: What was looked for: a start, or the ends; there is one at least.
         blocks: The text again, ``(offset, bytes)`` pieces from the beginning; nothing where it cannot be read again.
+        after: Of ends: the number of the line that the window starts with; 0 without a start.  ``None`` of a start.
         entries: Where the lines are annotations of an input of entries, the number of the entry that each stands before.
     """
     what = "line" if entries is None else "annotation"
+    pattern = patterns[0]
     how = "where this regular expression is found" if pattern.regex else "that contains it as whole words"
-    message = f"{_shown(name)}: no {what} matches the start {_shown(str(pattern))} (none {how})"
+    which = "start" if after is None else "end"
+    place = f" after {what if entries is None else 'entry'} {after:,}" if after else ""
+    others = f", nor {', '.join(_shown(str(other)) for other in patterns[1:])}" if patterns[1:] else ""
+    message = f"{_shown(name)}: no {what}{place} matches the {which} {_shown(str(pattern))}{others} (none {how})"
     beginning: list[bytes] = []
     nearest = _looked_for(_looser(pattern), _kept(blocks, beginning)) or _similar(pattern, beginning)
-    if not beginning:
-        return AnchorError(message, _advice(pattern))
+    to_end = "" if after is None else "--to-end takes the window to the end of the log where no end comes."
     if not nearest:
-        return AnchorError(message, f"{_advice(pattern)} No {what} comes near to it.".strip())
+        none = f"No {what} comes near to it." if beginning else ""
+        return AnchorError(message, " ".join(filter(None, [_advice(pattern, which), none, to_end])))
     listed = "\n".join(
         f"  {f'line {number}' if entries is None else f'entry {entries[number - 1]:,}'}: {_shown(line.decode('utf-8', 'replace'))[:_LONGEST_LINE]}"
         for number, line in nearest
     )
-    advice = _advice(pattern, [line for _, line in nearest])
-    return AnchorError(
-        message, f"{what.capitalize()}s that come near to it:\n{listed}" + (f"\n{advice}" if advice else "")
-    )
+    advice = filter(None, [_advice(pattern, which, [line for _, line in nearest]), to_end])
+    return AnchorError(message, "\n".join([f"{what.capitalize()}s that come near to it:", listed, *advice]))
 
 
-def _advice(pattern: Pattern, nearest: Iterable[bytes] = ()) -> str:
+def _advice(pattern: Pattern, which: str, nearest: Iterable[bytes] = ()) -> str:
     if pattern.regex:
         return ""
     expression = _as_expression(pattern.text)
     if expression is not None and (any(map(expression.search, nearest)) or not nearest):
-        return "It looks like a regular expression: give it with --start-regex."
+        return f"It looks like a regular expression: give it with --{which}-regex."
     return ""
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: The names of the window that holds what precedes a series, and of the one that holds the whole log.
 BEFORE, WHOLE = BEFORE_FIRST, "(whole log)"
+#: … and of the one that follows the last line of a series whose lines end windows.
+AFTER = "(after)"
 #: So many windows of one kind in a row without an event between them, before their anchors are doubted.
 _IDLE_RUN = 3
 #: … and so many times fewer lines in them than in windows on average.
@@ -144,20 +146,21 @@ def window(
     start_regex: str | None = None,
     end_regex: str | Sequence[str] = (),
     nth: int = 1,
+    to_end: bool = False,
 ) -> Window:
     """Cut one window: from the ``nth`` line that matches the start to before the next line that matches any end.
 
     Args:
         log: What to cut.
         start: Text that the first line contains, as whole words; ``None`` starts at the beginning of the log.
-        end: Text, or several, of the line before which the window ends; where none comes it ends with the log, and
-            ``open_end`` says so.
+        end: Text, or several, of the line before which the window ends.
         start_regex: The start as a regular expression, instead of ``start``.
         end_regex: Further ends, as regular expressions.
         nth: Which of the lines that match the start, from 1.
+        to_end: Where no end comes it ends with the log, and ``open_end`` says so.
 
     Raises:
-        AnchorError: No line, or fewer than ``nth`` lines, match the start.
+        AnchorError: No line, or fewer than ``nth`` lines, match the start; or no later line matches any end.
         InputError: The log cannot be searched again, and the anchors were not named when it was read.
         UsageError: A pattern is empty or is no regular expression, or ``start`` and ``start_regex`` are both given.
     """
@@ -169,7 +172,7 @@ def window(
     if starts:
         anchor = found[0]
         if not len(anchor):
-            raise no_such_anchor(log, anchor.pattern)
+            raise no_such_anchor(log, starts)
         if len(anchor) < nth:
             what = "line" if log.marks is None else "annotation"
             raise too_few_anchors(log.source.name, anchor.pattern, len(anchor), nth, what)
@@ -177,13 +180,17 @@ def window(
         after = offset
     (stop,), (next_line,) = (ends_at.tolist() for ends_at in _next_ends(found[len(starts) :], np.array([after])))
     is_open = stop == NEVER
+    if is_open and ends and not to_end:
+        raise no_such_anchor(log, ends, line if starts else 0)
     lo, hi = np.searchsorted(log.offset, [offset, stop]).tolist()
     if is_open:
         stop, next_line = _log_end(log)
     return Window(log, name, lo, hi, offset, stop, line, next_line - 1, is_open and bool(ends))
 
 
-def windows(log: EventLog, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = ()) -> Windows:
+def windows(
+    log: EventLog, by: str, *, end: str | Sequence[str] = (), end_regex: str | Sequence[str] = (), to_end: bool = False
+) -> Windows:
     """Cut consecutive windows, one from each line that matches ``by`` to the next, or to before the next end.
 
     Args:
@@ -192,25 +199,28 @@ def windows(log: EventLog, by: str, *, end: str | Sequence[str] = (), end_regex:
             ``#2``, ``#3``.
         end: Text, or several, of lines that end a window before the next one starts; what follows up to that is in none.
         end_regex: Further ends, as regular expressions.
+        to_end: The ends may all be missing.
 
     Returns:
         The windows in file order; first ``(before)``, what precedes the first match, where that has any line.  The last one is
         open where no end line closes it: see :attr:`Window.open_end`.
 
     Raises:
-        AnchorError: No line matches.
+        AnchorError: No line matches, or none matches any end.
         InputError: The log cannot be searched again, and the anchors were not named when it was read.
         UsageError: A pattern is empty or is no regular expression.
     """
     ends = (*as_patterns(end, regex=False), *as_patterns(end_regex, regex=True))
     anchor, *end_anchors = find_anchors(log, (Pattern(by, regex=True), *ends))
     if not len(anchor):
-        raise no_such_anchor(log, anchor.pattern)
+        raise no_such_anchor(log, [anchor.pattern])
+    if ends and not to_end and not any(map(len, end_anchors)):
+        raise no_such_anchor(log, ends, 0)
     return windows_at(log, anchor, end_anchors)
 
 
-def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()) -> Windows:
-    """The same where the lines are found already; there is at least one that starts a window."""
+def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = (), *, ends: bool = False) -> Windows:
+    """The same where the lines are found already; there is one at least.  Where lines come when work is done (``ends``), each names the window before it."""
     last_offset, last_line = _log_end(log)
     # int64, one entry a window: where it starts, and where the next one does
     starts, lines = np.array(anchor.offsets, np.int64), np.array(anchor.lines, np.int64)
@@ -223,6 +233,8 @@ def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()
     lo, hi = (log.events_before(places) for places in (starts, stops))
     stops[stops == NEVER] = last_offset
     names = numbered(anchor.names)
+    if ends:
+        names = [*names[1:], AFTER]
     columns: list[NDArray[Any]] = [lo, hi, starts, stops, lines, next_lines - 1, open_end]
     if starts[0] > 0:
         before = log.facts.opening, lo[0], 0, starts[0], 1, lines[0] - 1, False
@@ -231,14 +243,14 @@ def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()
     return Windows(log, names, *columns)
 
 
-def no_such_anchor(log: EventLog, pattern: Pattern) -> AnchorError:
-    """The error for a start that marks no line, with the lines that come nearest to it."""
+def no_such_anchor(log: EventLog, patterns: Sequence[Pattern], after: int | None = None) -> AnchorError:
+    """The error for a start, or for ends, that mark no line, with the lines that come nearest; ``after`` as of :func:`missing_anchor`."""
     from memlens.windows.suggestions import missing_anchor, missing_mark
 
     if log.marks is not None:
-        return missing_mark(log.source.name, pattern, log.marks)
+        return missing_mark(log.source.name, patterns, log.marks, after)
     blocks = log.source.blocks(0, log.facts.bytes or None) if log.source.rereadable else ()
-    return missing_anchor(log.source.name, pattern, blocks)
+    return missing_anchor(log.source.name, patterns, blocks, after)
 
 
 def too_few_anchors(name: str, pattern: Pattern, found: int, nth: int, what: str = "line") -> AnchorError:

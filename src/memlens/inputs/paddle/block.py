@@ -20,7 +20,6 @@ from memlens.inputs.paddle.lines import (
     ALIKE_OTHERS,
     CONTEXTS,
     EVENTS,
-    LANDMARKS,
     MESSAGES,
     OF_NEXT_ALLOC,
     OF_OTHER_LAYERS,
@@ -32,7 +31,7 @@ from memlens.inputs.paddle.lines import (
 )
 from memlens.scanner import count_lines, distinct_texts
 from memlens.scanner.expressions import TEXT_PLACE
-from memlens.windows.landmarks import words_are_scanned
+from memlens.windows.landmarks import landmarks_in_block
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -129,14 +128,13 @@ class BlockReader:
         self._matchers, self._marks, self._layer = matchers, marks, layer
         self._times, self._lines, self._landmarks = (name in columns for name in ("time_us", "line", "landmarks"))
         self._requests = "requests" in columns
-        self._scanner = scanner(times=self._times, landmarks=self._landmarks, replays=self._requests)
-        self._without = LANDMARKS if self._requests and not (self._landmarks and words_are_scanned()) else ()
+        self._scanner = scanner(times=self._times, replays=self._requests)
         # Once the auto-growth layer is there, or asked for, events of no other one are kept.
         self._alone = layer == Layer.AUTO_GROWTH
 
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
-        without = (*self._without, *OF_OTHER_LAYERS) if self._alone else self._without
+        without = OF_OTHER_LAYERS if self._alone else ()
         scanned = self._scanner.scan(block.data, block.begin, block.end, without)
         rows = BlockRows(block, scanned, self._scanner.columns)
         blocks = len(rows.sound(_BLOCK))
@@ -169,7 +167,7 @@ class BlockReader:
             malformed=len(malformed),
             samples=rows.texts(malformed[:SAMPLES]),
             hints=dict(_hints(rows)),
-            landmarks=rows.landmarks() if self._landmarks else None,
+            landmarks=landmarks_in_block(block.text, block.offset) if self._landmarks else None,
         )
         return BlockReading(
             part,

@@ -19,7 +19,6 @@ from memlens.inputs.paddle import other_events as others
 from memlens.scanner import Scanner
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Header, Scan
-from memlens.windows.landmarks import WORD_SCANS, landmarks_at, landmarks_in_block, words_are_scanned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from memlens.columns import Ints
     from memlens.inputs.blocks import Block
     from memlens.scanner.plain import Rows
-    from memlens.windows.landmarks import Landmarks
 
 
 _LONGEST_TEXT = 4096
@@ -58,12 +56,11 @@ _SCANS = (
     Scan(events.PREALLOC, "before"),
     *(Scan(form, once=True) for form in _MESSAGES),
 )
-#: Words of landmarks follow all others, and what only a replay needs follows these.
-_ALL_SCANS = (*_SCANS, *WORD_SCANS, *(Scan(form, "before") for form in events.OF_REPLAYS))
-#: What is looked for at the least, with words of landmarks, and with what a replay needs.
-SCANS: tuple[tuple[Scan, ...], ...] = (_SCANS, (*_SCANS, *WORD_SCANS), _ALL_SCANS)
+#: What only a replay needs follows all others.
+_ALL_SCANS = (*_SCANS, *(Scan(form, "before") for form in events.OF_REPLAYS))
+#: What is looked for at the least, and with what a replay needs.
+SCANS: tuple[tuple[Scan, ...], ...] = (_SCANS, _ALL_SCANS)
 _NUMBERS = {scan.format.name: number for number, scan in enumerate(_ALL_SCANS)}
-_NUMBERS |= {scan.format.name: number for number, scan in enumerate(_SCANS)}  # a word may be called as a format is
 
 
 def number_of(form: LineFormat) -> int:
@@ -82,17 +79,12 @@ ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
 MESSAGES = _numbers(_MESSAGES)
 #: Those of other layers than auto-growth: not looked for where these are not read.
 OF_OTHER_LAYERS = tuple(number_of(form) for form in OF_NEXT_ALLOC[1:])
-#: … and of words of landmarks.
-LANDMARKS = range(len(_SCANS), len(_SCANS) + len(WORD_SCANS))
 
 
 @lru_cache(maxsize=4)
-def scanner(*, times: bool, landmarks: bool = False, replays: bool = False) -> Scanner:
-    """The scanner for all of it, with the time stamps of the headers or without, with words of landmarks or without, and with what only a replay needs.
-
-    With that the words of landmarks are always among them.  Where :func:`~memlens.windows.landmarks.words_are_scanned` says no, there is nothing gained by it, and it is left out.
-    """
-    scans = SCANS[2 if replays else landmarks and words_are_scanned()]
+def scanner(*, times: bool, replays: bool = False) -> Scanner:
+    """The scanner for all of it, with the time stamps of the headers or without, and with what only a replay needs."""
+    scans = SCANS[replays]
     values = HEADER_VALUES if times else HEADER_VALUES[:1]
     return Scanner(scans, header=events.HEADER, header_values=values, prepared=PREPARED)
 
@@ -154,14 +146,6 @@ class BlockRows:
     def lines_of(self, rows: Ints) -> Ints:
         """One row for each line that holds some rows, in order."""
         return self.found.first_of_lines(np.sort(rows))
-
-    def landmarks(self) -> Landmarks:
-        """The lines that may mark the work of the run."""
-        if not words_are_scanned():
-            return landmarks_in_block(self.block.text, self.block.offset)
-        rows = self.of(*LANDMARKS)
-        starts, lines = self.found.line_start[rows], self.found.line[rows]
-        return landmarks_at(self.block.data[: self.block.end], starts, lines, self.to_input)
 
     def texts(self, rows: Ints) -> tuple[Text, ...]:
         """The lines of some rows."""
