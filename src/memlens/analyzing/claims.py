@@ -5,15 +5,15 @@ Every figure is one of the results; the claims say no more than these do.  ``doc
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures import failure_claim
-from memlens.analyzers.groups import BEFORE_INPUT
+from memlens.analyzers.groups import BEFORE_INPUT, by_label
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
-from memlens.text import MOST_NAMES, file_names
+from memlens.text import MOST_NAMES, file_names, innermost
 from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
 from memlens.windows.windows import BEFORE
 
@@ -172,16 +172,24 @@ def growth_claim(growth: Growth, **series: Any) -> Claim:
 
 def _piling(growth: Growth) -> Claim:
     """Which blocks pile up; those of a sawtooth, say, the last tooth of which is cut off, may be more than what is gained."""
-    pile, gained = growth.piling[0], growth.gained_bytes
+    # Piles that a sentence would name alike are one: their stacks differ farther out.
+    piles: dict[Any, list[Any]] = {}
+    for one in growth.piling:
+        piles.setdefault((one.size_bytes, one.owner and innermost(one.owner), one.phase), []).append(one)
+    totals = {key: sum(one.total_bytes for one in those) for key, those in piles.items()}
+    largest = max(totals, key=totals.__getitem__)
+    pile, total, gained = piles[largest][0], totals[largest], growth.gained_bytes
     return claim(
-        *("piling_up", Weight.GROWTH, growth, pile),
-        blocks=pile.count,
+        *("piling_up", Weight.GROWTH, growth),
+        total_bytes=total,
+        blocks=sum(one.count for one in piles[largest]),
         block_bytes=pile.size_bytes,
+        ties=([*totals.values()].count(total) - 1) or None,
         phase=None if pile.phase == START else pile.phase,
         before_phases=pile.phase == START,
-        beyond=pile.total_bytes > gained,
-        most=2 * pile.total_bytes > gained,
-        **_whose(pile.owner),
+        beyond=total > gained,
+        most=2 * total > gained,
+        **_whose(pile.owner and innermost(pile.owner)),
     )
 
 
@@ -253,22 +261,24 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
 
 
 def _largest(groups: Sequence[Any], whole: int) -> dict[str, Any]:
-    """The largest part of the peak: the owner with the most bytes where owners are known of most, else the size."""
-    total: defaultdict[str | None, int] = defaultdict(int)
-    count: defaultdict[str | None, int] = defaultdict(int)
+    """The largest part of the peak: the owner with the most bytes where owners are known of most, else the size; and how many have as many."""
+    owners = by_label(groups)
+    if 2 * owners.pop(None, (0, 0))[0] <= whole and owners:
+        owner, (size, blocks) = next(iter(owners.items()))
+        with_stack = not owners.keys() <= {BEFORE_INPUT}
+        ties = sum(total == size for total, _ in owners.values()) - 1
+        return {"total_bytes": size, "blocks": blocks, "ties": ties or None, **_whose(owner, with_stack)}
+    sizes: Counter[int] = Counter()
     for group in groups:
-        total[group.owner] += group.total_bytes
-        count[group.owner] += group.count
-    owner = max(total, key=lambda name: (name is not None, total[name]))
-    if owner is not None and 2 * total[None] <= whole:
-        return {"total_bytes": total[owner], "blocks": count[owner], **_whose(owner)}
-    first = groups[0]
-    return {"total_bytes": first.total_bytes, "blocks": first.count, "block_bytes": first.size_bytes}
+        sizes[group.size_bytes] += group.count
+    total = max(size * blocks for size, blocks in sizes.items())
+    largest, *others = sorted((size for size, blocks in sizes.items() if size * blocks == total), reverse=True)
+    return {"total_bytes": total, "blocks": sizes[largest], "block_bytes": largest, "ties": len(others) or None}
 
 
-def _whose(owner: str | None) -> dict[str, Any]:
+def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:
     before = owner == BEFORE_INPUT
-    return {"owner": None if before else owner, "before_input": before}
+    return {"owner": None if before else owner, "before_input": before, "no_stack": (before and with_stack) or None}
 
 
 def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:

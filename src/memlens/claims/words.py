@@ -25,7 +25,8 @@ _OUT_OF_MEMORY = (
     "|{cause}}}[; {place} of {failures:count} failures])"
 )
 _PILE = "{blocks:plural block} of {block_bytes:bytes}"
-_WHOSE = "{before_input? from before the input|[ by {owner:owner}]}"
+_WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before recording began|[ by {owner:owner}]}"
+_TIES = "[, and as many bytes in {ties:plural other group/other groups}]"
 _WHERE = _WHOSE + "{before_phases? allocated before the first phase|[ allocated in {phase:clipped}]}"
 
 _RANGE = "{needs_bytes:range needs_most_bytes}"
@@ -49,7 +50,7 @@ WORDS: dict[str, Words] = {
     ),
     "piling_up": Words(
         f"{{beyond?{_PILE}{_WHERE} pile up|{{most?most of it in {_PILE}"
-        f"|above all {_PILE} ({{total_bytes:share gained_bytes}})}}{_WHERE}}}",
+        f"|above all {_PILE} ({{total_bytes:share gained_bytes}})}}{_WHERE}}}{_TIES}",
         joined="{beyond?; |, }",
     ),
     "no_size_piles_up": Words("and no blocks of one size pile up", joined=", "),
@@ -69,7 +70,8 @@ WORDS: dict[str, Words] = {
     ),
     "largest_at_peak": Words(
         "{total_bytes:bytes} ({total_bytes:share peak_bytes}) of it in {blocks:plural block}[ of {block_bytes:bytes}]"
-        + _WHOSE,
+        + _WHOSE
+        + _TIES,
         joined="; ",
     ),
     "no_event": Words(
