@@ -13,6 +13,7 @@ import re
 import unicodedata
 from contextlib import suppress
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,6 +92,17 @@ _LINE = r"(?i)\bline\b"
 _DAY_US = 86_400 * 1_000_000
 
 
+#: Between the frames of a call stack in the name of an owner, innermost first; and where some are left out.
+STACK = " < "
+_CUT, _BETWEEN = " < …", " … "
+#: A line of Python, as snapshots and logs have it (``file.py:13 main``) or a trace (``file.py(13): main``), and one that the user has not written:
+#: snapshots and logs have the folders of those alone.
+_CODE = r"[^()]*(?:\.py|>)[:(]\d+"
+_FOREIGN = (
+    r"\S+[/\\][^/\\\s]+\.py:\d|(?:.*[/\\])?(?:torch|site-packages|dist-packages|importlib)[/\\]|<(?!stdin|ipython|string)"
+    r"|(?:.*[/\\])?(?:contextlib|functools|threading|runpy|queue)\.py\("
+)
+
 #: The name of the window that holds what precedes a series.
 BEFORE_FIRST = "(before)"
 
@@ -154,9 +166,21 @@ def _cells(character: str) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """Cut visible text in the middle so that it takes at most ``width`` columns: both ends of a name tell it apart."""
+    """Cut visible text in the middle so that it takes at most ``width`` columns: both ends of a name tell it apart.
+
+    Of a call stack the outermost frames go first, then those of libraries; the user's innermost one is what stays.
+    """
     if width_of(text) <= width:
         return text
+    if STACK in text:
+        short = innermost(text)
+        for frame in text.partition(_own(text))[2].split(STACK)[1:]:
+            longer = f"{short}{STACK}{frame}"
+            if width_of(longer) + len(_CUT) > width:
+                break
+            short = longer
+        fitting = (one for one in (short + _CUT, short, _own(text)) if width_of(one) <= width)
+        return next(fitting, "") or _short_frame(_own(text), width)
     if width <= 1:
         return "…"[:width]
     tail_width = (width - 1) // 2
@@ -175,8 +199,53 @@ def _prefix(text: str, width: int) -> str:
 
 
 def innermost(owner: str) -> str:
-    """An owner in short: the operator, or of a call stack its innermost frame."""
-    return owner.partition(" < ")[0]
+    """An owner in short: the operator or the innermost frame, and the user's own innermost frame where that is another."""
+    first, own = owner.partition(STACK)[0], _own(owner)
+    return own if own == first else f"{first}{STACK}{own}"
+
+
+def is_own(frame: str) -> bool:
+    """Whether a frame is a line of Python of the user's, and not of an installed package, of PyTorch or of the interpreter."""
+    return re.match(_CODE, frame) is not None and re.match(_FOREIGN, frame) is None
+
+
+def _own(owner: str) -> str:
+    frames = owner.split(STACK)
+    return next(filter(is_own, frames), frames[0])
+
+
+def _short_frame(frame: str, width: int) -> str:
+    """A frame in at most ``width`` columns: its file and line tell more than its function."""
+    place = frame if width_of(frame) <= width or not re.match(_CODE, frame) else frame.partition(" ")[0]
+    return shorten(place, width)
+
+
+def shortened(texts: Sequence[str], width: int) -> list[str]:
+    """Cut the texts of one list (:func:`shorten`); call stacks that would read alike are written as far as they differ."""
+    shown = {text: shorten(text, width) for text in texts}
+    alike: dict[str, list[str]] = {}
+    for text, short in shown.items():
+        alike.setdefault(short, []).append(text)
+    for those in alike.values():
+        if len(those) > 1 and all(STACK in text for text in those):
+            shown |= _apart(those, width)
+    return [shown[text] for text in texts]
+
+
+def _apart(owners: Sequence[str], width: int) -> dict[str, str]:
+    """Different call stacks with the frame of each in which it differs from the others."""
+    rows = list(zip_longest(*(owner.split(STACK) for owner in owners), fillvalue=""))
+    differing = next(row for row in rows if len(set(row)) > 1)
+    found: dict[str, str] = {}
+    for frame in dict.fromkeys(differing):
+        those = [owner for owner, its in zip(owners, differing, strict=True) if its == frame]
+        if len(those) > 1:
+            found |= _apart(those, width)
+            continue
+        room = max(width - len(_BETWEEN), 2)
+        own = _short_frame(_own(those[0]), max(room // 2, room - width_of(frame)))
+        found[those[0]] = f"{own}{_BETWEEN}{_short_frame(frame, room - width_of(own))}"
+    return found
 
 
 def clipped(name: str) -> str:

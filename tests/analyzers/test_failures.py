@@ -161,7 +161,7 @@ def test_a_traceback_names_the_operator_and_its_callers() -> None:
     request = "Allocate 500 bytes, aligned to 512, extra size 0"
     assert asked("Running AD API: other", request, *trace) == (
         512,
-        "relu < activation.py:740 relu < train.py:78 forward",
+        "relu < paddle/nn/functional/activation.py:740 relu < train.py:78 forward",
     )
     # A traceback from before the request is another one's.
     assert asked(*trace, "Running AD API: other", request) == (512, "other")
@@ -386,7 +386,7 @@ def test_the_real_failure_has_its_request_its_owner_and_its_cause(examples: Path
     found = only(memlens.read(examples / "oom.log.gz"))
     # The last line of the allocator before the traceback is "Allocate 786432 bytes, aligned to 786432"; its last frame calls _C_ops.relu.
     assert found.requested_bytes == 786432
-    assert (found.owner or "").startswith("relu < activation.py:740 relu < train.py:78 forward")
+    assert (found.owner or "").startswith("relu < paddle/nn/functional/activation.py:740 relu < train.py:78 forward")
     assert found.largest_gap_bytes is not None
     assert (found.cause, found.missing_bytes) == ("fragmented", 786432 - found.largest_gap_bytes)
     # The framework's own figure at the line before: reserved 6387456, and two chunks of 786432 were taken since.

@@ -131,8 +131,8 @@ def test_what_the_device_refused_is_the_first_thing_said(examples: Path, shared:
             elif found := re.search(r"Not found and reallocate (\d+)\(", line):
                 reserved += int(found[1])
         assert verdict(log).startswith(
-            f"Ran out of memory at line {failed + 1:,}: relu asked for {format_bytes(asked)}, and {format_bytes(live)} of the"
-            f" {format_bytes(reserved)} reserved were in use; {format_bytes(reserved - live)} were free inside chunks, but in pieces of"
+            f"Ran out of memory at line {failed + 1:,}: relu < train.py:78 forward asked for {format_bytes(asked)}, and {format_bytes(live)}"
+            f" of the {format_bytes(reserved)} reserved were in use; {format_bytes(reserved - live)} were free inside chunks, but in pieces of"
             " at most 512.00 KiB (fragmented). "
         )
 

@@ -152,23 +152,29 @@ def _largest(run: PlainRun, claim: Values) -> bool:
 def _largest_in(run: PlainRun, claim: Values, lo: int, hi: int) -> bool:
     high, at = run.highest(lo, hi)
     live = run.live_after(lo - 1 if at is None else at)
-    label = {one: (run.log.owner_of(one) or "").split(" < ")[0] for one in live}
-    of: dict[object, list[int]] = {}
-    for one in live:
-        by = (label[one] or ("" if one >= run.opening else "before")) if "block_bytes" not in claim else run.sizes[one]
-        of.setdefault(by, []).append(one)
     if claim.get("before_input", False):
-        those = of.get("before", [])
+        key: Any = None
     else:
-        those = of.get(claim["owner"].split(" < ")[0] if "owner" in claim else claim["block_bytes"], [])
-    total = sum(run.sizes[one] for one in those)
-    most = max((sum(run.sizes[one] for one in group) for by, group in of.items() if by), default=0)
-    if "tied_blocks" in claim:
-        tied = of.get(claim["tied_block_bytes"], [])
-        if (len(tied), sum(run.sizes[one] for one in tied)) != (claim["tied_blocks"], total):
-            return False
-    found = (high, len(those), total, most)
-    return found == (claim["peak_bytes"], claim["blocks"], claim["total_bytes"], claim["total_bytes"])
+        key = claim["owner"] if "owner" in claim else claim["block_bytes"]
+    parts: dict[Any, list[int]] = {}
+    for one in live:
+        label = _label(run.log.owner_of(one)) if "block_bytes" not in claim else run.sizes[one]
+        if label is not None or one < run.opening:
+            parts.setdefault(label, []).append(run.sizes[one])
+    most, its = [sum(sizes) for sizes in parts.values()], parts.get(key, [])
+    right = (high, len(its), sum(its)) == (claim["peak_bytes"], claim["blocks"], claim["total_bytes"])
+    return right and sum(its) == max(most) and most.count(max(most)) == 1 + claim.get("ties", 0)
+
+
+def _label(owner: str | None) -> str | None:
+    """The innermost frame, and the first one that is a file of the user's."""
+    frames = (owner or "").split(" < ")
+    for frame in frames:
+        path, _, rest = frame.partition(".py")
+        foreign = "/" in path and (rest[:1] == ":" or "torch/" in path or "-packages/" in path)
+        if rest[:1] in (":", "(") and not foreign and path not in ("threading", "contextlib", "functools"):
+            return frame if frame == frames[0] else f"{frames[0]} < {frame}"
+    return frames[0] or None
 
 
 @of("live_at_end", "nothing_live_at_end")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from memlens.columns import distinct
+from memlens.text import innermost
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from memlens.events import EventLog
@@ -54,6 +57,20 @@ def by_size_and_owner(
     names = owner_labels(log)
     rows = zip(*(column[order].tolist() for column in (sizes, count, total, first, owners)), strict=True)
     return [SizeGroup(size, alike, together, event, names[owner]) for size, alike, together, event, owner in rows]
+
+
+def by_label(groups: Iterable[Any]) -> dict[str | None, tuple[int, int]]:
+    """How many bytes and blocks there are of each owner as sentences name it, the most bytes first.
+
+    Args:
+        groups: Groups of blocks, with ``owner``, ``total_bytes`` and ``count``.
+    """
+    found: dict[str | None, tuple[int, int]] = {}
+    for group in groups:
+        label = None if group.owner is None else innermost(group.owner)
+        size, blocks = found.get(label, (0, 0))
+        found[label] = size + group.total_bytes, blocks + group.count
+    return dict(sorted(found.items(), key=lambda item: -item[1][0]))
 
 
 def kinds_of_blocks(

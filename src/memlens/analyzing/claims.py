@@ -5,11 +5,11 @@ Every figure is one of the results; the claims say no more than these do.  ``doc
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.failures import failure_claim
-from memlens.analyzers.groups import BEFORE_INPUT, NO_STACK
+from memlens.analyzers.groups import BEFORE_INPUT, by_label
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
@@ -174,36 +174,26 @@ def growth_claim(growth: Growth, **series: Any) -> Claim:
 
 
 def _piling(growth: Growth) -> Claim:
-    """Which blocks pile up; those of a sawtooth, say, the last tooth of which is cut off, may be more than what is gained.
-
-    All stacks under one label count, for it is the label that is said.
-    """
-    count: defaultdict[tuple[int, str | None, str | None], int] = defaultdict(int)
-    for pile in growth.piling:
-        count[pile.size_bytes, _label(pile.owner), pile.phase] += pile.count
-    order = sorted(count, key=lambda key: -key[0] * count[key])  # equal ones stay in their order
-    size, owner, phase = key = order[0]
-    total, gained = size * count[key], growth.gained_bytes
-    values: dict[str, Any] = {
-        "blocks": count[key],
-        "block_bytes": size,
-        "total_bytes": total,
-        "beyond": total > gained,
-        "most": 2 * total > gained,
-        "phase": None if phase == START else phase,
-        "before_phases": phase == START,
-        **_tied([(one[0], count[one]) for one in order]),
-        "owner": owner,
-    }
-    return claim("piling_up", Weight.GROWTH, growth, growth.piling[0], **values)
-
-
-def _tied(groups: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Of groups by size and number, the largest total first: the second one, where it is of as many bytes as the first and of another size."""
-    (first, blocks), *others = groups
-    if not others or others[0][0] * others[0][1] != first * blocks or others[0][0] == first:
-        return {}
-    return {"tied_block_bytes": others[0][0], "tied_blocks": others[0][1]}
+    """Which blocks pile up; those of a sawtooth, say, the last tooth of which is cut off, may be more than what is gained."""
+    # Piles that a sentence would name alike are one: their stacks differ farther out.
+    piles: dict[Any, list[Any]] = {}
+    for one in growth.piling:
+        piles.setdefault((one.size_bytes, one.owner and innermost(one.owner), one.phase), []).append(one)
+    totals = {key: sum(one.total_bytes for one in those) for key, those in piles.items()}
+    largest = max(totals, key=totals.__getitem__)
+    pile, total, gained = piles[largest][0], totals[largest], growth.gained_bytes
+    return claim(
+        *("piling_up", Weight.GROWTH, growth),
+        total_bytes=total,
+        blocks=sum(one.count for one in piles[largest]),
+        block_bytes=pile.size_bytes,
+        ties=([*totals.values()].count(total) - 1) or None,
+        phase=None if pile.phase == START else pile.phase,
+        before_phases=pile.phase == START,
+        beyond=total > gained,
+        most=2 * total > gained,
+        **_whose(pile.owner and innermost(pile.owner)),
+    )
 
 
 def _above(log: LogAnalysis, growth: Growth) -> list[dict[str, Any]]:
@@ -296,34 +286,24 @@ def _most_reserved(log: LogAnalysis, at_peak: int) -> Iterator[Claim]:
 
 
 def _largest(groups: Sequence[Any], whole: int) -> dict[str, Any]:
-    """The largest part of the peak: the label with the most bytes where owners are known of most, else the size."""
-    total: defaultdict[str | None, int] = defaultdict(int)
-    count: defaultdict[str | None, int] = defaultdict(int)
+    """The largest part of the peak: the owner with the most bytes where owners are known of most, else the size; and how many have as many."""
+    owners = by_label(groups)
+    if 2 * owners.pop(None, (0, 0))[0] <= whole and owners:
+        owner, (size, blocks) = next(iter(owners.items()))
+        with_stack = not owners.keys() <= {BEFORE_INPUT}
+        ties = sum(total == size for total, _ in owners.values()) - 1
+        return {"total_bytes": size, "blocks": blocks, "ties": ties or None, **_whose(owner, with_stack)}
+    sizes: Counter[int] = Counter()
     for group in groups:
-        label = _label(group.owner)
-        total[label] += group.total_bytes
-        count[label] += group.count
-    owner = max(total, key=lambda name: (name is not None, total[name]))
-    if owner is not None and 2 * total[None] <= whole:
-        # Blocks from before the recording whose stack is known count by that.
-        stackless = owner == BEFORE_INPUT and not {None, NO_STACK, BEFORE_INPUT}.issuperset(total)
-        return {"total_bytes": total[owner], "blocks": count[owner], **_whose(owner), "stackless": stackless}
-    blocks: defaultdict[int, int] = defaultdict(int)
-    for group in groups:
-        blocks[group.size_bytes] += group.count
-    sizes = sorted(blocks.items(), key=lambda one: -one[0] * one[1])
-    size, alike = sizes[0]
-    return {"total_bytes": size * alike, "blocks": alike, "block_bytes": size, **_tied(sizes)}
+        sizes[group.size_bytes] += group.count
+    total = max(size * blocks for size, blocks in sizes.items())
+    largest, *others = sorted((size for size, blocks in sizes.items() if size * blocks == total), reverse=True)
+    return {"total_bytes": total, "blocks": sizes[largest], "block_bytes": largest, "ties": len(others) or None}
 
 
-def _label(owner: str | None) -> str | None:
-    """What a sentence says of an owner."""
-    return None if owner is None else innermost(owner)
-
-
-def _whose(owner: str | None) -> dict[str, Any]:
+def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:
     before = owner == BEFORE_INPUT
-    return {"owner": None if before else owner, "before_input": before}
+    return {"owner": None if before else owner, "before_input": before, "no_stack": (before and with_stack) or None}
 
 
 def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:

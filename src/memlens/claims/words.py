@@ -25,9 +25,9 @@ _OUT_OF_MEMORY = (
     "|{cause}}}[; {place} of {failures:count} failures])"
 )
 _PILE = "{blocks:plural block} of {block_bytes:bytes}"
-_WHOSE = "{before_input? allocated before recording began{stackless? (stacks unknown)|}|[ by {owner:owner}]}"
-_TIED = "[; as much in {tied_blocks:plural block} of {tied_block_bytes:bytes}]"
-_WHERE = "[ by {owner:owner}]" + "{before_phases? allocated before the first phase|[ allocated in {phase:clipped}]}"
+_WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before recording began|[ by {owner:owner}]}"
+_TIES = "[, and as many bytes in {ties:plural other group/other groups}]"
+_WHERE = _WHOSE + "{before_phases? allocated before the first phase|[ allocated in {phase:clipped}]}"
 
 _RANGE = "{needs_bytes:range needs_most_bytes}"
 _NEEDS = f"{{reserves?reserves|completes within}} {_RANGE}"
@@ -50,7 +50,7 @@ WORDS: dict[str, Words] = {
     ),
     "piling_up": Words(
         f"{{beyond?{_PILE}{_WHERE} pile up|{{most?most of it in {_PILE}"
-        f"|above all {_PILE} ({{total_bytes:share gained_bytes}})}}{_WHERE}}}{_TIED}",
+        f"|above all {_PILE} ({{total_bytes:share gained_bytes}})}}{_WHERE}}}{_TIES}",
         joined="{beyond?; |, }",
     ),
     "no_size_piles_up": Words("and no blocks of one size pile up", joined=", "),
@@ -71,7 +71,7 @@ WORDS: dict[str, Words] = {
     "largest_at_peak": Words(
         "{total_bytes:bytes} ({total_bytes:share peak_bytes}) of it in {blocks:plural block}[ of {block_bytes:bytes}]"
         + _WHOSE
-        + _TIED,
+        + _TIES,
         joined="; ",
     ),
     "reserved_peak": Words(

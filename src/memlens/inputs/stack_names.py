@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from memlens.text import STACK, is_own
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -58,6 +60,8 @@ _GENERATED = (
 )
 _COMPILER = r"(?:.*[/\\])?torch[/\\](?:_dynamo|_inductor|_functorch|_higher_order_ops|fx)[/\\]"
 
+_INSTALLED = r".*/(?P<folder>site-packages|dist-packages|lib(?:64)?/python\d[\d.]*)/(?P<place>.+)"
+
 
 def is_generated(path: str) -> bool:
     """Whether a frame's file is code that a program has written."""
@@ -69,11 +73,25 @@ def is_compiler(path: str) -> bool:
     return re.match(_COMPILER, path) is not None
 
 
+def place_of(path: str) -> str:
+    """A file of the user's by its name alone, and one of an installed package or of the interpreter with its folders."""
+    path = path.replace("\\", "/")
+    found = re.match(_INSTALLED, path)
+    if found is None:
+        return path.rpartition("/")[2]
+    return found["place"] if "/" in found["place"] else f"{found['folder']}/{found['place']}"
+
+
 def joined(labels: Iterable[str]) -> str:
-    """The name of an owner: the first few different labels, as many as there is room for."""
+    """The name of an owner: the first few different labels, as many as there is room for, the user's innermost line among them."""
+    chosen = list(dict.fromkeys(labels))
+    own = next((at for at, label in enumerate(chosen) if is_own(label)), 0)
+    while own > 1 and (own >= _MOST_LABELS or len(STACK.join(chosen[: own + 1])) > _LONGEST_NAME):
+        own -= 1
+        del chosen[own]
     name = ""
-    for label in islice(dict.fromkeys(labels), _MOST_LABELS):
-        longer = f"{name} < {label}" if name else label
+    for label in islice(chosen, _MOST_LABELS):
+        longer = f"{name}{STACK}{label}" if name else label
         if len(longer) > _LONGEST_NAME:
             break
         name = longer
@@ -98,7 +116,8 @@ def _labels_of(frame: Frame) -> list[tuple[int, str]]:
     The levels are Python frames, those that only pass a call on, operators and autograd nodes, functions that tell something, all others.
     """
     file, line, function = frame
-    base = file.replace("\\", "/").rpartition("/")[2]
+    place = place_of(file)
+    base = place.rpartition("/")[2]
     # torch.profiler's own converter writes the whole frame into the name.
     if file == "none" and ".py(" in function:
         return [(0, _cut(function))]
@@ -107,7 +126,7 @@ def _labels_of(frame: Frame) -> list[tuple[int, str]]:
     if is_compiler(file) or (base, function) in _PASSING_ON:
         return [(1, _cut(function))]
     if file.endswith((".py", ">")):
-        return [(0, _cut(f"{base}:{line} {function}"))]
+        return [(0, _cut(f"{place}:{line} {function}"))]
     plain = _plain(function)
     labels = [(4, plain)]
     place = "" if file in ("", "?", "??") else f"{base}:{line} "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Line, Picture, Table, Toned, answered, unfolded
-from memlens.text import NO_BREAK, format_value, plain_ascii, shorten, visible, width_of
+from memlens.text import NO_BREAK, STACK, clipped, format_value, plain_ascii, shorten, shortened, visible, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -197,8 +197,16 @@ def _figures(figures: Figures, label_width: int, value_width: int, width: int | 
 def _table(table: Table, width: int | None) -> Iterator[Spans]:
     cells = [[_cell(column, value) for column, value in zip(table.columns, row, strict=True)] for row in table.rows]
     titles = [column.title for column in table.columns]
-    natural = [max(map(width_of, texts)) for texts in zip(titles, *cells, strict=True)]
+    by_column = list(zip(titles, *cells, strict=True))
+    natural = [
+        max(width if column.numeric or column.wraps else min(width, _WIDEST_NAME) for width in map(width_of, texts))
+        for column, texts in zip(table.columns, by_column, strict=True)
+    ]
     shown, widths = _fit(table.columns, natural, width)
+    for index, room in zip(shown, widths, strict=True):
+        if not (table.columns[index].numeric or table.columns[index].wraps):
+            by_column[index] = tuple(shortened(by_column[index], room))
+    titles, *cells = map(list, zip(*by_column, strict=True))
     columns = [table.columns[index] for index in shown]
     if table.title:
         yield from _hanging(table.title, "bold", width)
@@ -234,7 +242,7 @@ def _excerpt(excerpt: Excerpt, width: int | None) -> Iterator[Spans]:
 
 def _cell(column: Column, value: object) -> str:
     text = format_value(column.kind, value)
-    return text if column.numeric or column.wraps else shorten(visible(text), _WIDEST_NAME)
+    return text if column.numeric or column.wraps else visible(text if STACK in text else clipped(text))
 
 
 def _fit(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> tuple[list[int], list[int]]:
@@ -283,9 +291,8 @@ def _row(texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int],
     """A row with the colours of its cells, or the headings, which have none."""
     spans: Spans = []
     for number, (whole, column, width) in enumerate(zip(texts, columns, widths, strict=True)):
-        text = whole if column.numeric else shorten(whole, width)
-        blanks = " " * (width - width_of(text))
-        padded = blanks + text if column.numeric else text + blanks
+        blanks = " " * (width - width_of(whole))
+        padded = blanks + whole if column.numeric else whole + blanks
         style = "dim" if tones is None else f"{'bold ' if column.strong else ''}{tones[number]}"
         spans.append(((_GAP if number else "") + padded, style.rstrip()))
     return spans

@@ -90,7 +90,7 @@ PYTHON = [
 @pytest.mark.parametrize(
     ("frames", "name"),
     [
-        ([*CPP, *PYTHON], "linear.py:125 forward < model.py:7 forward < train.py:3 <module>"),
+        ([*CPP, *PYTHON], "torch/nn/modules/linear.py:125 forward < model.py:7 forward < train.py:3 <module>"),
         (CPP, "mul_Tensor < MulBackward0"),
         (CPP[:2] + CPP[5:], "torch::autograd::Engine::thread_main"),
         (CPP[:2], "torch::unwind::unwind < c10::cuda::CUDACachingAllocator::Native::malloc"),

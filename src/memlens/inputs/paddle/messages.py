@@ -359,12 +359,12 @@ def _traceback(text: bytes) -> str:
     start = max((match.end() for match in re.finditer(_TRACEBACK, text)), default=None)
     if start is None:
         return ""
-    from memlens.inputs.stack_names import joined
+    from memlens.inputs.stack_names import joined, place_of
 
     text = text[start:]
     operators = re.findall(_OPERATOR, text)
     frames = [
-        f"{_cut(file.replace(chr(92).encode(), b'/').rpartition(b'/')[2])}:{int(line)} {_cut(function)}"
+        f"{place_of(file.decode('utf-8', 'replace').strip())[:80]}:{int(line)} {_cut(function)}"
         for file, line, function in re.findall(_FRAME, text)
     ]
     return joined([*map(_cut, operators[-1:]), *reversed(frames)])
