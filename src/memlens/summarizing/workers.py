@@ -346,7 +346,13 @@ def _local(count: int) -> Iterator[Workers]:
         with warnings.catch_warnings():
             # The threads that Python warns of are those of a linear algebra library, idle, and not used by the workers.
             warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-            pool.submit(int)  # which starts all that are forked
+            # Ctrl-C goes to all processes of a terminal: those that start have it blocked, until they leave it to this one.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                for _ in range(1 if may_fork() else count):  # the first one starts all that are forked
+                    pool.submit(int)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield pool, lambda: int(shared.get_obj().value)  # without its lock, which a process that was killed may hold
     finally:
         # What they are at is wanted no more; a log may take minutes.
