@@ -28,7 +28,7 @@ def number(rng: random.Random) -> int:
 def column(rng: random.Random) -> Any:
     """Items of any width and any value, some of them misaligned or not writable."""
     kind = rng.choice([np.int8, np.uint8, np.int32, np.int64, np.int64, np.int64, np.uint64])
-    limits = np.iinfo(kind)
+    limits = np.iinfo(kind)  # type: ignore[type-var]
     inside = [edge for edge in EDGES if limits.min <= edge <= limits.max]
     made = np.array([rng.choice(inside) for _ in range(rng.choice([0, 1, 2, 3, 8]))], kind)
     if rng.random() < 0.1:
@@ -60,7 +60,7 @@ def test_any_arguments_are_taken_or_refused(name: str) -> None:
             "k": lambda rng: rng.choice(EDGES[:5]),
         }
         try:
-            function()(*(make[kind](rng) for kind in kinds))
+            function()(*(make[kind](rng) for kind in kinds))  # type: ignore[no-untyped-call]
         except REFUSED:
             continue
 

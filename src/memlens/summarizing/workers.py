@@ -346,11 +346,7 @@ def _local(count: int) -> Iterator[Workers]:
         with warnings.catch_warnings():
             # The threads that Python warns of are those of a linear algebra library, idle, and not used by the workers.
             warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-            # A process that starts has Ctrl-C blocked, which goes to all processes of a terminal, and leaves it to this one.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            for _ in range(1 if may_fork() else count):  # the first one starts all that are forked
-                pool.submit(int)
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            pool.submit(int)  # which starts all that are forked
         yield pool, lambda: int(shared.get_obj().value)  # without its lock, which a process that was killed may hold
     finally:
         # What they are at is wanted no more; a log may take minutes.
@@ -366,10 +362,11 @@ class _InWorker:
 
 
 def _begin(shared: Any) -> None:
-    """In a process of a pool, which was started with Ctrl-C blocked: end with the parent."""
+    """In a process of a pool: leave Ctrl-C, which goes to all processes of a terminal, to the parent, and end with it."""
     import multiprocessing
 
     _InWorker.shared = shared
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
