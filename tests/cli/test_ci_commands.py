@@ -11,7 +11,14 @@ import pytest
 from memlens.cli import main
 from memlens.text import no_command
 
-COMMANDS = ("::error::x", "::set-env name=A::b", "##[error]x", "##vso[task.complete]x", "##teamcity[buildStop]", " ::stop-commands::x")
+COMMANDS = (
+    "::error::x",
+    "::set-env name=A::b",
+    "##[error]x",
+    "##vso[task.complete]x",
+    "##teamcity[buildStop]",
+    " ::stop-commands::x",
+)
 #: GitHub trims a line before it looks; the second kind is found anywhere.
 TAKEN = re.compile(r"(?m)^\s*::|##\[|##vso\[|##teamcity\[")
 
@@ -23,7 +30,9 @@ def log_of(names: list[str], leak: int) -> str:
         lines += [name, f"{name} step {step} START", f"OWNER {name}"]
         lines += [f"Alloc {leak} bytes, ptr = 0x{0x1000 + step * leak:x}", f"{name} {name}"]
         lines += [f"Alloc 512 bytes, ptr = 0x{0x900000 + step:x}", f"Free 512 bytes, ptr = 0x{0x900000 + step:x}"]
-    lines.append(f"ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 98.000244MB memory on GPU 0. {names[0]}")
+    lines.append(
+        f"ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 98.000244MB memory on GPU 0. {names[0]}"
+    )
     return "\n".join(lines) + "\n"
 
 
