@@ -102,7 +102,7 @@ def test_columns_that_do_not_fit_are_refused() -> None:
     refused: Any = columns._native
     with pytest.raises(ValueError, match="one length"):
         refused.pair(kind, addr[:2].copy(), partner, doubled, False, 0)
-    with pytest.raises(ValueError, match="partner: items of 8 bytes are needed, not of 4"):
+    with pytest.raises(ValueError, match="partner: items of 8 bytes, at multiples of that, are needed, not of 4"):
         refused.pair(kind, addr, partner, doubled, True, 0)
     with pytest.raises(ValueError, match="one length"):
         refused.last_by_key(addr, kind, np.zeros(2, np.int64), 0)

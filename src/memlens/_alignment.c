@@ -181,6 +181,8 @@ static const char *align_fault(const column *c, Py_ssize_t keys)
         return "columns of one length are needed";
     if (c[PARTNER].items && c[PARTNER].items != rows)
         return "a partner for each row is needed";
+    if (shared(c, ALIGN_COLUMNS, PARTNER))
+        return "columns that are written must lie apart from the others";
     if (columns > INT32_MAX - 1 || rows > INT32_MAX - 1)
         return "at most 2**31 - 2 rows and columns can be aligned";
     for (int side = 0; side < 2; side++) {
@@ -288,10 +290,8 @@ PyObject *memlens_align(PyObject *module, PyObject *args)
     const char *fault = NULL;
     int failed = 0;
     (void)module;
-    if (PyTuple_Size(args) != ALIGN_COLUMNS + 1) {
-        PyErr_Format(PyExc_TypeError, "align takes %d columns and the number of keys", (int)ALIGN_COLUMNS);
-        return NULL;
-    }
+    if (PyTuple_Size(args) != ALIGN_COLUMNS + 1)
+        return PyErr_Format(PyExc_TypeError, "align takes %d columns and the number of keys", (int)ALIGN_COLUMNS);
     keys = PyLong_AsSsize_t(PyTuple_GetItem(args, ALIGN_COLUMNS));
     if (keys == -1 && PyErr_Occurred())
         return NULL;
@@ -313,13 +313,9 @@ PyObject *memlens_align(PyObject *module, PyObject *args)
     }
     Py_END_ALLOW_THREADS
     release(c, ALIGN_COLUMNS);
-    if (fault) {
-        PyErr_Format(PyExc_ValueError, "align: %s", fault);
-        return NULL;
-    }
-    if (failed)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    if (fault)
+        return PyErr_Format(PyExc_ValueError, "align: %s", fault);
+    return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
 }
 
 /* --- chain ----------------------------------------------------------------------------------------------------------- */
@@ -344,9 +340,9 @@ static void score_chains(const int64_t *at, const int64_t *places, Py_ssize_t ro
             for (Py_ssize_t other = row > back ? row - back : 0; other < row; other++) {
                 int64_t most = at[row] - at[other] < gram ? at[row] - at[other] : gram;
                 for (Py_ssize_t x = other * each; x < (other + 1) * each; x++) {
-                    int64_t way = places[here] - places[x];
-                    if (places[x] < 0 || way <= 0)
+                    if (places[x] < 0 || places[here] <= places[x])
                         continue;
+                    int64_t way = places[here] - places[x];
                     /* Grams that overlap cover no more than they take together. */
                     int64_t gain = score[x] - distance(offset, places[x] - at[other]) + (way < most ? way : most);
                     if (gain > value) {
@@ -396,7 +392,7 @@ PyObject *memlens_chain(PyObject *module, PyObject *args)
     const int64_t *at = c[0].view.buf, *places = c[1].view.buf;
     int64_t *chosen = c[2].view.buf;
     if (c[2].items != rows || each * rows != all || back < 0 || back > INT32_MAX || gram < 0 || gram > INT32_MAX ||
-        distance(0, last_offset) > INT64_C(1) << 40)
+        shared(c, 3, 2) || last_offset > INT64_C(1) << 40 || last_offset < -(INT64_C(1) << 40))
         fault = "candidates for each gram, and one to choose of each, are needed";
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; !fault && i < all; i++)
@@ -427,11 +423,7 @@ PyObject *memlens_chain(PyObject *module, PyObject *args)
     }
     Py_END_ALLOW_THREADS
     release(c, 3);
-    if (fault) {
-        PyErr_Format(PyExc_ValueError, "chain: %s", fault);
-        return NULL;
-    }
-    if (failed)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    if (fault)
+        return PyErr_Format(PyExc_ValueError, "chain: %s", fault);
+    return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
 }

@@ -120,7 +120,7 @@ static PyObject *pair(PyObject *module, PyObject *args)
         return NULL;
     }
     Py_ssize_t events = c[0].items;
-    if (c[1].items != events || c[2].items != events || c[3].items != events || (!wide && events > INT32_MAX)) {
+    if (c[1].items != events || c[2].items != events || c[3].items != events || shared(c, 4, 2) || (!wide && events > INT32_MAX)) {
         release(c, 4);
         PyErr_SetString(PyExc_ValueError, "pair: columns of one length, that indices can count, are needed");
         return NULL;
@@ -151,9 +151,7 @@ static PyObject *pair(PyObject *module, PyObject *args)
     free(live.slots);
     Py_END_ALLOW_THREADS
     release(c, 4);
-    if (failed)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
 }
 
 /* --- last_by_key ----------------------------------------------------------------------------------------------------- */
@@ -173,7 +171,7 @@ static PyObject *last_by_key(PyObject *module, PyObject *args)
         return NULL;
     }
     Py_ssize_t rows = c[0].items;
-    if (c[1].items != rows || c[2].items != rows) {
+    if (c[1].items != rows || c[2].items != rows || shared(c, 3, 2)) {
         release(c, 3);
         PyErr_SetString(PyExc_ValueError, "last_by_key: columns of one length are needed");
         return NULL;
@@ -200,9 +198,7 @@ static PyObject *last_by_key(PyObject *module, PyObject *args)
     free(set.slots);
     Py_END_ALLOW_THREADS
     release(c, 3);
-    if (failed)
-        return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
 }
 
 /* --- the module ------------------------------------------------------------------------------------------------------ */

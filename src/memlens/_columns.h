@@ -24,12 +24,24 @@ static inline int take(PyObject *object, column *into, Py_ssize_t width, int wri
         into->view.obj = NULL;
         return -1;
     }
-    if (into->view.itemsize != width) {
-        PyErr_Format(PyExc_ValueError, "%s: items of %zd bytes are needed, not of %zd", name, width, into->view.itemsize);
+    if (into->view.itemsize != width || (uintptr_t)into->view.buf % (uintptr_t)width) {
+        PyErr_Format(PyExc_ValueError, "%s: items of %zd bytes, at multiples of that, are needed, not of %zd", name, width, into->view.itemsize);
         PyBuffer_Release(&into->view);
         return -1;
     }
     into->items = into->view.len / width;
+    return 0;
+}
+
+/* Whether a column from `writable` on, which is written, shares memory with another one. */
+static inline int shared(const column *c, int count, int writable)
+{
+    for (int i = writable; i < count; i++)
+        for (int k = 0; k < count; k++) {
+            const uintptr_t one = (uintptr_t)c[i].view.buf, other = (uintptr_t)c[k].view.buf;
+            if (i != k && one < other + (uintptr_t)c[k].view.len && other < one + (uintptr_t)c[i].view.len)
+                return 1;
+        }
     return 0;
 }
 

@@ -282,10 +282,8 @@ PyObject *memlens_effects(PyObject *module, PyObject *args)
     column c[COLUMNS] = {{{0}, 0}};
     PyObject *result = NULL;
     (void)module;
-    if (PyTuple_Size(args) != COLUMNS) {
-        PyErr_SetString(PyExc_TypeError, "effects: all columns are needed");
-        return NULL;
-    }
+    if (PyTuple_Size(args) != COLUMNS)
+        return PyErr_Format(PyExc_TypeError, "effects: all columns are needed");
     for (int i = 0; i < COLUMNS; i++)
         if (take(PyTuple_GetItem(args, i), c + i, given[i].width, i >= ROWS, given[i].name))
             goto done;
@@ -294,6 +292,16 @@ PyObject *memlens_effects(PyObject *module, PyObject *args)
             PyErr_Format(PyExc_ValueError, "effects: %s is not as long as kind", given[i].name);
             goto done;
         }
+    const int64_t *size = c[1].view.buf, *whole = c[3].view.buf, *unplaced = c[ROWS].view.buf;
+    int fits = !shared(c, COLUMNS, ROWS);
+    for (Py_ssize_t i = 0; fits && i < c[0].items; i++)
+        fits = size[i] >= 0 && size[i] < FARTHEST && whole[i] > -FARTHEST && whole[i] < FARTHEST;
+    for (Py_ssize_t i = 0; fits && i < c[ROWS].items; i++)
+        fits = unplaced[i] >= 0 && unplaced[i] < FARTHEST;
+    if (!fits) {
+        PyErr_SetString(PyExc_ValueError, "effects: sizes from 0 to below 2**62 are needed, in columns that lie apart");
+        goto done;
+    }
     memory *m = calloc(1, sizeof *m);
     if (!m) {
         PyErr_NoMemory();

@@ -1048,10 +1048,8 @@ static int open_state(state *s)
 static PyObject *start(PyObject *module, PyObject *args)
 {
     (void)module;
-    if (PyTuple_Size(args) != COLUMNS) {
-        PyErr_SetString(PyExc_TypeError, "start: all columns are needed");
-        return NULL;
-    }
+    if (PyTuple_Size(args) != COLUMNS)
+        return PyErr_Format(PyExc_TypeError, "start: all columns are needed");
     state *s = calloc(1, sizeof *s);
     if (!s)
         return PyErr_NoMemory();

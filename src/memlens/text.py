@@ -151,6 +151,17 @@ def _visible_character(character: str) -> str:
     return character.encode("unicode_escape").decode() if hidden else character
 
 
+def no_command(text: str) -> str:
+    """Text for an output with nothing in it that a CI service takes for a command: ``::error::`` at the begin of a line as ``.:error::``, as wide as before."""
+    if "::" not in text and "##" not in text:
+        return text
+    return _COMMAND.sub(lambda found: f"{found[1] or ''}.", text)
+
+
+#: GitHub passes over blanks before ``::``; it, Azure and TeamCity find theirs anywhere in a line.
+_COMMAND = re.compile(r"(?m)(^[^\S\n]*):(?=:)|#(?=#(?:vso|teamcity)?\[)")
+
+
 def width_of(text: str) -> int:
     """The columns that visible text takes in a terminal: wide East Asian characters count 2, combining marks 0."""
     if text.isascii():

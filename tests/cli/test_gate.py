@@ -169,7 +169,7 @@ def test_github_gets_annotations_and_a_summary_and_no_command_from_the_log(
     lines = ran.out.splitlines()
     token = lines[0].removeprefix("::stop-commands::")
     end = lines.index(f"::{token}::")
-    assert any(line.startswith("::add-mask::1  remaining") for line in lines[:end])
+    assert any(line.startswith(".:add-mask::1  remaining") for line in lines[:end])
     # The peak, and peak and remaining of the one window, which is judged though nothing ends it.
     assert [line.split(" title=")[0] for line in lines[end + 1 :]] == ["::error"] * 3
     assert summary.read_text().startswith("# before\n**Regression in the run: peak went")

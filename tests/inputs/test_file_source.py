@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import tempfile
 from pathlib import Path
 from unittest import mock
@@ -50,3 +51,25 @@ def test_an_input_that_was_read_is_not_opened_again_to_tell_its_compression(tmp_
         assert source.compression == "gzip"
         assert source.numbered
     opened.assert_not_called()
+
+
+@pytest.mark.parametrize("left", [0, 1 << 20, 5 << 20])
+def test_a_log_that_shrinks_while_it_is_read_says_so(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(b"a line of text\n" * (12 << 16))
+    source, read = FileSource(path), 0
+    for size in source.read_blocks(lambda block: block.end - block.begin):
+        if not read:
+            os.truncate(path, left)
+        read += size
+    assert source.problem == "the file became shorter while it was read"
+
+
+def test_a_log_that_grows_while_it_is_read_is_no_shorter(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(b"a line of text\n" * 3)
+    source = FileSource(path)
+    for _ in source.read_blocks(lambda block: block.end - block.begin):
+        with path.open("ab") as log:
+            log.write(b"more\n")
+    assert source.problem == ""

@@ -192,7 +192,7 @@ def _piling(growth: Growth) -> Claim:
         before_phases=pile.phase == START,
         beyond=total > gained,
         most=2 * total > gained,
-        **_whose(pile.owner and innermost(pile.owner)),
+        owner=pile.owner and innermost(pile.owner),
     )
 
 

@@ -27,7 +27,7 @@ _OUT_OF_MEMORY = (
 _PILE = "{blocks:plural block} of {block_bytes:bytes}"
 _WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before recording began|[ by {owner:owner}]}"
 _TIES = "[, and as many bytes in {ties:plural other group/other groups}]"
-_WHERE = _WHOSE + "{before_phases? allocated before the first phase|[ allocated in {phase:clipped}]}"
+_WHERE = "[ by {owner:owner}]{before_phases? allocated before the first phase|[ allocated in {phase:clipped}]}"
 
 _RANGE = "{needs_bytes:range needs_most_bytes}"
 _NEEDS = f"{{reserves?reserves|completes within}} {_RANGE}"

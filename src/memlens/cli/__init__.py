@@ -197,10 +197,10 @@ def report_error(error: MemlensError) -> None:
 
     File names and log text in it are made harmless first.
     """
-    from memlens.text import visible
+    from memlens.text import no_command, visible
 
     message, *rest = error.message.splitlines() or [""]
     with suppress(OSError):  # the exit code stands where stderr takes nothing
-        click.echo(f"memlens: error: {visible(message)}", err=True)
+        click.echo(no_command(f"memlens: error: {visible(message)}"), err=True)
         for line in (*rest, *error.hint.splitlines()):
-            click.echo(f"  {visible(line)}", err=True)
+            click.echo(no_command(f"  {visible(line)}"), err=True)

@@ -147,10 +147,10 @@ def note(text: str, show: Output) -> None:
 
 
 def _write(text: str) -> None:
-    from memlens.text import visible
+    from memlens.text import no_command, visible
 
     with suppress(OSError):  # the result stands where stderr takes nothing
-        click.echo(f"memlens: {visible(text)}", err=True)
+        click.echo(no_command(f"memlens: {visible(text)}"), err=True)
 
 
 @contextmanager

@@ -147,12 +147,18 @@ class FileSource(TextSource):
         """
         size = self.size  # a log may be written faster than it is read: its end is where it was when the reading began
         with self.open() as stream:
-            results = in_order(stream, lambda block: (block.offset + block.end - block.begin, work(block)), size=size)
+            results = in_order(
+                stream, lambda block: (block.offset, block.offset + block.end - block.begin, work(block)), size=size
+            )
+            done, whole = 0, True
             with closing(results):
-                for done, result in results:
+                for begin, end, result in results:
+                    whole, done = whole and begin == done, end
                     yield result
                     if progress is not None:
                         progress(stream.consumed or done)
+            if size and not (whole and done >= size <= os.fstat(stream.fileno()).st_size):
+                stream.problem = "the file became shorter while it was read"
 
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""

@@ -42,7 +42,7 @@ def failure_blocks(
     others = len(ooms) - 1
     more = f" (and {plural(others, 'more failure')}: --full)" if others and not full else ""
     yield Line(f"Out of memory{device} at {options.terms.at(failure.line)}{why}{more}", "bad")
-    yield Figures(tuple(_figures(failure, options)))
+    yield Figures(tuple(_figures(failure, options, full=full)))
     if remedy is not None:
         words = remedy.message.removeprefix(remedy.line).lstrip()
         yield Line(words, "good" if remedy.line else "plain", remedy.line, label="Setting")
@@ -53,7 +53,7 @@ def failure_blocks(
         yield ListOptions(options.top, terms=options.terms).table("All out-of-memory failures", _ALL, ooms, "failure")
 
 
-def _figures(failure: MemoryFailure, options: ListOptions) -> Iterator[Figure]:
+def _figures(failure: MemoryFailure, options: ListOptions, *, full: bool) -> Iterator[Figure]:
     chunk, needed = options.terms.chunk, failure.requested_bytes
     by = "" if failure.owner is None else f"by {shorten(visible(clipped(failure.owner)), _OWNER)}"
     yield Figure("Asked for", "?" if needed is None else format_bytes(needed), by)
@@ -71,7 +71,7 @@ def _figures(failure: MemoryFailure, options: ListOptions) -> Iterator[Figure]:
     if groups := options.large(failure.live[:1]):
         words = f"in {plural(groups[0].count, 'block')} of {format_bytes(groups[0].size_bytes)}{_of(groups[0].owner)}"
         yield Figure("Largest", format_bytes(groups[0].total_bytes), f"{words}; {_all_live(failure)}")
-    if failure.oldest is not None and failure.youngest is not None and failure.oldest != failure.youngest:
+    if full and failure.oldest and failure.youngest and failure.oldest != failure.youngest:
         youngest = f"the youngest {format_bytes(failure.youngest.size_bytes)} {_born(failure.youngest, options)}"
         words = "; ".join(filter(None, [_born(failure.oldest, options), youngest.strip()]))
         yield Figure("Oldest", format_bytes(failure.oldest.size_bytes), words)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from memlens.results import Listed, Result, Tabular, plain, to_builtins
-from memlens.text import visible
+from memlens.text import no_command, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,6 +58,7 @@ def _text(value: Any) -> str:
         text = msgspec.json.encode(to_builtins(value)).decode()
     except UnicodeEncodeError:  # bytes of a file name that are no UTF-8
         text = json.dumps(to_builtins(value), ensure_ascii=True, separators=(",", ":"))
+    text = text.replace("##", "#\\u0023")  # what a CI service takes for a command; outside strings there is none
     return text if text.isascii() else _BEYOND_ASCII.sub(_escaped, text)
 
 
@@ -102,5 +103,5 @@ def cell(value: Any) -> Any:
     """A value as it stands in CSV: nothing is empty, and text is harmless on a terminal and in a spreadsheet."""
     if not isinstance(value, str):
         return "" if value is None else value
-    text = visible(value)
+    text = no_command(visible(value))
     return f"'{text}" if text.lstrip().startswith(_FORMULA) else text

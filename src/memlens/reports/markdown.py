@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Picture, Table, Value
 from memlens.reports.picture import USUAL_WIDTH, draw
-from memlens.text import NO_BREAK, format_value, shorten, visible
+from memlens.text import NO_BREAK, format_value, no_command, shorten, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ _ESCAPES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 def render(blocks: Sequence[Block], **_screen: object) -> str:
     """Markdown with a newline at its end; no screen changes it."""
-    return "\n\n".join(_paragraphs(blocks)) + "\n"
+    return no_command("\n\n".join(_paragraphs(blocks))) + "\n"
 
 
 def _paragraphs(blocks: Sequence[Block]) -> Iterator[str]:

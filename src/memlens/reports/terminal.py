@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Line, Picture, Table, Toned, answered, unfolded
-from memlens.text import NO_BREAK, STACK, clipped, format_value, plain_ascii, shorten, shortened, visible, width_of
+from memlens.text import (
+    NO_BREAK,
+    STACK,
+    clipped,
+    format_value,
+    no_command,
+    plain_ascii,
+    shorten,
+    shortened,
+    visible,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -63,7 +74,7 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
         Lines that each end in a newline, without trailing blanks.
     """
     lines = _Layout(width, ascii_only=ascii_only).lines(blocks)
-    return "".join(_written(line, colour) + "\n" for line in lines)
+    return no_command("".join(_written(line, colour) + "\n" for line in lines))
 
 
 class _Layout:

@@ -304,10 +304,35 @@ static int scan_block(Scan *s, Search *search) {
 
 enum { BLOCK, TABLES, STATE_OF, ROWS_OF, BUFFERS };
 
-/* The buffers that the functions are given, checked; 0 with an exception where they do not fit. */
+/* Whether tables lie where they say, and name nothing outside of themselves but in programs. */
+static int sound(const Py_buffer *tables) {
+    const int32_t *head = tables->buf;
+    const int64_t length = tables->len;
+    if ((uintptr_t)head % 8 || length < (Py_ssize_t)sizeof *head * (AT_NIBBLES + 1)) return 0;
+    for (int i = AT_FORMATS; i <= AT_NIBBLES; i++)
+        if (head[i] % 8 || head[i] < (i > AT_FORMATS ? head[i - 1] : 0) || head[i] > length) return 0;
+    const Tables t = tables_at(tables->buf);
+    const int64_t columns = (head[AT_CODE] - head[AT_COLUMNS]) / (int64_t)sizeof(Column), code = (head[AT_SETS] - head[AT_CODE]) / 4;
+    const int64_t sets = (head[AT_ENTRIES] - head[AT_SETS]) / 256, entries = (head[AT_FIRST] - head[AT_ENTRIES]) / (int64_t)sizeof(Entry);
+    const uint64_t formats = (uint64_t)head[FORMATS];
+    int fits = head[FORMATS] >= 0 && head[FORMATS] <= (head[AT_COLUMNS] - head[AT_FORMATS]) / (int)sizeof(Format) && head[VALUES] >= 0 &&
+        head[VALUES] <= SLOTS / 2 && head[HEADERS] >= 0 && head[HEADERS] <= SLOTS / 2 && head[HEADERS] <= columns && head[HEADER_PC] >= 0 &&
+        head[HEADER_PC] <= code && head[HEADER_FIRST] >= 0 && head[HEADER_FIRST] < sets && head[AT_LINE_FORMATS] - head[AT_FIRST] >= 4 * 257 &&
+        head[LINE_FORMATS] >= 0 && head[LINE_FORMATS] <= (head[AT_POOL] - head[AT_LINE_FORMATS]) / 4 && length - head[AT_NIBBLES] >= 32;
+    for (int i = 0; fits && i < 257; i++) fits = t.first[i] >= (i ? t.first[i - 1] : 0) && t.first[i] <= entries;
+    for (int i = 0; fits && i < t.first[256]; i++) fits = (uint64_t)t.entries[i].format < formats;
+    for (int i = 0; fits && i < head[LINE_FORMATS]; i++) fits = (uint64_t)t.line_formats[i] < formats;
+    for (const Format *f = t.formats; fits && f < t.formats + formats; f++)
+        fits = f->pc >= 0 && f->pc <= code && f->first >= 0 && f->first < sets && f->columns >= 0 && f->columns <= head[VALUES] && f->column >= 0 &&
+            f->column <= columns - f->columns && f->literal >= 0 && f->length >= 0 && f->literal <= head[AT_NIBBLES] - head[AT_POOL] - f->length;
+    return fits;
+}
+
+/* The buffers that the functions are given, checked; 0 where they do not fit. */
 static int open_scan(Scan *s, Py_buffer *buffers, Py_ssize_t begin, Py_ssize_t end) {
-    const Py_buffer *tables = &buffers[TABLES];
-    s->t = tables_at(tables->buf);
+    if (begin < 0 || begin > end || end > buffers[BLOCK].len || !sound(&buffers[TABLES]) ||
+        (uintptr_t)buffers[STATE_OF].buf % 8 || (uintptr_t)buffers[ROWS_OF].buf % 8) return 0;
+    s->t = tables_at(buffers[TABLES].buf);
     const int32_t *head = s->t.head;
     s->block = buffers[BLOCK].buf, s->begin = s->block + begin, s->end = s->line_start = s->block + end;
     s->state = buffers[STATE_OF].buf;
@@ -316,52 +341,32 @@ static int open_scan(Scan *s, Py_buffer *buffers, Py_ssize_t begin, Py_ssize_t e
     s->capacity = buffers[ROWS_OF].len / (Py_ssize_t)sizeof(int64_t) / (ROW + head[VALUES] + head[HEADERS]);
     s->m.code = s->t.code, s->m.sets = s->t.sets, s->m.depth = 0;
     for (int i = 0; i < KNOWN; i++) s->m.lengths[i] = -1;
-    if (begin < 0 || begin > end || end > buffers[BLOCK].len ||
-        buffers[STATE_OF].len < (Py_ssize_t)sizeof(int64_t) * (STATE + head[HEADERS] + 2 * head[FORMATS]) ||
-        s->state[POSITION] < begin || s->state[POSITION] > end || s->state[ROWS] > s->capacity) {
-        PyErr_SetString(PyExc_ValueError, "buffers that do not fit each other");
-        return 0;
-    }
-    return 1;
+    int fits = buffers[STATE_OF].len >= (Py_ssize_t)sizeof(int64_t) * (STATE + head[HEADERS] + 2 * head[FORMATS]) &&
+        s->state[POSITION] >= begin && s->state[POSITION] <= end && s->state[START] >= begin && s->state[START] <= s->state[POSITION] &&
+        s->state[LOOKED] >= 0 && s->state[ROWS] >= 0 && s->state[ROWS] <= s->capacity && s->state[NUMBER] > -((int64_t)1 << 60) && s->state[NUMBER] < (int64_t)1 << 60;
+    for (int i = 0; fits && i < head[FORMATS]; i++) fits = s->next[i] >= 0;
+    return fits;
 }
 
-static void release(Py_buffer *buffers) {
+static PyObject *opened(PyObject *args, int whole) {
+    Py_buffer buffers[BUFFERS];
+    Py_ssize_t begin, end;
+    int search = 0, found = 0;
+    Scan s;
+    if (!PyArg_ParseTuple(args, whole ? "y*y*w*w*nni" : "y*y*w*w*nn", &buffers[0], &buffers[1], &buffers[2], &buffers[3], &begin, &end, &search)) return NULL;
+    const int known = !whole || (search >= 0 && search < (int)(sizeof searches / sizeof *searches) && available(search));
+    const int fits = open_scan(&s, buffers, begin, end) && known && (whole || s.t.head[HEADERS]);
+    if (fits) {
+        Py_BEGIN_ALLOW_THREADS
+        found = whole ? scan_block(&s, searches[search]) : header_nearest(&s, s.begin, s.end, s.last_header);
+        Py_END_ALLOW_THREADS
+    } else PyErr_SetString(PyExc_ValueError, "buffers that do not fit each other, no such search, or tables without a header");
     for (int i = 0; i < BUFFERS; i++) PyBuffer_Release(&buffers[i]);
+    return !fits ? NULL : whole ? PyBool_FromLong(found) : PyLong_FromLong(found);
 }
 
-static PyObject *scan(PyObject *self, PyObject *args) {
-    Py_buffer buffers[BUFFERS];
-    Py_ssize_t begin, end;
-    int search, done = 0;
-    Scan s;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "y*y*w*w*nni", &buffers[0], &buffers[1], &buffers[2], &buffers[3], &begin, &end, &search)) return NULL;
-    const int fits = open_scan(&s, buffers, begin, end);
-    if (fits) {
-        Py_BEGIN_ALLOW_THREADS
-        done = scan_block(&s, searches[search]);
-        Py_END_ALLOW_THREADS
-    }
-    release(buffers);
-    return fits ? PyBool_FromLong(done) : NULL;
-}
-
-static PyObject *last_header(PyObject *self, PyObject *args) {
-    Py_buffer buffers[BUFFERS];
-    Py_ssize_t begin, end;
-    int found = 0;
-    Scan s;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "y*y*w*w*nn", &buffers[0], &buffers[1], &buffers[2], &buffers[3], &begin, &end)) return NULL;
-    const int fits = open_scan(&s, buffers, begin, end);
-    if (fits) {
-        Py_BEGIN_ALLOW_THREADS
-        found = header_nearest(&s, s.begin, s.end, s.last_header);
-        Py_END_ALLOW_THREADS
-    }
-    release(buffers);
-    return fits ? PyLong_FromLong(found) : NULL;
-}
+static PyObject *scan(PyObject *self, PyObject *args) { return (void)self, opened(args, 1); }
+static PyObject *last_header(PyObject *self, PyObject *args) { return (void)self, opened(args, 0); }
 
 static PyMethodDef methods[] = {
     {"scan", scan, METH_VARARGS, "scan(block, tables, state, rows, begin, end, search) -> whether it went to the end"},

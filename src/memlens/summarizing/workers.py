@@ -1,7 +1,6 @@
 """Several inputs, each read by one call of a function: in this process or by the workers of any executor, with one count of the bytes read.
 
-A worker opens its log itself; what only this process has (standard input, a pipe, an open file, a log already read) is read here.  What is
-bad costs its log alone, and what becomes of a lost worker is up to the executor.
+A worker opens its log itself; what only this process has (a pipe, an open file, a log) is read here.  What is bad costs its log alone.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ _INSTALL = (
     f"Install memlens {__version__} where the workers run (pip install memlens=={__version__}), and start them again."
 )
 _MEMORY = "Perhaps memory ran out there: give workers more, or read fewer logs at once (--jobs 1)."
-
 #: How long to wait for a cluster to answer, and for a worker of it to be there.
 _CONNECT_SECONDS, _WORKER_SECONDS = 30, 60
 #: Loggers of Dask and of what it stands on that print what a client meets.
@@ -173,7 +171,7 @@ def _there(
             else:
                 yield index, _answer(running.pop(index), input_name(orders[index].given), count)
     finally:
-        # Processes of ours are ended, with all that they were given; a pool fails, at the end of one, over calls that were cancelled.
+        # Processes of ours are ended; their pool would fail over calls that were cancelled.
         for future in running.values() if cancels else ():
             future.cancel()
 
@@ -209,18 +207,12 @@ class _Call:
 
 
 def at_worker(version: str, payload: bytes, ticket: str) -> bytes:  # noqa: ARG001
-    """In a worker: do what is to be done with one input.
+    """In a worker: do what is to be done with one input, and return what that gives, or the error that the log ends in, and the bytes read; pickled.
 
     Args:
-        version: The memlens that asks for it.
+        version: The memlens that asks for it; with another one, and where the function fails, a :class:`MemlensError` is raised.
         payload: The function and its order, pickled.
         ticket: Unlike that of any other call, since Dask gives what it remembers as the answer to an equal one.
-
-    Returns:
-        What the function gives, or the error that the log ends in, and the bytes read; pickled.
-
-    Raises:
-        MemlensError: Nothing is known of the log: the worker has another memlens, or the function failed.
     """
     if version != __version__:
         where = f"the worker on {platform.node()}"
@@ -287,9 +279,6 @@ def _size(order: Order) -> int:
     return sum(os.path.getsize(given) for given in files if os.path.isfile(given))
 
 
-# --- the executors -----------------------------------------------------------------------------------------------------------
-
-
 def local_processes(spread: Spread) -> int | None:
     """How many processes of this machine options ask for, 1 for this one; ``None`` where another executor reads.
 
@@ -346,13 +335,27 @@ def _local(count: int) -> Iterator[Workers]:
         with warnings.catch_warnings():
             # The threads that Python warns of are those of a linear algebra library, idle, and not used by the workers.
             warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-            pool.submit(int)  # which starts all that are forked
+            with _interrupts_blocked():
+                for _ in range(1 if may_fork() else count):  # the first one starts all that are forked
+                    pool.submit(int)
         yield pool, lambda: int(shared.get_obj().value)  # without its lock, which a process that was killed may hold
     finally:
         # What they are at is wanted no more; a log may take minutes.
         for process in list((pool._processes or {}).values()):  # noqa: SLF001  has a name from Python 3.14 on
             process.terminate()
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes with Ctrl-C blocked, which goes to all processes of a terminal, until they have learned to leave it to this one."""
+    mask: Any = getattr(signal, "pthread_sigmask", None)  # Windows has none
+    before = mask and mask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        if mask:
+            mask(signal.SIG_SETMASK, before)
 
 
 class _InWorker:

@@ -217,6 +217,7 @@ def _left_behind(log: EventLog) -> int:
     total, partner = 0, log.lifetimes.partner
     for start, stop in walk(0, int(doubles[-1])):
         unfreed = np.flatnonzero((log.kind[start:stop] == Kind.ALLOC) & (partner[start:stop] < 0)) + start
+        unfreed = unfreed[np.argsort(log.addr[unfreed])]  # neighbours are looked up one after another: far fewer misses
         at = np.minimum(np.searchsorted(addr, log.addr[unfreed]), len(addr) - 1)
         behind = (addr[at] == log.addr[unfreed]) & (unfreed < last[at])
         total += int(log.size[unfreed[behind]].sum())

@@ -10,7 +10,7 @@ from memlens.cli.options import verb
 from memlens.cli.output import read_stdin_once, report_failures
 from memlens.options import ReadAs
 from memlens.options.keywords import Options, option
-from memlens.text import format_count, plural, visible
+from memlens.text import format_count, no_command, plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,9 +57,9 @@ def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
 
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
-        click.echo(f"{_sentence(found, len(logs))}\n")
+        click.echo(no_command(f"{_sentence(found, len(logs))}\n"))
         if entries := [*(_recognised(found) if logs else _listed(found))]:
-            click.echo("\n\n".join(entries))
+            click.echo(no_command("\n\n".join(entries)))
     report_failures(found.failures)
     return 0 if len(_known(found)) == len(logs) else 1
 

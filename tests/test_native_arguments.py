@@ -1,0 +1,100 @@
+"""The compiled modules refuse what they cannot work with, whatever they are handed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memlens import native
+from memlens.scanner.tables import prepare
+
+COLUMNS: Any = native.load("memlens._columns")
+REPLAY: Any = native.load("memlens._replay")
+SCAN: Any = native.load("memlens.scanner._scan")
+pytestmark = pytest.mark.skipif(not (COLUMNS and REPLAY and SCAN), reason="without the compiled modules")
+
+EDGES = (0, 1, -1, 2, 7, 2**31 - 1, 2**31, 2**40 + 1, -(2**40), 2**62, 2**63 - 1, -(2**63), 2**64, -(2**70))
+REFUSED = (ValueError, OverflowError, TypeError, MemoryError, BufferError)
+
+
+def number(rng: random.Random) -> int:
+    return rng.choice(EDGES)
+
+
+def column(rng: random.Random) -> Any:
+    """Items of any width and any value, some of them misaligned or not writable."""
+    kind = rng.choice([np.int8, np.uint8, np.int32, np.int64, np.int64, np.int64, np.uint64])
+    limits = np.iinfo(kind)  # type: ignore[type-var]
+    inside = [edge for edge in EDGES if limits.min <= edge <= limits.max]
+    made = np.array([rng.choice(inside) for _ in range(rng.choice([0, 1, 2, 3, 8]))], kind)
+    if rng.random() < 0.1:
+        return np.frombuffer(b"\0" + made.tobytes(), kind, offset=1)
+    return made
+
+
+FUNCTIONS: dict[str, tuple[Callable[[], Callable[..., Any]], str]] = {
+    "pair": (lambda: COLUMNS.pair, "cccc#!"),
+    "last_by_key": (lambda: COLUMNS.last_by_key, "ccc!"),
+    "align": (lambda: COLUMNS.align, "c" * 16 + "k"),
+    "chain": (lambda: COLUMNS.chain, "ccc###"),
+    "effects": (lambda: REPLAY.effects, "c" * 9),
+    "start": (lambda: REPLAY.start, "c" * 27),
+    "scan": (lambda: SCAN.scan, "cccc###"),
+    "last_header": (lambda: SCAN.last_header, "cccc##"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_any_arguments_are_taken_or_refused(name: str) -> None:
+    function, kinds = FUNCTIONS[name]
+    rng = random.Random(name)
+    for _ in range(3_000):
+        make = {
+            "c": column,
+            "#": number,
+            "!": lambda rng: number(rng) & (2**64 - 1),
+            "k": lambda rng: rng.choice(EDGES[:5]),
+        }
+        try:
+            function()(*(make[kind](rng) for kind in kinds))  # type: ignore[no-untyped-call]
+        except REFUSED:
+            continue
+
+
+def test_chains_near_the_limits_of_int64_are_as_those_of_python() -> None:
+    low = np.iinfo(np.int64).min
+    at, chosen = np.array([0, 4], np.int64), np.zeros(2, np.int64)
+    COLUMNS.chain(at, np.array([low, 0, 4, low], np.int64), chosen, 4, 2, 0)
+    assert chosen.tolist() == [1, 0]  # a negative place is none, however negative
+    with pytest.raises(ValueError, match="chain"):
+        COLUMNS.chain(at, np.array([0, 4], np.int64), chosen, 4, 2, int(low))
+
+
+def test_columns_that_are_written_must_lie_apart_from_the_others() -> None:
+    addr = np.zeros(4, np.int64)
+    with pytest.raises(ValueError, match="pair"):
+        COLUMNS.pair(np.zeros(4, np.int8), addr.view(np.uint64), addr, np.zeros(4, np.uint8), True, 1)
+
+
+def test_sizes_that_would_overflow_addresses_are_refused() -> None:
+    one, byte = np.ones(1, np.int64), np.zeros(1, np.int8)
+    given = [byte, one * (2**63 - 1), one.view(np.uint64).copy(), -one, one * 0, byte, -one, one[:0].copy(), one.copy()]
+    with pytest.raises(ValueError, match="effects"):
+        REPLAY.effects(*given)
+
+
+def test_tables_without_a_header_have_no_last_header() -> None:
+    tables = prepare([], None).tables
+    with pytest.raises(ValueError, match="header"):
+        SCAN.last_header(b"abc", tables, np.zeros(64, np.int64), np.zeros(64, np.int64), 0, 3)
+    for state in ((-1, 0, 0), (9, 0, 0), (0, 2**63 - 1, 0), (0, 0, -5)):
+        kept = np.zeros(64, np.int64)
+        kept[:3] = state
+        with pytest.raises(ValueError, match="fit"):
+            SCAN.scan(b"abc", tables, kept, np.zeros(64, np.int64), 0, 3, SCAN.SEARCHES[-1])
+    with pytest.raises(ValueError, match="search"):
+        SCAN.scan(b"abc", tables, np.zeros(64, np.int64), np.zeros(64, np.int64), 0, 3, 99)
