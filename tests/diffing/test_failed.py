@@ -99,7 +99,9 @@ def test_the_verdict_begins_with_what_ran_out(shared: Path) -> None:
     assert [claim.kind for claim in found.claims[:2]] == ["run_out_of_memory", "meanwhile"]
     assert found.answer.tone == "bad"
     assert len(found.answer.sentences) <= 3
-    assert sentence.startswith("Head ran out of memory at line 1,327: relu < train.py:78 forward asked for 768.00 KiB, and 2.77 MiB of the ")
+    assert sentence.startswith(
+        "Head ran out of memory at line 1,327: relu < train.py:78 forward asked for 768.00 KiB, and 2.77 MiB of the "
+    )
     # Both logs print the fifth block of STEP 2, of 256 bytes, in their line 1,326.
     assert "base had 2.23 MiB allocated then (line 1,326)" in sentence
     swapped = memlens.diff(folder / "05_oom_331.log", folder / "05_fixed_331.log.gz")

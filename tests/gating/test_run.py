@@ -49,6 +49,31 @@ def found(verdict: memlens.Verdict) -> list[tuple[str, str]]:
     return [(row.name, row.metric) for row in verdict.failing]
 
 
+# --- growth ---
+
+
+def test_growth_is_judged_over_the_steps_where_one_window_is_asked_for_too(tmp_path: Path) -> None:
+    """39 of 40 steps are closed, and each keeps 8 KiB more than in the base; nothing else is over a limit."""
+    base = steps(tmp_path, "base.log", *[256] * 40)
+    leaking = steps(tmp_path, "leak.log", *[256 + 8192] * 40)
+    verdict = memlens.gate(leaking, base=base, start="STEP 1 START", end="STEP 2 START", limits=["growth=0"])
+    assert (verdict.verdict, found(verdict)) == ("regression", [(WHOLE, "growth")])
+    (row,) = verdict.failing
+    assert (row.base_bytes, row.head_bytes) == (39 * 256, 39 * (256 + 8192))
+
+
+def test_a_leaking_run_grows_by_what_it_grows_by_and_counts_its_steps_as_analyze_does() -> None:
+    leak = EXAMPLES / "leak.log.gz"
+    verdict = memlens.gate(leak, base=leak, limits=["growth=0"])
+    (row,) = (row for row in verdict.judged if row.metric == "growth")
+    assert (row.d_bytes, row.improved, row.ok) == (0, False, True)
+    growing = {claim.kind: claim.values for claim in memlens.analyze(leak).claims}["growing"]
+    grows = {claim.kind: claim.values for claim in verdict.claims}["grows"]
+    assert {name: grows[name] for name in ("windows", "unit", "gained_bytes", "since")} == {
+        name: growing[name] for name in ("windows", "unit", "gained_bytes", "since")
+    }
+
+
 # --- real regressions ---
 
 
@@ -94,7 +119,7 @@ def test_a_leak_fails_in_every_step_and_the_block_that_is_kept_is_named(
     growth = next(row for row in verdict.windows if row.metric == "growth")
     assert growth.head_bytes in range(20 * bytes_a_step, 28 * bytes_a_step + 1, bytes_a_step)
     grown = verdict.to_dict()["growth"]
-    assert grown["windows"] == 1 + 30 - 1  # what is before the steps, and these less the open one
+    assert grown["windows"] == 30 - 1  # the steps less the open one
     assert grown["gained_bytes"] == growth.head_bytes
     of_run = {row.metric for row in verdict.failing if row.name == WHOLE}
     assert of_run == ({"peak", "growth"} if 28 * bytes_a_step > MIB else set())

@@ -266,8 +266,8 @@ _GO_ON: dict[str, Wording] = {
         "{figures=1?is|are} within limits",
     "ends_earlier": "{judged_windows:count} of the base's {base_windows:plural window} judged, for the run ends "
         "earlier[, {names:names}][ and {more:count} more]",
-    "grows": "memory grows by {gained_bytes_per_window:bytes} a window[ from window {since:name} on], "
-        "{gained_bytes:bytes} over {windows:plural window}{within_limit?, within the limit|}",
+    "grows": "memory grows by {gained_bytes_per_window:bytes} a {unit}[ from {since:short_window} on], "
+        "{gained_bytes:bytes} over {windows:units}{within_limit?, within the limit|}",
     "piles_up": "{blocks:count} × {size_bytes:bytes}[ ({owner:name})] pile up, {total_bytes:bytes}{kinds>1?, first "
         "of {kinds:plural kind}|}",
     "figures_unjudged": _unjudged,

@@ -237,7 +237,7 @@ def _gained(levels: Sequence[int], since: int | None, count: int) -> int:
     found = trend.judge(np.array(levels, np.int64))
     rate = Fraction(found.gained_bytes, found.spanned) if found.since is not None else Fraction(0)
     same = levels[max((since or 0) - 1, 0) : count]
-    return max(ceil(rate * (count - 1)), same[-1] - min(same) if since is not None and same else 0)
+    return max(ceil(rate * (count - (found.since or 0))), same[-1] - min(same) if since is not None and same else 0)
 
 
 def _may_be_higher(row: Judged, base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judged:

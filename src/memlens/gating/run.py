@@ -27,7 +27,7 @@ from memlens.summarizing.workers import Order, spread_out
 from memlens.text import terms_of
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.windows.anchor_discovery import find_steps
-from memlens.windows.windows import WHOLE, edges_of, names_of, whole
+from memlens.windows.windows import BEFORE, WHOLE, edges_of, names_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,7 +101,7 @@ def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool) -> list[
         InputError: One of them cannot be read, or is of another kind than the first.
         AnchorError: An anchor marks no line of one.
     """
-    reading = Reading(cut.patterns, how=how, landmarks=not cut.given)
+    reading = Reading(cut.patterns, how=how, landmarks=not cut.series)
     found: dict[object, _Read] = {}
     keys = list(map(input_key, logs))
     first: Run | None = None
@@ -114,7 +114,7 @@ def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool) -> list[
         _check_alike(first := first or kind, kind)
         windows = cut.windows(log)
         by, steps = cut.by or "", windows if cut.series else ()
-        if not cut.given and (family := find_steps(log)) is not None and family.repeated:
+        if not cut.series and (family := find_steps(log)) is not None and family.repeated:
             by, steps = family.family.by, family.windows
         run = summarize(log, windows, cut, path=name, steps=steps, left_out=left_out)
         found[key] = _Read(log, windows, steps, run, RunFigures.of(run, by, trust=trust))
@@ -240,7 +240,8 @@ def _growth(head: _Read) -> Growth | None:
     if len(head.figures.step_levels) < MINIMUM:
         return None
     found = growth(head.steps)
-    return replace(found, piling=found.piling)  # looked up now, for the events may be dropped later
+    # What precedes the first step is none.  What piles up is looked up now, for the events may be dropped later.
+    return replace(found, judged=found.judged - (head.steps[0].name == BEFORE), piling=found.piling)
 
 
 def _failed(log: Log) -> Claim | None:

@@ -297,6 +297,7 @@ def _growing(verdict: Verdict, weight: Weight) -> Iterator[Claim]:
     if found is None or not grows(verdict):
         return
     values = values_of(found, "gained_bytes", "since", windows=found.judged)
+    values["unit"] = "step" if verdict.anchors.by is None else "window"
     values["gained_bytes_per_window"] = round(found.gained_bytes_per_window)
     values["within_limit"] = any(row.metric == "growth" and row.ok for row in verdict.judged)
     yield Claim("grows", weight, values)

@@ -184,7 +184,7 @@ def _tables(verdict: Verdict, room: Room) -> Iterator[Block]:
     yield from _blame(verdict, room)
     if verdict.piling and room.others and verdict.growth is not None:
         title = "What piles up in the log"
-        yield from apart(ListOptions(room.others).table(title, _PILES, verdict.piling, "kind of blocks"))
+        yield from apart(ListOptions(room.others).table(title, _PILES, verdict.piling, "kind"))
     unjudged = [row for row in verdict.windows if row.unjudged is not None]
     if unjudged and room.unjudged:
         columns = (_NAME, _METRIC, _BASE, _HEAD, _WHY)
