@@ -32,6 +32,8 @@ TEXTS: list[tuple[str, dict[str, Any], str]] = [
      "reserved grows from STEP 1 on, from 0 B to 1.00 MiB"),
     ("peak", {"peak_bytes": MIB, "reserved_bytes": 2 * MIB, "line": 1942, "window": "STEP 1", "rise_bytes": 512},
      "peak in STEP 1: 1.00 MiB allocated, 2.00 MiB reserved, at line 1,942, 512 B above what was carried in"),
+    ("reserved_idle", {"reserved_peak_bytes": 3 * MIB, "peak_bytes": MIB, "line": 7},
+     "up to 3.00 MiB is reserved (at line 7) for at most 1.00 MiB allocated; memlens whatif tries settings that reserve less"),
     ("reserved_peak", {"reserved_peak_bytes": 2 * MIB, "line": 7, "window": "STEP 1"}, "the most reserved is 2.00 MiB in STEP 1, at line 7"),
     ("peak", {"reserved_bytes": MIB, "series": True, "since_recording": True, "at_start": True},
      "the highest peak since recording began: 1.00 MiB reserved, all of it there from the start"),

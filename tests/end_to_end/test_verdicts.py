@@ -137,6 +137,25 @@ def test_what_the_device_refused_is_the_first_thing_said(examples: Path, shared:
         )
 
 
+def test_much_reserved_memory_that_lies_idle_is_said_before_a_growth_of_less(shared: Path) -> None:
+    """By hand: the levels of blocks and of chunks after each line; what each step leaves behind is less than what is never in use."""
+    log = shared / "data/paddle/05_grow_batch_331.log.gz"
+    live = reserved = peak = most = at = 0
+    for number, line in enumerate(text_of(log).splitlines(), 1):
+        if found := re.search(r"\] (Alloc|Free) (\d+) bytes, ptr", line):
+            live += int(found[2]) if found[1] == "Alloc" else -int(found[2])
+            peak = max(peak, live)
+        elif found := re.search(r"Not found and reallocate (\d+)\(", line):
+            reserved += int(found[1])
+            most, at = (reserved, number) if reserved > most else (most, at)
+    assert most > 10 * peak
+    assert verdict(log).startswith(
+        f"Up to {format_bytes(most)} is reserved (at line {at:,}) for at most {format_bytes(peak)} allocated; memlens whatif"
+    )
+    for other in ("05_leak_graph_331", "05_fixed_331", "05_leak_activations_331"):
+        assert "is reserved (" not in verdict(shared / f"data/paddle/{other}.log.gz")
+
+
 def test_the_peaks_of_snapshots_are_those_of_the_independent_replays(shared: Path) -> None:
     folder = shared / "data/torch"
     for name, devices in json.loads((folder / "expected.json").read_text()).items():

@@ -38,7 +38,7 @@ def test_ctrl_c_while_workers_start_leaves_no_traceback(tmp_path: Path) -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as run:
         assert run.stdout is not None
-        assert run.stdout.readline() == "begun\n"
+        assert run.stdout.readline().startswith("begun")  # two may say so at once
         time.sleep(0.1)
         os.killpg(run.pid, signal.SIGINT)
         _, errors = run.communicate(timeout=60)

@@ -136,6 +136,16 @@ def _peak(run: PlainRun, claim: Values) -> bool:
     return bool(right and claim["at_start"] == (at is None))
 
 
+@of("reserved_idle")
+def _reserved_idle(run: PlainRun, claim: Values) -> bool:
+    lo, hi = run.bounds if run.bounds != (-1, -1) else (run.opening, len(run.kinds))
+    (most, at), (high, _) = run.highest(lo, hi, 1), run.highest(lo, hi)
+    line = None if at is None else run.lines[at]
+    return (most, high, line) == (claim["reserved_peak_bytes"], claim["peak_bytes"], claim.get("line")) and 2 * (
+        most - high
+    ) >= most
+
+
 @of("reserved_peak")
 def _reserved_peak(run: PlainRun, claim: Values) -> bool:
     lo, hi = run.windows()[claim["window"]] if run.steps and "window" in claim else run.bounds

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
 
+#: What is reserved and never in use counts as much from so many bytes on: less may be one chunk.
+_MUCH_IDLE = 32 << 20
+
+
 # -- several logs -------------------------------------------------------------------------------------------------------------
 
 
@@ -263,26 +267,28 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         if largest["total_bytes"] <= peak.peak_bytes:
             yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)
     if known and chunks_known:
-        yield from _most_reserved(log, there)
+        yield from _most_reserved(log, peak.peak_bytes, there)
 
 
-def _most_reserved(log: LogAnalysis, at_peak: int) -> Iterator[Claim]:
-    """The highest reserved level of all windows, where a twentieth more is reserved there than at the peak."""
+def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[Claim]:
+    """The highest reserved level of all windows: where most of it lies idle whatever is allocated, or a twentieth more is reserved than at the peak."""
     if len(log.figures.get("reserved_peak_bytes", ())) == len(log.windows):
         window = log.windows[int(log.figures["reserved_peak_bytes"].argmax())]
     else:
         window = max(log.windows, key=lambda one: _height(one, "reserved_peak_bytes"))
-    peak = window.results["peak"]
-    if 20 * peak.reserved_peak_bytes >= 21 * max(at_peak, 1):
-        name = None if window.whole else window.name
-        yield claim(
-            *("reserved_peak", Weight.PEAK),
-            reserved_peak_bytes=peak.reserved_peak_bytes,
-            line=peak.reserved_peak_line,
-            window=name,
-            unit="step" if log.by is None else "window",
-            entries=not log.trust.has_lines or None,
-        )
+    peak, growth = window.results["peak"], log.growth
+    most = peak.reserved_peak_bytes
+    where: dict[str, Any] = {"line": peak.reserved_peak_line, "entries": not log.trust.has_lines or None}
+    idle = most - peak_bytes
+    # Of a run that was recorded in part it is not known what was ever in use.
+    whole = not (log.trust.peak_may_be_earlier or "unknown_frees" in log.trust.doubt_codes or _state_only(log))
+    if whole and 2 * idle >= most and idle >= _MUCH_IDLE:
+        gained = 0 if growth is None else max(growth.gained_bytes, growth.peak_gained_bytes)
+        weight = Weight.WASTE if idle > gained else Weight.IDLE
+        yield claim("reserved_idle", weight, reserved_peak_bytes=most, peak_bytes=peak_bytes, **where)
+    elif 20 * most >= 21 * max(at_peak, 1):
+        where |= {"window": None if window.whole else window.name, "unit": "step" if log.by is None else "window"}
+        yield claim("reserved_peak", Weight.PEAK, reserved_peak_bytes=most, **where)
 
 
 def _largest(groups: Sequence[Any], whole: int) -> dict[str, Any]:

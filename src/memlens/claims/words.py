@@ -74,6 +74,10 @@ WORDS: dict[str, Words] = {
         + _TIES,
         joined="; ",
     ),
+    "reserved_idle": Words(
+        "up to {reserved_peak_bytes:bytes} is reserved[ (at {line:at})] for at most {peak_bytes:bytes} allocated;"
+        " memlens whatif tries settings that reserve less"
+    ),
     "reserved_peak": Words(
         "the most reserved is {reserved_peak_bytes:bytes}[ in {window:window}][, at {line:at}]", joined="; "
     ),
