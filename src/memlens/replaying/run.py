@@ -100,7 +100,7 @@ def replayable(log: EventLog) -> Replayable | NotReplayable:
             return Replayable(model, history)
     return NotReplayable(
         f"no allocator that memlens can replay writes {log.facts.layer}",
-        "It replays Paddle's auto-growth allocator (GLOG_v=10) and PyTorch's caching allocator (a memory snapshot with its history).",
+        "It replays Paddle's auto-growth allocator (GLOG_vmodule='auto_g*=10') and PyTorch's caching allocator (a memory snapshot with its history).",
     )
 
 
