@@ -34,7 +34,10 @@ def test_an_out_of_memory_failure_keeps_its_exit_code_and_the_verdict_names_it(
     assert "OSError: (External)  CustomDevice error" in run.out  # passed on: the user sees the traceback
     assert "Ran out of memory at line" in run.said
     (failure,) = memlens.read(run.log).trust.ooms
-    assert "CustomDevice error" in run.lines[failure.line - 1]
+    assert failure.message_line is not None
+    assert "CustomDevice error" in run.lines[failure.message_line - 1]
+    assert f"Allocate {failure.asked_bytes} bytes" in run.lines[failure.line - 1]
+    assert f"line {failure.line:,}: " in " ".join(run.said.split())
 
 
 @contextmanager

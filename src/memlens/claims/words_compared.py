@@ -306,7 +306,7 @@ WORDS_COMPARED = {
     "runs_in_doubt": Words(_in_doubt, place="opens"),
     "run_out_of_memory": Words(_OUT_OF_MEMORY, ". ", named="file"),
     "freed_later": Words("{side} frees {freed_later_bytes:bytes} in later windows", "{taken_back_bytes?, |, and }"),
-    "taken_back": Words("{taken_back_bytes:bytes} is taken back by other findings", ", and "),
+    "taken_back": Words("other changes offset {taken_back_bytes:bytes}", "; "),
     "first_freed": Words("base " + _frees("base_", _FIRST) + ", head " + _frees("head_", "it"), "{outweighed?; |: }"),
     "first_untimely": Words(_FIRST + " is freed " + TIMING, "{outweighed?; |: }"),
     "first_in_one": Words("{freed?{side} {alloc_line?allocates " + _FIRST + " at {alloc_line:at} and " +
