@@ -224,3 +224,13 @@ def test_quiet_and_verbose_exclude_each_other(memlens: Any, small_log: Path) -> 
     ran = memlens("analyze", small_log, "-q", "-v")
     assert (ran.code, ran.out) == (2, "")
     assert "--quiet and --verbose exclude each other" in ran.err
+
+
+def test_what_no_line_tells_of_is_not_shown_as_0_bytes(memlens: Any, tmp_path: Path) -> None:
+    """Two chunks of 1 MiB, and no block."""
+    log = tmp_path / "chunks.log"
+    log.write_text("".join(f"Not found and reallocate 1048576(0x{k}00000), and remaining 0\n" for k in (1, 2)))
+    said = memlens("analyze", log, columns=80).out
+    assert "Allocated  not known  no line tells of blocks" in said
+    assert "Reserved    2.00 MiB  at most" in said
+    assert " 0 B " not in said

@@ -130,7 +130,13 @@ def _one_window(log: LogAnalysis, options: _ScreenOptions, *, picture: bool) -> 
     yield _head(log, _heading(log, window, terms), options)
     codes = log.trust.doubt_codes | {note.code for note in log.trust.notes}
     blocks_only = bool(codes & {"no_chunk_lines", "no_reserved"})
-    if figures := tuple(_key_figures(window, terms, known_of_blocks_only=blocks_only)):
+    figures = tuple(_key_figures(window, terms, known_of_blocks_only=blocks_only))
+    if "no_tensor_events" in codes:  # nothing is known of blocks, which is no 0 B
+        figures = (
+            Figure("Allocated", "not known", "no line tells of blocks"),
+            *(one for one in figures if one.label == "Reserved"),
+        )
+    if figures:
         few = tuple(figure for figure in figures if figure.label not in _SUMS)
         yield Part((apart(Figures(figures)), apart(Figures(few))), _OF_TABLES)
     yield from _steps(log, options)
