@@ -81,7 +81,7 @@ def steps_blocks(log: LogAnalysis, options: ListOptions, *, full: bool = False) 
     trend = f", {word}" if (word := growth_word(growth)) else ""
     what = "steps" if steps.repeated else "parts"
     ended = ", each ended by its line" if steps.ends else ""
-    words = f"{plural(steps.anchors, what[:-1])}, found by themselves: --by '{steps.by}'{ended}{trend}"
+    words = f"{plural(steps.anchors, what[:-1])}, detected automatically: --by '{steps.by}'{ended}{trend}"
     yield Line(words, label=what.capitalize())
     if full:
         yield windows_table(steps.windows, growth, len(steps.windows), None, options.terms, figures=steps.figures)
