@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_paddle import microseconds
 
-from memlens.text import format_duration, format_moment, shorten, visible, width_of
+from memlens.text import STACK, format_duration, format_moment, shorten, shortened, visible, width_of
 
 #: Any text, surrogates included: a file name may hold undecodable bytes.
 any_text = st.text(st.characters(codec=None))
@@ -87,3 +87,16 @@ def test_a_moment_is_written_as_the_log_wrote_it(stamp: str, shown: str) -> None
 )
 def test_durations_take_the_unit_that_suits_them(microseconds: int, shown: str) -> None:
     assert format_duration(microseconds) == shown
+
+
+def test_stacks_that_would_read_alike_are_written_as_far_as_they_differ() -> None:
+    frames = "linear_of_a_long_name", "forward_of_a_long_name", "called_from_somewhere"
+    texts = [STACK.join((*frames, end)) for end in ("first (a.py:1)", "second (b.py:2)")]
+    shown = shortened(texts, 50)
+    assert shown[0] != shown[1]
+    assert "first" in shown[0] and "second" in shown[1]
+    assert all(width_of(text) <= 50 for text in shown)
+
+
+def test_texts_that_fit_stay_as_they_are_and_equal_ones_stay_equal() -> None:
+    assert shortened(["relu", "matmul", "relu"], 20) == ["relu", "matmul", "relu"]

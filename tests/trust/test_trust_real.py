@@ -94,6 +94,18 @@ def test_the_failure_of_a_full_device_is_noted_once_with_its_line(trust_of: Call
     assert "first in line 1,327" in next(note for note in trust.notes if note.code == "out_of_memory").message
 
 
+def test_the_refused_request_is_found_wherever_the_text_above_its_message_is_cut(shared: Path, tmp_path: Path) -> None:
+    # A line of another length each time stands above the request, so that the cut moves through the lines above it byte by byte.
+    lines = (shared / "data/paddle/05_oom_331.log").read_bytes().splitlines(keepends=True)
+    path, wrong = tmp_path / "oom.log", []
+    for length in range(430):
+        path.write_bytes(b"".join([*lines[:1326], b"x" * length + b"\n", *lines[1326:]]))
+        found = [(oom.line, oom.message_line) for oom in read(path).facts.ooms]
+        if found != [(1328, 1342)]:
+            wrong.append((length, found))
+    assert wrong == []
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import memlens
 from memlens.gating.limits import WATCHED, parse_budgets
-from memlens.watching.judging import FEWEST, Judge, crossing_claim, crossings_of, lasting_gain
-from memlens.watching.result import Crossing
+from memlens.watching.judging import FEWEST, Judge, claims_of, crossing_claim, crossings_of, lasting_gain
+from memlens.watching.result import Crossing, LogState, Watched
 
 Ints = NDArray[np.int64]
 Chance = np.random.Generator
@@ -158,3 +158,17 @@ def test_parts_of_a_larger_unit_of_work_are_not_judged() -> None:
     assert crossed(calls, "growth=0") == []
     assert crossed(calls, "growth=0", final=True) == []
     assert len(crossed(replace(calls, repeated=True), "growth=0")) == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        ({}, "Peak: 5.00 MiB allocated, at line 17"),
+        ({"allocated_bytes": None, "peak_bytes": 0, "peak_line": None}, "Peak: 16.00 MiB reserved"),
+    ],
+)
+def test_the_peak_stands_beside_no_reserved_level_of_another_moment(known: dict[str, int | None], text: str) -> None:
+    # 8 MiB are reserved now, and 16 were at most.
+    state: LogState = log_state(**known)
+    (peak,) = claims_of(Watched((state,), (None,)))
+    assert (peak.kind, peak.text.removesuffix(".").casefold()) == ("peak", text.casefold())

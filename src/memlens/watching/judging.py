@@ -206,9 +206,11 @@ def _of_one(state: LogState, growth: Growth | None) -> Iterator[Claim]:
         return
     if state.ooms:
         yield claim("oom_messages", Weight.FAILURE, tone="bad", messages=state.ooms)
-    known = state.peak_bytes if state.allocated_bytes is not None else None
-    # What is reserved now is not what was reserved at the peak.
-    yield claim("peak", Weight.PEAK, state, peak_bytes=known, reserved_bytes=None, line=state.peak_line)
+    if state.allocated_bytes is not None:
+        # What is reserved now is not what was reserved at the peak, which is not kept.
+        yield claim("peak", Weight.PEAK, peak_bytes=state.peak_bytes, line=state.peak_line)
+    else:
+        yield claim("peak", Weight.PEAK, reserved_bytes=state.reserved_peak_bytes)
     if growth is not None and growth.judged >= MINIMUM:
         # What precedes the first window is no window of the series; where it is long gone, there was such a part.
         first = state.windows[0] if state.windows else None

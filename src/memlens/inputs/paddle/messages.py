@@ -283,7 +283,7 @@ class RefusedRequests:
             text: The text above it.
             between: What stands between that and the message's line.
         """
-        if len(text) >= _FAR:  # the first line is cut
+        if len(text) >= _FAR:  # the first line may be cut
             text = text[-_FAR:].partition(b"\n")[2]
         lines = sorted((*_lines(text), *self._marked(text)), key=lambda line: line[0])
         thread, size, at = _waiting(lines)
