@@ -94,7 +94,8 @@ def test_stacks_that_would_read_alike_are_written_as_far_as_they_differ() -> Non
     texts = [STACK.join((*frames, end)) for end in ("first (a.py:1)", "second (b.py:2)")]
     shown = shortened(texts, 50)
     assert shown[0] != shown[1]
-    assert "first" in shown[0] and "second" in shown[1]
+    assert "first" in shown[0]
+    assert "second" in shown[1]
     assert all(width_of(text) <= 50 for text in shown)
 
 
