@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 import memlens
 from memlens.gating.limits import WATCHED, parse_budgets
 from memlens.watching.judging import FEWEST, Judge, claims_of, crossing_claim, crossings_of, lasting_gain
-from memlens.watching.result import Crossing, LogState, Watched
+from memlens.watching.result import Crossing, Watched
 
 Ints = NDArray[np.int64]
 Chance = np.random.Generator
@@ -167,8 +168,7 @@ def test_parts_of_a_larger_unit_of_work_are_not_judged() -> None:
         ({"allocated_bytes": None, "peak_bytes": 0, "peak_line": None}, "Peak: 16.00 MiB reserved"),
     ],
 )
-def test_the_peak_stands_beside_no_reserved_level_of_another_moment(known: dict[str, int | None], text: str) -> None:
+def test_the_peak_stands_beside_no_reserved_level_of_another_moment(known: dict[str, Any], text: str) -> None:
     # 8 MiB are reserved now, and 16 were at most.
-    state: LogState = log_state(**known)
-    (peak,) = claims_of(Watched((state,), (None,)))
+    (peak,) = claims_of(Watched((log_state(**known),), (None,)))
     assert (peak.kind, peak.text.removesuffix(".").casefold()) == ("peak", text.casefold())
