@@ -180,6 +180,11 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
     def __len__(self) -> int:
         return len(self.kind)
 
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether it has lines of text, or annotations, that anchors can be found in."""
+        return self.marks is None or len(self.marks) > 0
+
     def __repr__(self) -> str:
         return f"<EventLog {self.source.name!r}: {len(self):,} events>"
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from memlens.gating.baseline import RunFigures, WindowFigures
 from memlens.gating.judging import Judged, judge, pair_runs
-from memlens.gating.limits import BUDGETED, METRICS, Limit, Metric, Rules
+from memlens.gating.limits import BUDGETED, DEFAULT_LIMIT, METRICS, Limit, Metric, Rules
 from memlens.windows.windows import WHOLE
 
 DEFAULT = Rules.parse()
@@ -84,10 +84,13 @@ def test_windows_that_accepted_runs_lack_too_are_not_missing_and_are_judged_wher
 
 def test_by_default_the_peak_of_the_run_and_peak_and_remaining_of_windows_are_judged() -> None:
     old = run(window("0", 10 * MIB, 1), window("1", 10 * MIB, 2), peak=30 * MIB, reserved=40 * MIB)
-    rows = judged(old, msgspec.structs.replace(old, reserved_peak_bytes=400 * MIB))
-    assert {(row.name, row.metric) for row in rows} == {
+    rows = judged(old, old)
+    assert {(row.name, row.metric) for row in rows if row.unjudged is None} == {
         (WHOLE, "peak"), ("0", "peak"), ("0", "remaining"), ("1", "peak"), ("1", "remaining")
     }  # fmt: skip
+    assert [(row.name, row.metric, row.unjudged) for row in rows if row.unjudged] == [
+        (WHOLE, "growth", "no steps found")
+    ]
     assert all(row.ok for row in rows)
     assert (the(rows, "peak").limit_bytes, the(rows, "peak").limit_from) == (31 * MIB, "floor")
     # What is reserved, and the rise, where it is asked for.
@@ -95,6 +98,31 @@ def test_by_default_the_peak_of_the_run_and_peak_and_remaining_of_windows_are_ju
     more = run(window("0", 10 * MIB, 1), window("1", 10 * MIB + 1, 2), peak=30 * MIB, reserved=41 * MIB + 1)
     failing = [(row.name, row.metric, row.over_bytes) for row in judged(old, more, rules) if not row.ok]
     assert failing == [(WHOLE, "reserved", 1), ("1", "rise", 1)]
+
+
+@pytest.mark.parametrize(
+    ("reserved", "limits", "unjudged"),
+    [
+        (400 * MIB, (), ["no limit names it"]),
+        (102 * MIB, (), []),  # 2 % more
+        (102 * MIB + 1, (), ["no limit names it"]),
+        (400 * MIB, "reserved=off", []),
+        (None, (), []),
+    ],
+)
+def test_what_is_reserved_is_shown_where_it_grew_and_no_limit_names_it(
+    reserved: int | None, limits: str | tuple[()], unjudged: list[str]
+) -> None:
+    rows = judged(run(window("w"), reserved=100 * MIB), run(window("w"), reserved=reserved), Rules.parse(limits))
+    assert [row.unjudged for row in rows if row.metric == "reserved"] == unjudged
+    assert all(row.ok for row in rows)
+
+
+def test_of_several_accepted_runs_what_is_reserved_may_grow_by_their_spread() -> None:
+    runs = [run(window("w"), reserved=size * MIB) for size in (100, 130)]
+    for reserved, shown in ((160, 0), (161, 1)):
+        rows = judged(runs, run(window("w"), reserved=reserved * MIB))
+        assert sum(row.metric == "reserved" for row in rows) == shown
 
 
 @pytest.mark.parametrize(
@@ -246,8 +274,12 @@ def test_growth_is_what_the_steps_gain_beyond_what_those_of_the_base_gain(
 @pytest.mark.parametrize(
     ("base", "head", "unjudged"),
     [
-        (steps(1, 1, 1, 1), run(window(WHOLE)), "no lines that count steps were found (--by names them)"),
-        (steps(1, 1, 1, 1, by="EPOCH"), steps(1, 1, 1, 1), "the base has no steps that the same lines count (--by names them)"),
+        (steps(1, 1, 1, 1), run(window(WHOLE)), "no steps found"),
+        (run(window(WHOLE)), steps(1, 1, 1, 1), "no steps found in the base"),
+        (steps(1, 1, 1, 1, by="EPOCH"), steps(1, 1, 1, 1), "other lines mark the steps of the base"),
+        # Levels of a log that tells of chunks alone say nothing.
+        (steps(1, 1, 1, 1), replace(steps(0, 0, 0, 0), peak_bytes=None), "no block in the log"),
+        (replace(steps(0, 0, 0, 0), peak_bytes=None), steps(1, 1, 1, 1), "no block in the base"),
         (steps(1, 1, 1), steps(1, 1, 1, 1), "3 closed steps in the base, 4 needed"),
         (steps(1, 1, 1, 1), steps(1, 1, 1), "3 closed steps, 4 needed"),
         (steps(*[20] * 9), steps(20, 20, 20, 20, 23, 26, 29, 32, 35), "the last 5 steps rise by 15.00 MiB, too few to tell"),
@@ -302,7 +334,9 @@ def test_every_gated_figure_has_its_row_and_the_worst_one_stands_first(
         run(*(msgspec.structs.replace(pair[side], name=str(n)) for n, pair in enumerate(pairs))) for side in (0, 1)
     )
     rows = judged(old, new, rules)
-    wanted = {(WHOLE, metric) for metric in BUDGETED if rules.gated(metric)}
+    wanted = {(WHOLE, metric) for metric in (*BUDGETED, "growth") if rules.gated(metric)}
+    ours, theirs = new.reserved_peak_bytes or 0, old.reserved_peak_bytes or 0
+    wanted |= {(WHOLE, "reserved")} if ours - theirs > DEFAULT_LIMIT.allows(theirs) else set()
     wanted |= {
         (str(n), metric)
         for n in range(len(pairs))

@@ -114,8 +114,8 @@ def test_by_default_peak_and_growth_may_grow_by_two_percent_or_one_mebibyte_and_
     rules = Rules.parse(["reserved=5%", "remaining=0", "growth=OFF"], windows=False)
     assert dict(rules.limits) == {"peak": default, "remaining": Limit(), "reserved": Limit(Fraction(1, 20))}
     assert list(rules.limits) == ["peak", "remaining", "reserved"]
-    # What is asked for must be judged.
-    assert rules.named == {"remaining", "reserved"}
+    # What is asked for must be judged, and what is switched off is asked for by nobody.
+    assert rules.named == {"remaining", "reserved", "growth"}
 
 
 @pytest.mark.parametrize(

@@ -104,13 +104,15 @@ def titles(text: str) -> list[str]:
 def test_each_failing_figure_is_an_error_and_the_worst_comes_first() -> None:
     lines = workflow_commands(verdicts.failing()).splitlines()
     failing = titles(workflow_commands(verdicts.failing()))
-    assert failing == ["memlens gate%3A SOT_CALL_0", "memlens gate%3A (whole log)"]
+    # Growth of three windows is not judged.
+    assert failing == ["memlens gate%3A SOT_CALL_0", "memlens gate%3A (whole log)", "memlens gate%3A regression"]
     assert "(+100.00%25)" in lines[0]
     assert workflow_commands(verdicts.unjudged()).startswith("::error title=memlens gate%3A not judged::")
     assert [line.split()[0] for line in workflow_commands(verdicts.passing()).splitlines()] == ["::notice"]
     assert "--accept" in workflow_commands(verdicts.improved())
-    (notice,) = workflow_commands(verdicts.shorter()).splitlines()
-    assert "2 of the base's 6 windows judged" in notice
+    for verdict in (verdicts.shorter(), verdicts.growing(), verdicts.passing()):
+        notice = workflow_commands(verdict).splitlines()[-1]
+        assert notice == f"::notice title=memlens gate%3A {verdict.verdict}::{escape_message(verdict.explanation)}"
 
 
 @given(any_text)

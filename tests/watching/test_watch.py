@@ -111,6 +111,7 @@ def test_a_budget_that_nothing_can_be_held_against_is_said_at_the_end(scripts: S
         Watch(budgets=["peak=1GiB", "reserved=1GiB", "growth=1GiB"]),
         a=[blind],
         b=[log_state("b", live=range(3, 40), repeated=False)],
+        bare=[log_state("bare", lines=9, events=9)],
         c=[log_state("c", live=[3, 4, 5])],
         d=[log_state("d", live=[3, 4, 5, 6])],
         e=[],
@@ -118,8 +119,9 @@ def test_a_budget_that_nothing_can_be_held_against_is_said_at_the_end(scripts: S
     assert watching.finish(analyze=False).unjudged == (
         "a: peak is not judged, for no line tells of blocks",
         "a: reserved is not judged, for no line tells of chunks",
-        "a: growth is not judged, for no line that counts steps was found (--by names them)",
-        "b: growth is not judged, for no line counts steps (--by names them)",
+        "a: growth is not judged, for no step lines were found (use --by)",
+        "b: growth is not judged, for only parts of steps were found (use --by)",
+        "bare: growth is not judged, for no step lines were found",  # every line is an event
         "c: growth is not judged, for 3 closed windows tell too little",
     )
 

@@ -160,7 +160,7 @@ def _analyze_one(
         figures=columns,
         device=device,
         uncut=cut.whole,
-        can_be_cut=log.marks is None or len(log.marks) > 0,
+        can_be_cut=log.can_be_cut,
     )
     return claimed(analysis, claims_of_log)
 

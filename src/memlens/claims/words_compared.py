@@ -315,6 +315,8 @@ WORDS_COMPARED = {
     "within_limit": Words(_WENT, ": "),
     "over_limit": Words(_WENT + "; over the limit of {limit_bytes:bytes}{limit_from=spread? (the spread of the "
         "accepted runs)|{limit_from=floor?" + _FLOOR + "|}} by {over_bytes:exact}", ": "),
+    "reserved_not_judged": Words("reserved grew from {base_bytes:bytes} to {head_bytes:bytes} ({head_bytes:change "
+        "base_bytes}) and is not judged, for no limit names it (--limit reserved=2%)", ". "),
     "over_budget": Words("{metric} is {head_bytes:bytes}{d_bytes?, {d_bytes:signed} against "
         "{base_bytes:bytes}|}; over the budget of {limit_bytes:bytes} by {over_bytes:exact}", ": "),
     "missing_window": Words("{metric}: the log has no such window; it was {base_bytes:bytes}", ": "),

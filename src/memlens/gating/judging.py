@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.series import trend
-from memlens.gating.limits import METRICS
+from memlens.gating.limits import DEFAULT_LIMIT, METRICS, Rules
 from memlens.results import Result
 from memlens.text import format_bytes, name_list
 from memlens.windows.windows import BEFORE, WHOLE, kind_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from memlens.gating.baseline import RunFigures, WindowFigures
-    from memlens.gating.limits import Limit, Metric, Rules
+    from memlens.gating.limits import Limit, Metric
 
 
 Origin: TypeAlias = Literal["base", "floor", "spread", "budget"]
@@ -34,6 +34,9 @@ _OF_WINDOWS: tuple[Metric, ...] = ("peak", "rise", "remaining")
 _NOT_KNOWN: Mapping[Metric, str] = {"reserved": "not reported by the {}"}
 _NO_BLOCKS = "no block in the {}"
 _BEGINS_LATE = "the {} begins late, and may have been higher before"
+_NO_STEPS = "no steps found"
+#: Why what is reserved is not judged.
+NOT_NAMED = "no limit names it"
 
 
 class Judged(Result, frozen=True):
@@ -159,8 +162,11 @@ def judge(
     rules: Rules,
     *,
     start_lines: Mapping[str, int] | None = None,
+    no_steps: str = _NO_STEPS,
 ) -> tuple[Judged, ...]:
     """Judge the run and every window of it, in each metric that has a limit or a budget.
+
+    What is reserved has a row without these, too, which is not judged, where it grew by more than the default limit.
 
     Args:
         base: The accepted runs; none where only budgets hold.
@@ -168,6 +174,7 @@ def judge(
         paired: The windows of both.
         rules: What to judge by.
         start_lines: First lines of head's windows, by their names.
+        no_steps: Why head has no steps, if it has none.
 
     Returns:
         What fails, the worst first, then windows that are missing, then the others, the largest growth first, then what is not judged.
@@ -177,13 +184,17 @@ def judge(
     if rules.gated("peak"):
         row = Judged(WHOLE, "peak", head_bytes=head.peak_bytes, start_line=1)
         rows.append(_judged(row, [run.peak_bytes for run in base], rules))
+    row = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
+    reserved = [run.reserved_peak_bytes for run in base]
     if rules.gated("reserved"):
-        row = Judged(WHOLE, "reserved", head_bytes=head.reserved_peak_bytes, start_line=1)
-        rows.append(_judged(row, [run.reserved_peak_bytes for run in base], rules))
-    if "growth" in rules.limits and (head.steps_by or "growth" in rules.named):
-        rows.append(_growth(base, head, rules))
+        rows.append(_judged(row, reserved, rules))
+    elif "reserved" not in rules.named:
+        row = _judged(row, reserved, Rules({"reserved": DEFAULT_LIMIT}))
+        rows += [] if row.ok else [_unjudged(row, NOT_NAMED)]
     no_blocks = [_NO_BLOCKS.format("log")] if head.peak_bytes is None else []
     no_blocks += [_NO_BLOCKS.format("base")] if any(run.peak_bytes is None for run in base) else []
+    if "growth" in rules.limits:
+        rows.append(_growth(base, head, rules, *no_blocks, no_steps))
     for pair in paired.pairs:
         figures, new = pair
         reason = no_blocks[0] if no_blocks else None
@@ -207,14 +218,22 @@ def judge(
     return tuple(rows)
 
 
-def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judged:
-    """The bytes that the steps gained, against what the base's steps gain, per step, in as many."""
+def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules, *reasons: str) -> Judged:
+    """The bytes that the steps gained, against what the base's steps gain, per step, in as many.
+
+    Args:
+        base: The accepted runs.
+        head: The run that is judged.
+        rules: What to judge by.
+        reasons: Why it is not judged: that a run has no blocks, if so; and at last what to say where head has no steps.
+    """
     count = len(head.step_levels)
     row = Judged(WHOLE, "growth", start_line=1)
-    if not head.steps_by:
-        return replace(row, unjudged="no lines that count steps were found (--by names them)")
+    if len(reasons) > 1 or not head.steps_by:
+        return replace(row, unjudged=reasons[0])
     if any(run.steps_by != head.steps_by for run in base):
-        return replace(row, unjudged="the base has no steps that the same lines count (--by names them)")
+        same = all(run.steps_by for run in base)
+        return replace(row, unjudged="other lines mark the steps of the base" if same else f"{_NO_STEPS} in the base")
     for levels, where in ((head.step_levels, ""), *((run.step_levels, " in the base") for run in base)):
         if len(levels) < trend.MINIMUM:
             return replace(row, unjudged=f"{len(levels)} closed steps{where}, {trend.MINIMUM} needed")
@@ -238,6 +257,12 @@ def _gained(levels: Sequence[int], since: int | None, count: int) -> int:
     rate = Fraction(found.gained_bytes, found.spanned) if found.since is not None else Fraction(0)
     same = levels[max((since or 0) - 1, 0) : count]
     return max(ceil(rate * (count - (found.since or 0))), same[-1] - min(same) if since is not None and same else 0)
+
+
+def default_limits(base: Sequence[RunFigures]) -> list[Judged]:
+    """The peak and the growth that accepted runs allow by default, or why that cannot be judged, as rows of the first of them."""
+    rows = judge(base, base[0], PairedRuns(), Rules.parse(windows=False))
+    return sorted((row for row in rows if row.metric in ("peak", "growth")), key=lambda row: METRICS.index(row.metric))
 
 
 def _may_be_higher(row: Judged, base: Sequence[RunFigures], head: RunFigures, rules: Rules) -> Judged:
@@ -316,9 +341,11 @@ def why_unjudged(rows: Sequence[Judged], paired: PairedRuns, rules: Rules, *, ne
         yield f"no window of the log could be judged: the base has none of them, it has {name_list(lacking)} and the log {name_list(new)}"
     elif needs_window and not any(window.name != BEFORE for _, window in paired.judged):
         yield "no window of the log could be judged: the base has none of them, or none that a line ends"
+    judged = any(row.limit_bytes is not None for row in rows)
+    wanted = {"peak", *rules.named, *rules.budgets} if judged else METRICS
     for metric in METRICS:
-        if metric in rules.named or metric in rules.budgets or (metric == "peak" and rules.gated(metric)):
+        if metric in wanted and rules.gated(metric):
             mine = [row for row in rows if row.metric == metric and (metric != "peak" or row.name == WHOLE)]
             if not any(row.limit_bytes is not None for row in mine):
                 why = next((row.unjudged for row in mine if row.unjudged), "the base has no such window")
-                yield f"{metric} could not be judged: {why}"
+                yield f"{metric} ({why})"

@@ -80,7 +80,7 @@ class Rules(Struct, frozen=True):
     Attributes:
         limits: How much each metric may grow.
         budgets: How high each metric of the whole run may be, in bytes.
-        named: The metrics whose limits the user gave: one that cannot be judged is no pass.
+        named: The metrics that the user gave a limit, or switched off: a limit that cannot be judged is no pass.
         allow_missing: Windows that the log lacks do not fail.
     """
 
@@ -115,7 +115,7 @@ class Rules(Struct, frozen=True):
         return cls(
             {metric: limit for metric in METRICS if (limit := found.get(metric)) is not None},
             parse_budgets(budgets),
-            frozenset(metric for metric, limit in given.items() if limit is not None),
+            frozenset(given),
             allow_missing,
         )
 

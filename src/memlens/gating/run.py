@@ -80,6 +80,7 @@ class _Read(Struct, frozen=True, eq=False):
         log: Its events.
         windows: Its windows.
         steps: The windows over which growth is judged: those of a series, or the steps that are found; none where there are neither.
+        parts: Lines that mark parts of steps were found instead.
         run: Its summary.
         figures: What of that is judged, and kept.
     """
@@ -87,6 +88,7 @@ class _Read(Struct, frozen=True, eq=False):
     log: Log
     windows: Sequence[Window]
     steps: Sequence[Window]
+    parts: bool
     run: Run
     figures: RunFigures
 
@@ -113,11 +115,12 @@ def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool) -> list[
         kind = Run(name, {}, "ok", device=log.device, layer=log.facts.layer)
         _check_alike(first := first or kind, kind)
         windows = cut.windows(log)
-        by, steps = cut.by or "", windows if cut.series else ()
-        if not cut.series and (family := find_steps(log)) is not None and family.repeated:
-            by, steps = family.family.by, family.windows
+        by, steps, parts = cut.by or "", windows if cut.series else (), False
+        if not cut.series and (family := find_steps(log)) is not None:
+            parts = not family.repeated
+            by, steps = ("", ()) if parts else (family.family.by, family.windows)
         run = summarize(log, windows, cut, path=name, steps=steps, left_out=left_out)
-        found[key] = _Read(log, windows, steps, run, RunFigures.of(run, by, trust=trust))
+        found[key] = _Read(log, windows, steps, parts, run, RunFigures.of(run, by, trust=trust))
     return [found[key] for key in keys]
 
 
@@ -161,7 +164,7 @@ def _judged(order: Order) -> Verdict:
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
     lines = dict(zip(names_of(head.windows), edges_of(head.windows, "start_line").tolist(), strict=True))
-    rows = judge(base, head.figures, paired, rules, start_lines=lines)
+    rows = judge(base, head.figures, paired, rules, start_lines=lines, no_steps=_no_steps(head, kept))
     failing = not all(row.ok for row in rows)
     doubts = [*_doubts(head.run)]
     if old is not None and kept is None and old is not head:
@@ -233,6 +236,14 @@ def _rules(options: Gate, cut: Cut) -> Rules:
     if not rules.limits and not rules.budgets:
         raise UsageError("every limit is off and there is no budget, so nothing would be judged", "Leave one on.")
     return rules
+
+
+def _no_steps(head: _Read, kept: Baseline | None) -> str:
+    """Why growth is not judged of a log that has no steps."""
+    none = "no step lines" if head.log.facts.has_lines else "no annotated steps"
+    what = "only parts of steps" if head.parts else none
+    advice = "" if not head.log.can_be_cut else "; use --by" if kept is None else "; accept a run with --by"
+    return f"{what} found{advice}"
 
 
 def _growth(head: _Read) -> Growth | None:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from memlens.analyzers.series.growth import Pile
 from memlens.claims.claim import Claim, Tone, Weight, difference, values_of
-from memlens.gating.judging import Judged
+from memlens.gating.judging import NOT_NAMED, Judged
 from memlens.results import OnDemand, Result, Tables, Tabular
 from memlens.text import MOST_NAMES
 from memlens.windows.windows import WHOLE
@@ -209,7 +209,7 @@ def claims_of(verdict: Verdict) -> Iterator[Claim]:
         yield difference("not_judged", reasons=reasons, more=_left(verdict.reasons, _NAMED))
         return
     yield from _first(verdict, tone)
-    growth = [*_growing(verdict, Weight.CAUSE)]
+    growth = [*_growing(verdict)]
     yield from growth
     # Three sentences are read at a glance.
     weight = Weight.CAUSE if verdict.failed and growth else Weight.LIMITS
@@ -266,8 +266,8 @@ def claim_of(row: Judged) -> Claim:
     return difference(kind, window=row.name, over_bytes=row.over_bytes, compared=compared, **_figures(row))
 
 
-def counted(verdict: Verdict, *, growth: bool = False) -> Iterator[Claim]:
-    """Yield how much was judged and how much of it fails, what is missing or was not reached, and, if that is wanted, what grows."""
+def counted(verdict: Verdict) -> Iterator[Claim]:
+    """Yield how much was judged and how much of it fails, and what is missing or was not reached."""
     if verdict.verdict == "unjudged":
         yield difference("not_judged")
         return
@@ -282,8 +282,6 @@ def counted(verdict: Verdict, *, growth: bool = False) -> Iterator[Claim]:
         yield difference("windows_missing", missing=len(verdict.missing), allowed=verdict.allow_missing)
     if verdict.not_reached:
         yield difference("ends_earlier", **values_of(verdict, "judged_windows", "base_windows"))
-    if growth:
-        yield from _growing(verdict, Weight.DIFFERENCE)
 
 
 def grows(verdict: Verdict) -> bool:
@@ -291,7 +289,7 @@ def grows(verdict: Verdict) -> bool:
     return verdict.growth is not None and verdict.growth.verdict == "growing"
 
 
-def _growing(verdict: Verdict, weight: Weight) -> Iterator[Claim]:
+def _growing(verdict: Verdict) -> Iterator[Claim]:
     """Yield what the steps gain, and what it consists of."""
     found = verdict.growth
     if found is None or not grows(verdict):
@@ -300,26 +298,31 @@ def _growing(verdict: Verdict, weight: Weight) -> Iterator[Claim]:
     values["unit"] = "step" if verdict.anchors.by is None else "window"
     values["gained_bytes_per_window"] = round(found.gained_bytes_per_window)
     values["within_limit"] = any(row.metric == "growth" and row.ok for row in verdict.judged)
-    yield Claim("grows", weight, values)
-    if verdict.piling and weight == Weight.CAUSE:
+    yield Claim("grows", Weight.CAUSE, values)
+    if verdict.piling:
         pile = verdict.piling[0]
         blocks = values_of(pile, "size_bytes", "total_bytes", blocks=pile.count, owner=pile.owner or None)
-        yield Claim("piles_up", weight, {**blocks, "kinds": len(verdict.piling)})
+        yield Claim("piles_up", Weight.CAUSE, {**blocks, "kinds": len(verdict.piling)})
 
 
 def _unjudged(verdict: Verdict) -> Iterator[Claim]:
-    """Yield what could not be judged, and why; and why what was judged may be doubted."""
+    """Yield what could not be judged, and why; what grew and nobody asked for; and why what was judged may be doubted."""
     why: dict[str, dict[tuple[str, str], None]] = {}
     for row in verdict.windows:
-        if row.unjudged is not None:
+        if row.unjudged not in (None, NOT_NAMED):
             figure = ("metric", row.metric) if row.name == WHOLE else ("window", row.name)
             why.setdefault(row.unjudged, {})[figure] = None
+    if verdict.windows and verdict.new:
+        why["not in the base"] = dict.fromkeys(("window", name) for name in verdict.new)
     groups = [
         {"reason": reason, "named": [dict([one]) for one in [*figures][:_NAMED]], "more": _left([*figures], _NAMED)}
         for reason, figures in why.items()
     ]
     if groups:
         yield difference("figures_unjudged", unjudged=groups)
+    for row in verdict.windows:
+        if row.unjudged == NOT_NAMED and verdict.ok:
+            yield difference("reserved_not_judged", **values_of(row, "base_bytes", "head_bytes", "d_bytes"))
     if verdict.trust.peak_may_be_earlier and all(row.metric != "peak" for row in verdict.windows if row.unjudged):
         yield difference("peak_may_be_higher")
     if verdict.failed is not None:

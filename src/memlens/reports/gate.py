@@ -18,7 +18,8 @@ from msgspec import Struct
 from memlens.claims.claim import joined
 from memlens.claims.template import write
 from memlens.diffing import explaining
-from memlens.gating.verdict import claim_of, counted, grows
+from memlens.gating.judging import default_limits
+from memlens.gating.verdict import claim_of, counted
 from memlens.reports import markdown
 from memlens.reports.blocks import (
     ALIKE,
@@ -35,13 +36,25 @@ from memlens.reports.blocks import (
 )
 from memlens.reports.diff.findings import around, finding_blocks
 from memlens.reports.terminal import Part, fits, one_screen, render
-from memlens.text import Terms, clipped, format_bytes, format_change, format_count, name_list, plural, terms_of, visible
+from memlens.text import (
+    Terms,
+    clipped,
+    format_bytes,
+    format_change,
+    format_count,
+    format_share,
+    name_list,
+    plural,
+    terms_of,
+    visible,
+)
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from memlens.diffing.finding import Finding
+    from memlens.gating.baseline import Baseline
     from memlens.gating.judging import Judged
     from memlens.gating.limits import Limit, Metric
     from memlens.gating.verdict import Blame, Verdict
@@ -135,6 +148,24 @@ def accept_command(verdict: Verdict) -> str:
     if verdict.runs > 1:  # one run has no spread
         log += " LOG..."
     return f"memlens gate {log} --baseline {shlex.quote(verdict.base)} --accept"
+
+
+def allowed_words(baseline: Baseline) -> str:
+    """By how much the figures of a baseline may grow by default, in bytes and as shares of the peak: ``the peak of 4.26 MiB may grow by …``."""
+    words, unjudged = [], dict[str, list[str]]()
+    peak = max(run.peak_bytes or 0 for run in baseline.runs)
+    for row in default_limits(baseline.runs):
+        if row.limit_bytes is None or row.base_bytes is None:
+            unjudged.setdefault(str(row.unjudged), []).append(row.metric)
+            continue
+        more = row.limit_bytes - row.base_bytes
+        share = format_share(more, peak) or "0%"
+        of_peak = f"the peak of {format_bytes(peak)} may grow by {format_bytes(more)} ({share})"
+        beyond = f" beyond the {format_bytes(row.base_bytes)} that they gain" if row.base_bytes else ""
+        of_steps = f"steps may gain {format_bytes(more)} ({share} of the peak){beyond}"
+        words.append(of_peak if row.metric == "peak" else of_steps)
+    words += [f"{' and '.join(metrics)} cannot be judged against it ({why})" for why, metrics in unjudged.items()]
+    return "; ".join(words)
 
 
 def gate_blocks(verdict: Verdict, room: Room | None = None) -> list[Block]:
@@ -262,6 +293,8 @@ def telling(blame: Blame) -> list[Finding]:
 
 #: GitHub shows so many annotations of a kind of one step.
 _MOST = 10
+#: Claims that are to know whatever fails.
+_TO_KNOW = {"ends_earlier", "grows", "figures_unjudged", "reserved_not_judged", "peak_may_be_higher"}
 _SUITE = "memlens gate"
 #: Findings described in the text of a failure.
 _FINDINGS = 3
@@ -283,14 +316,12 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield _command("error", f"memlens gate: {clipped(row.name)}", claim_of(row).text)
     if len(over) > len(shown):
         left = plural(len(over) - len(shown), "more figure")
-        yield _command("error", "memlens gate", f"{left} over the limit: {joined(counted(verdict, growth=True))}")
+        yield _command("error", "memlens gate", f"{left} over the limit: {joined(counted(verdict))}")
     if missing:
         text = f"the log lacks {name_list(missing)}, which the base has"
         yield _command("error", "memlens gate: missing windows", text)
-    if verdict.not_reached or (verdict.ok and grows(verdict)):
-        yield _command("notice", f"memlens gate: {verdict.verdict}", joined(counted(verdict, growth=True)))
-    if verdict.windows and verdict.new:
-        yield _command("notice", "memlens gate: new windows", f"the base lacks {name_list(verdict.new)}")
+    if verdict.verdict != "unjudged" and any(claim.kind in _TO_KNOW for claim in verdict.claims):
+        yield _command("notice", f"memlens gate: {verdict.verdict}", verdict.explanation)
     if verdict.ok and verdict.improved and (command := accept_command(verdict)):
         count = plural(len(verdict.improved), "figure is", "figures are")
         text = f"{count} lower by more than the limit; to keep that: {command}"

@@ -154,10 +154,9 @@ def unjudged(states: Sequence[LogState], growths: Sequence[Growth | None], budge
 
 def _no_growth(state: LogState, growth: Growth | None) -> str:
     """Why growth is not judged; ``""`` where it is."""
-    if not state.window_count:
-        return "no line that counts steps was found (--by names them)"
-    if not state.repeated:
-        return "no line counts steps (--by names them)"
+    if not (state.window_count and state.repeated):
+        found = "only parts of steps were found" if state.window_count else "no step lines were found"
+        return f"{found} (use --by)" if state.lines > state.events else found
     if growth is None or growth.judged < MINIMUM:
         return f"{plural(0 if growth is None else growth.judged, 'closed window')} tell too little"
     return ""

@@ -121,9 +121,9 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     Raises:
         UsageError: Options that make no sense beside ``--accept``.
     """
-    from memlens.gating.limits import DEFAULT_LIMIT
     from memlens.gating.run import accept_with
-    from memlens.text import format_bytes, format_share, plural
+    from memlens.reports.gate import allowed_words
+    from memlens.text import plural
 
     baseline = options.baseline
     if baseline is None:
@@ -140,11 +140,8 @@ def _accept(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
     windows = (
         plural(len(run.windows), "window") if taken.anchors.cut.given else plural(len(run.step_levels), "closed step")
     )
-    at = ""
-    if peaks := [run.peak_bytes for run in taken.runs if run.peak_bytes is not None]:
-        grows = max(DEFAULT_LIMIT.allows(peak := max(peaks)), peak - min(peaks))
-        at = f", peak {format_bytes(peak)}, which may grow by {format_bytes(grows)} ({format_share(grows, peak) or '0%'})"
-    note(f"{baseline}: {windows} of {', '.join(logs)} accepted{at}", show)
+    note(f"{baseline}: {windows} of {', '.join(logs)} accepted", show)
+    note(allowed_words(taken), show)
 
 
 def _refuse_files(log: str, options: Gate, show: ShowVerdict) -> None:
