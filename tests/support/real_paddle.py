@@ -53,11 +53,11 @@ class RealPaddle:
 
     def environment(self) -> dict[str, str]:
         """The variables of this process without those that say what Paddle logs, and with the device."""
-        ours = ("GLOG_", "FLAGS_", "PADDLE_", "HOSTDEV_", "PYTHONUNBUFFERED", "MEMLENS_")
+        ours = ("GLOG_", "FLAGS_", "PADDLE_", "HOSTDEV_", "PYTHONUNBUFFERED", "MEMLENS_", "PYTHONDONTWRITEBYTECODE")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         return kept | {
             "CUSTOM_DEVICE_ROOT": str(self.device),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPYCACHEPREFIX": f"{self.device}.bytecode",
             "PADDLE_XCCL_BACKEND": "hostdev",
         }
 
