@@ -1,73 +1,175 @@
-"""Each kind of claim against the events: real logs, and small ones that are made here."""
+"""Each claim on a single run against the lines or entries of its file: real inputs, and runs that are made here."""
 
 from __future__ import annotations
 
-import io
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import compared_judge
 import pytest
-from claim_judge import JUDGES, PlainRun, judged
+from claim_judge import JUDGES, NO_FIGURE, OF_RUNS, UNJUDGED, judge, judge_together
 from hypothesis import given
 from hypothesis import strategies as st
-from printed_steps import PRINTS, run
-from texts import read_packed
+from night import NIGHT, some
+from printed_steps import PRINTS
+from printed_steps import run as printed
+from raw_runs import RawRun, of_paddle, raw_runs, unpacked
 
 import memlens
 from memlens.analyzing.result import LogAnalysis
+from memlens.claims.words import WORDS
+from memlens.claims.words_compared import WORDS_COMPARED
 from memlens.errors import MemlensError
-from memlens.facts import Kind
-from memlens.log import Log
+from memlens.options import Watch
+from memlens.watching.watch import Watching
 
 HEADER = "I0710 09:56:31.904374 28846 auto_growth_best_fit_allocator.cc:170] "
-#: Logs are replayed in plain Python.
-_MOST_EVENTS = 20_000
+BY = r"^(STEP \d+) START"
+#: Bytes of a file, packed, that is judged by day.
+_MOST = 1 << 22 if NIGHT else 300 << 10
+_PARTS = 16
 
 
-def wrong(analysis: LogAnalysis, run: PlainRun) -> list[Any]:
-    return [claim for claim in analysis.to_dict()["claims"] if judged(claim, run) is False]
+def judged(log: LogAnalysis, run: RawRun) -> Counter[str]:
+    """Judge the claims on a log, cut as memlens says that it is cut."""
+    if log.steps is not None:
+        run.by, run.ends = log.steps.by, log.steps.ends
+    return judge(log.to_dict()["claims"], run)
 
 
-def of_log(log: Log, text: str) -> list[Any]:
-    (analysis,) = memlens.analyze(log).logs
-    by, ends = ("", False) if analysis.steps is None else (analysis.steps.by, analysis.steps.ends)
-    return wrong(analysis, PlainRun(log, text, steps=by, ends=ends))
+def inputs(*folders: Path) -> list[Path]:
+    """Files in folders, packed or not, that are no description of others."""
+    found = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return [path for path in found if not path.name.endswith((".stats.json", ".md", ".py", ".cc", ".sh", ".txt"))]
 
 
-def read(path: Path) -> list[Log]:
+def analyses(path: Path, **how: Any) -> Iterator[tuple[LogAnalysis, RawRun]]:
+    """What is said of each run of a file, and the run; nothing of a file that memlens reads nothing in, or not so."""
     try:
-        found = memlens.read(path)
+        logs = memlens.analyze(path, **how).logs
     except MemlensError:
-        return []
-    return list(found) if isinstance(found, (list, tuple)) else [found]
+        return
+    runs = raw_runs(path)
+    assert {log.device for log in logs} <= {*runs}
+    for log in logs:
+        yield log, runs[log.device]
 
 
-def logs_in(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size < 1 << 20]
+# -- every kind ----------------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_has_a_judge_or_says_why_it_needs_none() -> None:
+    single, both = {*JUDGES, *OF_RUNS, *NO_FIGURE, *UNJUDGED}, {*compared_judge.JUDGES, *compared_judge.OF_MANY}
+    assert {*WORDS, *WORDS_COMPARED} - single - both == set()
+
+
+def test_no_kind_is_judged_and_excused() -> None:
+    excused = {*NO_FIGURE, *UNJUDGED}
+    assert excused & {*JUDGES, *OF_RUNS, *compared_judge.JUDGES, *compared_judge.OF_MANY} == set()
+    assert excused <= {*WORDS, *WORDS_COMPARED}
+
+
+# -- real inputs ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", some(range(_PARTS)))
+def test_the_claims_on_real_inputs_are_right(shared: Path, examples: Path, part: int) -> None:
+    seen: Counter[str] = Counter()
+    for path in inputs(examples, shared / "data")[part::_PARTS]:
+        if path.stat().st_size <= _MOST:
+            for log, run in analyses(path):
+                seen += judged(log, run)
+    assert {"peak", "largest_at_peak"} <= {*seen}
+
+
+@pytest.mark.parametrize("part", some(range(_PARTS)))
+def test_the_claims_on_windows_of_real_logs_are_right(shared: Path, part: int) -> None:
+    seen: Counter[str] = Counter()
+    for path in inputs(shared / "data/paddle", shared / "data/traps")[part::_PARTS]:
+        for log, run in analyses(path, by=BY) if path.stat().st_size <= _MOST else ():
+            run.by = BY
+            seen += judge(log.to_dict()["claims"], run)
+            names = [name for name in run.windows if name != "(before)"]
+            for name, after in [pair for pair in pairwise(names) if "#" not in "".join(pair)][-2:]:
+                ((one, of),) = analyses(path, start=f"{name} START", end=f"{after} START")
+                of.asked = run.windows[name]
+                seen += judge(one.to_dict()["claims"], of)
+    assert seen["peak"]
+
+
+@pytest.mark.parametrize("part", some(range(_PARTS)))
+def test_the_claims_on_blocks_of_real_inputs_are_right(shared: Path, examples: Path, part: int) -> None:
+    chance = random.Random()
+    for path in inputs(examples, shared / "data")[part::_PARTS]:
+        found = list(analyses(path, whole=True)) if path.stat().st_size <= _MOST else []
+        if len(found) == 1 and "no_lifetimes" not in found[0][0].trust.doubt_codes:
+            run = found[0][1]
+            born = [k for k, one in enumerate(run.events) if one.kind == "alloc" and one.place is not None]
+            for event in chance.sample(born, min(len(born), 3)):
+                run.asked = event, event + 1
+                line = run.events[event].place
+                assert line is not None
+                judge(memlens.block(path, line).to_dict()["claims"], run)
+
+
+def test_the_claims_on_several_logs_are_right(shared: Path) -> None:
+    paths = inputs(shared / "data/paddle")
+    for group in (paths[:6], ["05_oom_331.log", "09_torn"], ["05_leak", "05_fixed"], ["09_loader", "08_cpu_stats"]):
+        chosen = [path for path in paths if any(path.name.startswith(str(one)) for one in group) or path in group]
+        analysis, runs = memlens.analyze(chosen), {}
+        for log in analysis.logs:
+            name = Path(log.path).name
+            runs[name] = raw_runs(Path(log.path))[""]
+            assert judged(log, runs[name])["peak"]
+        judge_together(analysis.to_dict()["claims"], runs)
+
+
+@pytest.mark.parametrize("name", ["gpu_2021_resnet50.json.gz", *["gpu_2022_rank1.json.gz"] * NIGHT])
+def test_the_claims_on_several_devices_are_right(shared: Path, name: str) -> None:
+    path = shared / "data/torch/kineto" / name
+    judge_together(memlens.analyze(path).to_dict()["claims"], raw_runs(path))
+
+
+@pytest.mark.parametrize("name", some(["05_leak_graph_331.log.gz", "05_fixed_331.log.gz", "05_oom_331.log"], 2))
+def test_the_claims_on_a_log_that_grows_are_right(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("memlens.watching.judging._PATIENCE", 0)  # growth is judged at each look
+    text, log, chance = unpacked(shared / "data/paddle" / name), tmp_path / "run.log", random.Random()
+    log.touch()
+    cuts = sorted([*(chance.randrange(len(text)) for _ in range(12)), len(text)])
+    seen: Counter[str] = Counter()
+    with closing(Watching(log, Watch(budgets=["growth=0", "peak=3MiB"]))) as watching, log.open("ab") as out:
+        for start, end in pairwise([0, *cuts]):
+            out.write(text[start:end])
+            out.flush()
+            watching.look()
+            (state,) = watching.seen.states
+            run = of_paddle(text[:end].rpartition(b"\n")[0].decode() + "\n")
+            run.by = state.by
+            seen += judge(watching.seen.to_dict()["claims"], run)
+    assert seen["peak"]
+    assert seen["budget_exceeded"]
+
+
+# -- made runs -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", PRINTS)
-def test_the_claims_on_runs_that_print_their_steps_are_right(name: str, rounds: Callable[[int], range]) -> None:
-    for seed in rounds(2):
+def test_the_claims_on_runs_that_print_their_steps_are_right(
+    name: str, rounds: Callable[[int], range], tmp_path: Path
+) -> None:
+    path, fresh = tmp_path / "run.log", random.Random()
+    for seed in [fresh.getrandbits(32) for _ in rounds(2)]:
         for leak in (True, False):
-            text = run(name, random.Random(f"{name} {seed}"), leak=leak, at_exit=seed % 2 == 0).text
-            log = memlens.read(io.BytesIO(text))
-            assert isinstance(log, Log)
-            assert of_log(log, text.decode()) == [], (seed, leak)
-
-
-def test_the_claims_on_real_logs_are_right(shared: Path, examples: Path) -> None:
-    seen: Counter[str] = Counter()
-    for path in [*logs_in(examples), *logs_in(shared / "data")]:
-        text = read_packed(path).decode(errors="replace") if ".log" in path.name else ""
-        for log in read(path):
-            if len(log) <= _MOST_EVENTS:
-                assert of_log(log, text) == [], path
-                seen.update(claim.kind for claim in memlens.analyze(log).claims)
-    assert {"peak", "largest_at_peak", "live_at_end", "out_of_memory", "growing", "piling_up", "not_growing"} <= {*seen}
+            path.write_bytes(printed(name, random.Random(seed), leak=leak, at_exit=seed % 2 == 0).text)
+            for log, run in analyses(path):
+                assert judged(log, run)["peak"], (seed, leak)
 
 
 @st.composite
@@ -94,62 +196,72 @@ def runs(draw: st.DrawFn) -> str:
 
 
 @pytest.fixture(scope="module")
-def log_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Log]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     path = tmp_path_factory.mktemp("runs") / "run.log"
 
-    def write(text: str) -> Log:
+    def write(text: str) -> Path:
         path.write_text(text)
-        (log,) = read(path)
-        return log
+        return path
 
     return write
 
 
 @given(text=runs())
-def test_the_claims_on_a_log_are_right(log_of: Callable[[str], Log], text: str) -> None:
-    assert of_log(log_of(text), text) == []
+def test_the_claims_on_a_log_are_right(written: Callable[[str], Path], text: str) -> None:
+    for log, run in analyses(written(text)):
+        judged(log, run)
 
 
 @given(text=runs())
-def test_the_claims_on_windows_are_right(log_of: Callable[[str], Log], text: str) -> None:
-    log = log_of(text)
+def test_the_claims_on_windows_are_right(written: Callable[[str], Path], text: str) -> None:
     if "STEP 1 START" not in text:
         return
-    (analysis,) = memlens.analyze(log, by=r"(STEP \d+) START").logs
-    series = PlainRun(log, text, steps=r"(STEP \d+) START", bounds=(-1, -1))
-    assert wrong(analysis, series) == []
-    (analysis,) = memlens.analyze(log, start="STEP 1 START", end="STEP 2 START").logs
-    assert wrong(analysis, PlainRun(log, text, bounds=series.windows()["STEP 1"])) == []
+    ((series, run),) = analyses(written(text), by=BY)
+    run.by = BY
+    judge(series.to_dict()["claims"], run)
+    ((one, of),) = analyses(written(text), start="STEP 1 START", end="STEP 2 START", to_end=True)
+    of.asked = run.windows["STEP 1"]
+    judge(one.to_dict()["claims"], of)
 
 
 @given(text=runs(), data=st.data())
-def test_the_claims_on_a_block_are_right(log_of: Callable[[str], Log], text: str, data: st.DataObject) -> None:
-    log = log_of(text)
-    lines = log.line_numbers(list(range(len(log))))
-    event = data.draw(st.sampled_from([event for event in range(len(log)) if log.kind[event] == Kind.ALLOC]))
-    claims = memlens.block(log, lines[event] or 0).to_dict()["claims"]
-    run = PlainRun(log, bounds=(event, event + 1))
-    assert [claim for claim in claims if judged(claim, run) is not True] == []
+def test_the_claims_on_a_block_are_right(written: Callable[[str], Path], text: str, data: st.DataObject) -> None:
+    run = of_paddle(text)
+    event = data.draw(st.sampled_from([k for k, one in enumerate(run.events) if one.kind == "alloc"]))
+    run.asked = event, event + 1
+    assert judge(memlens.block(written(text), run.events[event].place or 0).to_dict()["claims"], run).total() == 4
 
 
 @pytest.mark.parametrize(("steps", "leak"), [(12, 4096), (30, 256), (99, 1 << 20)])
-def test_a_constant_leak_is_claimed_to_the_byte(steps: int, leak: int) -> None:
+def test_a_constant_leak_is_claimed_to_the_byte(written: Callable[[str], Path], steps: int, leak: int) -> None:
     lines = []
     for step in range(steps):
         lines.append(f"STEP {step} START")
         lines += [f"{HEADER}{what} 8192 bytes, ptr = 0x10" for what in ("Alloc", "Free")]
         lines.append(f"{HEADER}Alloc {leak} bytes, ptr = 0x{(step + 1) << 26:x}")
-    (found,) = [one for one in memlens.analyze(io.BytesIO("\n".join(lines).encode())).claims if one.kind == "growing"]
+    (found,) = [one for one in memlens.analyze(written("\n".join(lines))).claims if one.kind == "growing"]
     gained = (found.values["gained_bytes_per_window"], found.values["gained_bytes"])
     assert gained == (leak, leak * found.values["windows"] - leak * (found.values["since"] != "STEP 0"))
 
 
-def test_the_judge_sees_what_is_wrong(log_of: Callable[[str], Log]) -> None:
-    log = log_of("".join(f"{HEADER}Alloc {size} bytes, ptr = 0x{size:x}\n" for size in (512, 1024)))
-    run, claims = PlainRun(log), memlens.analyze(log).to_dict()["claims"]
-    figures = {"peak": "peak_bytes", "largest_at_peak": "blocks", "live_at_end": "live_bytes"}
-    for kind, name in figures.items():
-        (claim,) = (one for one in claims if one["kind"] == kind)
-        assert judged(claim, run)
-        assert not judged({**claim, name: claim[name] + 1}, run)
-    assert {*figures} <= {*JUDGES}
+# -- the judge -----------------------------------------------------------------------------------------------------------------
+
+#: What ranks a claim, a rate that has bounds, and flags that say why nothing is claimed.
+_LEFT = {"weight", "gained_bytes_per_window", "parts", "by"}
+
+
+def wronged(claim: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A claim with one of its figures, flags or names changed."""
+    for name, value in claim.items():
+        if name not in _LEFT and isinstance(value, (int, float)):
+            yield {**claim, name: not value if isinstance(value, bool) else value + 1}
+
+
+@pytest.mark.parametrize("name", ["leak.log.gz", "oom.log.gz", "torch_leak.json.gz", "cnn_5steps.log.gz"])
+def test_the_judge_sees_a_wrong_figure(examples: Path, name: str) -> None:
+    ((log, run),) = analyses(examples / name)
+    assert judged(log, run)
+    for claim in (one for one in run.claims if one["kind"] in JUDGES):
+        for wrong in wronged(claim):
+            with pytest.raises((AssertionError, StopIteration, KeyError, ValueError)):
+                JUDGES[claim["kind"]](wrong, run)

@@ -1,263 +1,528 @@
-"""Claims judged by the events themselves: plain Python over the columns of a log, with dictionaries and no analyzer."""
+"""Judges of claims on single runs: each is computed again from the lines or entries of the file (:mod:`raw_runs`), with nothing of memlens.
+
+A judge of a kind is added with ``@of(kind, …)``; it fails by an assertion.  Every kind of claim has a judge, here or in :mod:`compared_judge`,
+or stands in :data:`NO_FIGURE` or, till it has one, in :data:`UNJUDGED`.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, TypeAlias
 
-from memlens.facts import Kind
-from memlens.log import Log
+from raw_runs import Failure, RawRun
 
-Values = Mapping[str, Any]
-#: Kinds whose figures are worked out anew; of the others the shape alone is looked at (:func:`judged`).
-JUDGES: dict[str, Callable[[PlainRun, Values], bool]] = {}
-
-
-class PlainRun:
-    """The events of a log, replayed one by one.
-
-    Attributes:
-        lines: The line of each event, ``None`` for one that was there before the input.
-        levels: The allocated and the reserved level after each event, beginning with those before the first.
-        live: After all events, the ALLOC of each block that is live.
-        partner: The FREE of each ALLOC, by their indices.
-        text: Its text; ``""`` where it has none: nothing of windows is judged then.
-        steps: The regular expression that cuts it; ``""`` for none.
-        ends: The lines that it finds end what they name.
-        bounds: The events ``[lo, hi)`` that claims are about, where one window was asked for.
-    """
-
-    def __init__(
-        self, log: Log, text: str = "", *, steps: str = "", ends: bool = False, bounds: tuple[int, int] | None = None
-    ) -> None:
-        self.opening, self.text, self.steps, self.ends, self.log = log.facts.opening, text, steps, ends, log
-        self.kinds, self.sizes, self.addrs = log.kind.tolist(), log.size.tolist(), log.addr.tolist()
-        lines = log.line_numbers(list(range(self.opening, len(self.kinds))))
-        self.lines: list[int | None] = [*([None] * self.opening), *lines]
-        self.bounds = bounds or (self.opening, len(self.kinds))
-        self.live: dict[int, int] = {}
-        self.partner: dict[int, int] = {}
-        level = reserved = 0
-        self.levels = [(0, 0)]
-        for event, (kind, size, addr) in enumerate(zip(self.kinds, self.sizes, self.addrs, strict=True)):
-            level += {Kind.ALLOC: size, Kind.FREE: -size}.get(kind, 0)
-            reserved += {Kind.RESERVE: size, Kind.RELEASE: -size}.get(kind, 0)
-            self.levels.append((level, reserved))
-            if kind == Kind.ALLOC:
-                self.live[addr] = event
-            elif kind == Kind.FREE and addr in self.live:
-                self.partner[self.live.pop(addr)] = event
-
-    def highest(self, lo: int, hi: int, which: int = 0) -> tuple[int, int | None]:
-        """The highest level from ``lo`` on and before ``hi``, with the event that reaches it; ``None`` where it is there from the start."""
-        high, at = self.levels[lo][which], None
-        for event in range(lo, hi):
-            if self.levels[event + 1][which] > high:
-                high, at = self.levels[event + 1][which], event
-        return high, at
-
-    def live_after(self, event: int) -> list[int]:
-        """The ALLOCs whose blocks are live right after an event."""
-        born = (one for one in range(event + 1) if self.kinds[one] == Kind.ALLOC)
-        return [one for one in born if self.partner.get(one, len(self.kinds)) > event]
-
-    def windows(self) -> dict[str, tuple[int, int]]:
-        """The events of the windows that the expression cuts, by their names."""
-        names, starts = ["(before)"], [0]
-        for number, line in enumerate(self.text.split("\n"), 1):
-            if found := re.search(self.steps, re.sub(r"\x1b\[[0-9;]*m", "", line)):
-                names.append(found[1] if found.re.groups else found[0])
-                starts.append(number)
-        edges = [0]
-        for start in starts[1:]:
-            event = edges[-1]
-            while event < len(self.lines) and (self.lines[event] or 0) < start:
-                event += 1
-            edges.append(event)
-        if self.ends:
-            # A bar that is drawn anew before anything happens says nothing of a step; no line but the last names what follows it.
-            told = [[*map(int, re.findall(r"\d+", name))] for name in names]
-            some = [k for k in range(len(edges)) if k < 2 or edges[k] > edges[k - 1] or told[k] > told[k - 1]]
-            edges, names = [edges[k] for k in some], [names[k] for k in some]
-        times: Counter[str] = Counter()
-        for k, name in enumerate(names):
-            times[name] += 1
-            names[k] = name if times[name] == 1 else f"{name} #{times[name]}"
-        if self.ends:
-            names = [names[0], *names[2:], "(after)"]
-        ends = [*edges[1:], len(self.lines)]
-        cut = zip(names, edges, ends, strict=True)
-        return {name: (max(lo, self.opening), hi) for name, lo, hi in cut}
-
-    def after_windows(self) -> list[int]:
-        """What is live at the end of each closed window, of what precedes the first one too where it has events."""
-        *closed, _ = self.windows().values()
-        return [self.levels[hi][0] for k, (lo, hi) in enumerate(closed) if k or hi > lo]
+Values: TypeAlias = Mapping[str, Any]
+Judge: TypeAlias = Callable[[Values, RawRun], None]
+JUDGES: dict[str, Judge] = {}
+#: Kinds without a figure: they say which run the next claims are about, why nothing is claimed, or that a figure is in doubt.
+NO_FIGURE = {
+    "device": "names a device",
+    "log_cut_short": "says that the log ends too early",
+    "nothing_read": "says why there is nothing",
+    "replay_differs": "says why nothing is claimed",
+    "nothing_compared": "says why nothing is claimed",
+    "no_window_judged": "says why nothing is claimed",
+    "none_read": "says why nothing is claimed",
+    "not_judged": "says why nothing is claimed",
+    "figures_unjudged": "says why nothing is claimed",
+    "peak_may_be_earlier": "says that a figure is in doubt",
+    "peak_may_be_higher": "says that a figure is in doubt",
+    "may_be_higher": "says that a figure is in doubt",
+    "held_and_not_needed": "says what a figure is not",
+    "regression": "heads the claims on figures",
+    "no_figure": "says that there is none",
+    "logs_in_doubt": "counts logs that say so themselves",
+    "logs_not_analyzed": "counts logs that were refused",
+}
+#: Kinds with figures that no judge works out yet.
+UNJUDGED = frozenset(
+    {
+        *("all_out_of_memory", "approximate", "both_out_of_memory", "carried_in", "completes_as_set"),
+        *("depends_as_set", "ended_early", "ends_earlier", "fails_as_set", "fewer_chunks"),
+        *("first_to_fail", "groups", "grows", "log_replaced", "log_rotated"),
+        *("missing_window", "more_stand_out", "needs_as_set", "no_blocks_yet", "no_remedy"),
+        *("no_setting_helps", "no_setting_needs_less", "no_setting_surely_helps", "no_spread", "no_sure_remedy"),
+        *("none_in_its_group", "none_stands_out", "others_help", "others_need_less", "over_budget"),
+        *("piles_up", "ran_out", "ranks_without_log", "remedy", "reserved_change"),
+        *("run_stands_out", "runs_in_doubt", "scales", "scales_not", "scales_not_in"),
+        *("setting_helps", "setting_needs_less", "some_out_of_memory", "stand_out", "stands_out"),
+        *("too_few_ranks", "with_itself", "without_figures"),
+    }
+)
+#: The fewest windows over which growth is judged, and from which a pile comes.
+FEWEST, PILE = 4, 3
 
 
-def judged(claim: Mapping[str, Any], run: PlainRun) -> bool | None:
-    """Whether a claim, as it stands in JSON, is right; ``None`` where its kind has no figures that are judged."""
-    assert isinstance(claim["kind"], str)
-    assert isinstance(claim["weight"], int)
-    assert claim["text"]
-    for name, value in claim.items():
-        assert not name.endswith("_bytes") or isinstance(value, (int, float, dict)), name
-        assert not (name == "line" or name.endswith("_line")) or (isinstance(value, int) and value >= 1), name
-    judge = JUDGES.get(claim["kind"])
-    return None if judge is None or ("windows" in claim and not run.text) else judge(run, claim)
+def of(*kinds: str) -> Callable[[Judge], Judge]:
+    """Make a function the judge of some kinds."""
 
-
-def of(*kinds: str) -> Callable[[Callable[[PlainRun, Values], bool]], Callable[[PlainRun, Values], bool]]:
-    def add(judge: Callable[[PlainRun, Values], bool]) -> Callable[[PlainRun, Values], bool]:
+    def add(judge: Judge) -> Judge:
         JUDGES.update(dict.fromkeys(kinds, judge))
         return judge
 
     return add
 
 
+def judge(claims: Iterable[Values], run: RawRun) -> Counter[str]:
+    """Judge claims as they stand in JSON; how many of which kind there was a judge for."""
+    seen: Counter[str] = Counter()
+    run.claims = [*claims]
+    for claim in run.claims:
+        assert claim["text"]
+        assert claim["weight"] >= 0
+        if claim["kind"] in JUDGES:
+            JUDGES[claim["kind"]](claim, run)
+            seen[claim["kind"]] += 1
+    return seen
+
+
+# -- levels --------------------------------------------------------------------------------------------------------------------
+
+
+def _bounds(v: Values, run: RawRun) -> tuple[int, int]:
+    return run.windows[v["window"]] if run.by and "window" in v else run.bounds
+
+
+def _entries(v: Values, run: RawRun) -> None:
+    assert v.get("entries", not run.lines) == (not run.lines)
+
+
 @of("peak")
-def _peak(run: PlainRun, claim: Values) -> bool:
-    lo, hi = run.windows()[claim["window"]] if claim.get("series") else run.bounds
-    high, at = run.highest(lo, hi)
-    line = None if at is None else run.lines[at]
-    if "peak_bytes" not in claim:
-        most, there = run.highest(lo, hi, 1)
-        line = None if there is None else run.lines[there]
-        return bool(claim["reserved_bytes"] == most and claim.get("line", line) == line)
-    right = claim["peak_bytes"] == high and claim.get("line", line) == line
-    if "reserved_bytes" in claim:
-        right &= claim["reserved_bytes"] == run.levels[lo if at is None else at + 1][1]
-    if "rise_bytes" in claim:
-        right &= claim["rise_bytes"] == high - run.levels[lo][0]
-    if claim.get("series"):
-        right &= high == max(run.highest(*edges)[0] for edges in run.windows().values())
-    return bool(right and claim["at_start"] == (at is None))
+def _peak(v: Values, run: RawRun) -> None:
+    lo, hi = _bounds(v, run)
+    level, levels = ("peak_bytes", run.allocated) if "peak_bytes" in v else ("reserved_bytes", run.reserved)
+    high, at = run.highest(lo, hi, levels)
+    assert v[level] == high
+    assert v.get("line") == run.place(at)
+    assert v.get("at_start", False) == (at is None)
+    assert level == "peak_bytes" or not any(one.kind == "alloc" for one in run.events)
+    if level == "peak_bytes" and "reserved_bytes" in v:
+        assert v["reserved_bytes"] == run.reserved[lo if at is None else at + 1]
+    carried = run.allocated[lo] if run.asked or (run.by and "window" in v) else 0
+    assert v.get("rise_bytes", high) == high - carried
+    assert v.get("snapshot", False) == run.snapshot
+    if "since_recording" in v:
+        assert v["since_recording"] == (run.opening > 0)
+    if "earlier_unknown" in v:
+        assert v["earlier_unknown"] == any(_unknown_frees(run))
+    _entries(v, run)
+    assert v.get("series", False) == ("window" in v and run.asked is None)
+    if v.get("series"):
+        assert high == max(run.highest(*each, levels)[0] for each in run.windows.values())
 
 
-@of("reserved_idle")
-def _reserved_idle(run: PlainRun, claim: Values) -> bool:
-    lo, hi = run.bounds if run.bounds != (-1, -1) else (run.opening, len(run.kinds))
-    (most, at), (high, _) = run.highest(lo, hi, 1), run.highest(lo, hi)
-    line = None if at is None else run.lines[at]
-    return (most, high, line) == (claim["reserved_peak_bytes"], claim["peak_bytes"], claim.get("line")) and 2 * (
-        most - high
-    ) >= most
+@of("reserved_peak", "reserved_idle")
+def _reserved_peak(v: Values, run: RawRun) -> None:
+    lo, hi = _bounds(v, run)
+    most, at = run.highest(lo, hi, run.reserved)
+    assert (v["reserved_peak_bytes"], v.get("line")) == (most, run.place(at))
+    _entries(v, run)
+    high, where = run.highest(lo, hi, run.allocated)
+    if v["kind"] == "reserved_idle":
+        assert v["peak_bytes"] == high
+        assert 2 * (most - high) >= most
+    elif "window" not in v:
+        assert 20 * most >= 21 * run.reserved[lo if where is None else where + 1]
 
 
-@of("reserved_peak")
-def _reserved_peak(run: PlainRun, claim: Values) -> bool:
-    lo, hi = run.windows()[claim["window"]] if run.steps and "window" in claim else run.bounds
-    most, at = run.highest(lo, hi, 1)
-    return bool(claim["reserved_peak_bytes"] == most and claim.get("line") == (None if at is None else run.lines[at]))
+def _unknown_frees(run: RawRun) -> list[int]:
+    known = {*run.partner.values()}
+    return [k for k, one in enumerate(run.events) if one.kind == "free" and one.block is not None and k not in known]
 
 
 @of("largest_at_peak")
-def _largest(run: PlainRun, claim: Values) -> bool:
-    windows = run.windows().values() if run.steps and run.bounds == (-1, -1) else [run.bounds]
-    return any(_largest_in(run, claim, *edges) for edges in windows)
-
-
-def _largest_in(run: PlainRun, claim: Values, lo: int, hi: int) -> bool:
-    high, at = run.highest(lo, hi)
+def _largest(v: Values, run: RawRun) -> None:
+    windows = run.windows.values() if run.by and run.asked is None and v["peak_bytes"] != max(run.allocated) else ()
+    peaks = [(lo, run.highest(lo, hi, run.allocated)) for lo, hi in [run.bounds, *windows]]
+    lo, (high, at) = next(one for one in peaks if one[1][0] == v["peak_bytes"])
     live = run.live_after(lo - 1 if at is None else at)
-    if claim.get("before_input", False):
-        key: Any = None
-    else:
-        key = claim["owner"] if "owner" in claim else claim["block_bytes"]
-    parts: dict[Any, list[int]] = {}
-    for one in live:
-        label = _label(run.log.owner_of(one)) if "block_bytes" not in claim else run.sizes[one]
-        if label is not None or one < run.opening:
-            parts.setdefault(label, []).append(run.sizes[one])
-    most, its = [sum(sizes) for sizes in parts.values()], parts.get(key, [])
-    right = (high, len(its), sum(its)) == (claim["peak_bytes"], claim["blocks"], claim["total_bytes"])
-    return right and sum(its) == max(most) and most.count(max(most)) == 1 + claim.get("ties", 0)
+    by_size = "block_bytes" in v
+    groups: dict[Any, list[int]] = {}
+    for k in live:
+        one = run.events[k]
+        groups.setdefault(one.size if by_size else _whose(one.owner, opening=one.place is None), []).append(one.size)
+    key = v["block_bytes"] if by_size else "" if v["before_input"] else v["owner"]
+    totals = {name: sum(sizes) for name, sizes in groups.items() if name is not None}
+    assert (v["total_bytes"], v["blocks"]) == (totals.get(key), len(groups.get(key, ())))
+    assert v["total_bytes"] == max(totals.values())
+    assert v.get("ties", 0) == [*totals.values()].count(v["total_bytes"]) - 1
+    if v.get("before_input"):
+        assert v.get("no_stack", False) == (len(totals) > 1)
+    if by_size:
+        owned = sum(run.events[k].size for k in live if _whose(run.events[k].owner, opening=False))
+        assert 2 * owned <= high
 
 
-def _label(owner: str | None) -> str | None:
-    """The innermost frame, and the first one that is a file of the user's."""
-    frames = (owner or "").split(" < ")
-    for frame in frames:
-        path, _, rest = frame.partition(".py")
-        foreign = "/" in path and (rest[:1] == ":" or "torch/" in path or "-packages/" in path)
-        if rest[:1] in (":", "(") and not foreign and path not in ("threading", "contextlib", "functools"):
-            return frame if frame == frames[0] else f"{frames[0]} < {frame}"
-    return frames[0] or None
+def _whose(owner: str | None, *, opening: bool) -> str | None:
+    """A label; ``""`` for blocks without a stack from before the input, ``None`` where no owner is known."""
+    if opening and not owner:
+        return ""
+    return "(no stack)" if owner == "" else owner
+
+
+@of("events", "no_event")
+def _events(v: Values, run: RawRun) -> None:
+    lo, hi = run.bounds
+    assert hi - lo == v.get("events", 0)
+
+
+# -- what is left --------------------------------------------------------------------------------------------------------------
 
 
 @of("live_at_end", "nothing_live_at_end")
-def _live_at_end(run: PlainRun, claim: Values) -> bool:
+def _live_at_end(v: Values, run: RawRun) -> None:
     # What is allocated at an address that is live already leaves the block before it without a FREE.
-    never = [one for one, kind in enumerate(run.kinds) if kind == Kind.ALLOC and one not in run.partner]
-    size = sum(run.sizes[one] for one in never)
-    return (len(never), size) == (claim.get("blocks", 0), claim.get("live_bytes", 0))
+    never = [one.size for k, one in enumerate(run.events) if one.kind == "alloc" and k not in run.partner]
+    assert (v.get("blocks", 0), v.get("live_bytes", 0)) == (len(never), sum(never))
+    assert v.get("grows", _grows(run)) == _grows(run)
+
+
+def _grows(run: RawRun) -> bool:
+    return any(claim["kind"] == "growing" for claim in run.claims)
 
 
 @of("held_in_window", "nothing_held_in_window")
-def _held(run: PlainRun, claim: Values) -> bool:
+def _held(v: Values, run: RawRun) -> None:
     lo, hi = run.bounds
-    born = [one for one in range(lo, hi) if run.kinds[one] == Kind.ALLOC]
-    held = [one for one in born if run.partner.get(one, hi) >= hi]
-    return (len(held), sum(run.sizes[one] for one in held)) == (claim.get("blocks", 0), claim.get("held_bytes", 0))
+    born = [k for k in range(lo, hi) if run.events[k].kind == "alloc"]
+    held = [run.events[k].size for k in born if run.partner.get(k, hi) >= hi]
+    assert (v.get("blocks", 0), v.get("held_bytes", 0)) == (len(held), sum(held))
 
 
-@of("out_of_memory")
-def _out_of_memory(run: PlainRun, claim: Values) -> bool:
-    before = sum((line or 0) < claim["line"] for line in run.lines)
-    level, reserved = run.levels[before]
-    right = claim.get("allocated_bytes", level) == level and claim.get("reserved_bytes", reserved) == reserved
-    asked, total = claim.get("requested_bytes"), claim.get("device_total_bytes")
-    return bool(right and claim["never_fits"] == (asked is not None and total is not None and asked > total))
+# -- failures ------------------------------------------------------------------------------------------------------------------
+
+
+@of("out_of_memory", "run_out_of_memory")
+def _out_of_memory(v: Values, run: RawRun) -> None:
+    assert v.get("failures", 1) == len(run.failures)
+    failure = next(one for one in run.failures if one.place == v["line"])
+    _entries(v, run)
+    asked, left, total = failure.requested, failure.device_free, failure.device_total
+    assert (v.get("requested_bytes"), v.get("device_free_bytes"), v.get("device_total_bytes")) == (asked, left, total)
+    stop = run.before(failure.place)
+    blocks = any(one.kind == "alloc" for one in run.events)
+    allocated, reserved = run.allocated[stop], run.reserved[stop]
+    assert v.get("allocated_bytes") == (allocated if blocks else None)
+    assert v.get("reserved_bytes") == (reserved if any(one.kind == "reserve" for one in run.events) else None)
+    assert v["never_fits"] == (asked is not None and total is not None and asked > total)
+    own = v.get("reserved_bytes", v.get("allocated_bytes"))
+    assert v["alone"] == (own is not None and left is not None and (asked or 0) > own + left)
+    later = sum(one.kind == "alloc" and (one.place or 0) > failure.message for one in run.events)
+    assert v["ended"] == (100 * later <= sum(one.kind == "alloc" for one in run.events))
+    gaps = _gaps(run, stop) if run.chunks and v["cause"] in ("fragmented", "unknown") else None
+    if gaps is not None:
+        assert (v.get("gaps"), v.get("largest_gap_bytes")) == (len(gaps), max(gaps, default=0))
+        assert v.get("free_bytes", 0) == sum(gaps)
+    if not _unknown_frees(run):
+        assert v["cause"] == _cause(run, failure, stop, gaps)
+
+
+def _gaps(run: RawRun, stop: int) -> list[int] | None:
+    """What lies free in the chunks; ``None`` where addresses or chunks are not known."""
+    chunks: list[tuple[int, int]] = []
+    live = [(int(str(run.events[k].block), 0), run.events[k].size) for k in run.live_after(stop - 1)]
+    for k, one in enumerate(run.events[:stop]):
+        if one.kind == "reserve" and one.block is None:
+            return None
+        if one.kind == "reserve":
+            chunks.append((int(str(one.block), 0), one.size))
+        elif one.kind == "release":
+            there = [(int(str(run.events[j].block), 0)) for j in run.live_after(k)]
+            idle = [c for c in chunks if c[1] == one.size and not any(c[0] <= at < sum(c) for at in there)]
+            if len(idle) != 1:
+                return None
+            chunks.remove(idle[0])
+    gaps = []
+    for base, size in chunks:
+        at = base
+        for start, length in [*sorted(b for b in live if base <= b[0] < base + size), (base + size, 0)]:
+            gaps += [start - at] * (start > at)
+            at = start + length
+    return gaps
+
+
+def _cause(run: RawRun, failure: Failure, stop: int, gaps: list[int] | None) -> str:
+    """The first rule of ``docs/oom.md`` that holds."""
+    asked, left, total = failure.requested, failure.device_free, failure.device_total
+    reserved, allocated = run.reserved[stop], run.allocated[stop]
+    if asked is None:
+        return "unknown"
+    if total is not None and left is not None and run.chunks:
+        others = total - left - reserved
+        if 8 * others >= total and left < asked <= left + others:
+            return "another process"
+    if left is not None and asked <= left:
+        return "unknown"
+    free = reserved - allocated if run.chunks and reserved else None
+    if free is None:
+        return "too much" if total is not None and allocated + asked > total else "unknown"
+    if left is None and 0 < free < asked:
+        return "unknown"
+    if asked > free + (left or 0):
+        return "too much"
+    return "fragmented" if gaps is not None and max(gaps, default=0) < asked else "unknown"
+
+
+# -- series --------------------------------------------------------------------------------------------------------------------
+
+
+def _live(run: RawRun) -> list[int]:
+    """What is live at the end of each judged window."""
+    return [run.allocated[hi] for _, hi in run.judged.values()]
+
+
+def _floors(levels: Sequence[int], width: int = 1) -> list[int]:
+    """The lowest level of so many windows in a row, from each place on."""
+    lowest = [min(levels[k : k + width]) for k in range(len(levels) - width + 1)]
+    return [*accumulate(reversed(lowest), min)][::-1]
+
+
+def _rises(levels: Sequence[int], since: int, low: int, gained: int) -> bool:
+    """Whether the floor of a series gains so much from a window on, in some width of windows."""
+    for width in range(1, max(len(levels) // 5, 1) + 1):
+        floors = _floors(levels, width)
+        if 0 < since < len(floors) and (floors[since - 1], floors[-1] - floors[since - 1]) == (low, gained):
+            return floors[since] > low
+    return False
+
+
+def _counted(v: Values, run: RawRun) -> None:
+    assert v["windows"] == len(run.judged) - ("(before)" in run.judged)
+    assert v["windows"] >= FEWEST - ("(before)" in run.judged)
 
 
 @of("growing")
-def _growing(run: PlainRun, claim: Values) -> bool:
-    live, gained = run.after_windows(), claim["gained_bytes"]
-    return 0 < gained <= max(live) - min(live) and claim["since"] in run.windows() and _windows(run, claim)
+def _growing(v: Values, run: RawRun) -> None:
+    _counted(v, run)
+    live, since = _live(run), [*run.judged].index(v["since"])
+    assert any(_rises(live, since, low, v["gained_bytes"]) for low in live)
+    assert 0 < v["gained_bytes_per_window"] <= v["gained_bytes"]
+    assert v.get("last_windows", len(live) - since) == len(live) - since
+
+
+@of("level_growing")
+def _level_growing(v: Values, run: RawRun) -> None:
+    names, levels = [*run.judged], [run.reserved[hi] for _, hi in run.judged.values()]
+    if v["level"] == "peak":
+        names = [name for name in names if name != "(before)"]
+        levels = [run.highest(*run.judged[name], run.allocated)[0] for name in names]
+    assert v["live_growing"] == _grows(run)
+    assert _rises(levels, names.index(v["since"]), v["from_bytes"], v["to_bytes"] - v["from_bytes"])
+
+
+@of("not_growing", "shrinking", "live_not_growing")
+def _steady(v: Values, run: RawRun) -> None:
+    _counted(v, run)
+    live = _live(run)
+    if "swing_bytes" in v:
+        assert v["swing_bytes"] == max(_came_back(live), _came_back([-one for one in live])) // 2
+    if v["kind"] == "shrinking":
+        assert live[-1] < live[0]
+
+
+def _came_back(levels: Sequence[int]) -> int:
+    """The most by which a level rose and fell again."""
+    return max(min(one - min(levels[: k + 1]), one - min(levels[k:])) for k, one in enumerate(levels))
+
+
+@of("rose", "rose_late")
+def _rose(v: Values, run: RawRun) -> None:
+    _counted(v, run)
+    floors, names = _floors(_live(run)), [*run.judged]
+    first = names.index(v["rose_from"]) if "rose_from" in v else len(names) - v["rose_windows"]
+    assert v["rose_bytes"] == floors[-1] - floors[first - 1]
+    if "rose_until" in v:
+        last = names.index(v["rose_until"])
+        assert floors[last - 1] < floors[last] == floors[-1]
+
+
+def _piles(run: RawRun, *, by_owner: bool) -> dict[Any, tuple[set[str], list[int]]]:
+    """By size (and owner) the windows from where it grows whose blocks are live at the end of the last, and these blocks."""
+    names, (since,) = [*run.judged], (claim["since"] for claim in run.claims if claim["kind"] == "growing")
+    found: dict[Any, tuple[set[str], list[int]]] = {}
+    end = run.judged[names[-1]][1]
+    for name in names[names.index(since) :]:
+        for k in range(*run.judged[name]):
+            one = run.events[k]
+            if one.kind == "alloc" and run.partner.get(k, end) >= end:
+                windows, blocks = found.setdefault((one.size, one.owner or None if by_owner else None), (set(), []))
+                windows.add(name)
+                blocks.append(k)
+    return {key: pile for key, pile in found.items() if len(pile[0]) >= PILE}
 
 
 @of("piling_up")
-def _piling(run: PlainRun, claim: Values) -> bool:
-    alike = sum(
-        kind == Kind.ALLOC and size == claim["block_bytes"] for kind, size in zip(run.kinds, run.sizes, strict=True)
-    )
-    size = claim["blocks"] * claim["block_bytes"]
-    return bool(
-        claim["blocks"] <= alike and (size, size > claim["gained_bytes"]) == (claim["total_bytes"], claim["beyond"])
-    )
+def _piling(v: Values, run: RawRun) -> None:
+    piles = _piles(run, by_owner="owner" in v)
+    _, blocks = piles[v["block_bytes"], v.get("owner")]
+    assert v["blocks"] == len(blocks)
+    assert v["total_bytes"] == v["blocks"] * v["block_bytes"]
+    totals = [size * len(those) for (size, _), (_, those) in piles.items()]
+    assert v["total_bytes"] == max(totals)
+    assert v.get("ties", 0) == totals.count(v["total_bytes"]) - 1
+    assert v["gained_bytes"] == next(claim["gained_bytes"] for claim in run.claims if claim["kind"] == "growing")
+    assert not v["before_phases"] or all(re.search(run.by, _phase(run, k)) for k in blocks)
+    if "phase" in v:
+        assert all(v["phase"] in _phase(run, k) for k in blocks)
+    assert v["beyond"] == (v["total_bytes"] > v["gained_bytes"])
+    assert v["most"] == (2 * v["total_bytes"] > v["gained_bytes"])
 
 
-@of("not_growing", "shrinking", "rose", "rose_late", "live_not_growing")
-def _steady(run: PlainRun, claim: Values) -> bool:
-    live = run.after_windows()
-    highest = max(live) - min(live)
-    return claim.get("rose_bytes", 0) <= highest and 2 * claim.get("swing_bytes", 0) <= highest and _windows(run, claim)
+def _phase(run: RawRun, event: int) -> str:
+    """The last line before an event that says that a phase begins or ends, or the last annotation."""
+    at = bisect(run.notes, ((run.events[event].place or 0) + 1, ""))
+    marks = (run.notes[k][1] for k in range(at - 1, -1, -1))
+    return next((text for text in marks if not run.lines or re.search(r"\b(START|END)\b", text)), "")
 
 
-def _windows(run: PlainRun, claim: Values) -> bool:
-    return bool(claim["windows"] == len(run.windows()) - 2)  # without what precedes the first, and the open one
+@of("no_size_piles_up")
+def _no_pile(v: Values, run: RawRun) -> None:
+    assert not _piles(run, by_owner=False)
 
 
-@of("logs_peaks")
-def _logs(run: PlainRun, claim: Values) -> bool:
-    return bool(claim.get("lowest_bytes", claim["peak_bytes"]) <= claim["peak_bytes"] and claim["count"] >= 1)
+@of("growth_not_judged")
+def _not_judged(v: Values, run: RawRun) -> None:
+    if "steps" in v:
+        assert v["steps"] < FEWEST
+    _entries(v, run)
+
+
+@of("in_doubt")
+def _in_doubt(v: Values, run: RawRun) -> None:
+    codes = {*v["doubts"]}
+    blocks = [one for one in run.events if one.kind in ("alloc", "free")]
+    assert codes
+    assert ("no_tensor_events" in codes) == (not blocks)
+    assert ("no_lifetimes" in codes) == (bool(blocks) and all(one.block is None for one in blocks))
+    if "several_processes" not in codes:
+        assert ("unknown_frees" in codes) == bool(_unknown_frees(run))
+        assert ("double_allocs" in codes) == _doubles(run)
+
+
+def _doubles(run: RawRun) -> bool:
+    """Whether an address is allocated that is live."""
+    live = {one.block for one in run.events[: run.opening]}
+    for one in run.events[run.opening :]:
+        if one.kind == "alloc":
+            if one.block is not None and one.block in live:
+                return True
+            live.add(one.block)
+        elif one.kind == "free":
+            live.discard(one.block)
+    return False
+
+
+# -- logs that grow ------------------------------------------------------------------------------------------------------------
+
+
+@of("budget_exceeded")
+def _budget(v: Values, run: RawRun) -> None:
+    assert v["reached_bytes"] > v["budget_bytes"]
+    # It is the figure of the moment at which it was seen first.
+    if v["metric"] == "growth":
+        live, since = _live(run), [*run.judged].index(v["since"])
+        told = (live[:count] for count in range(len(live), since, -1))
+        assert any(_rises(some, since, low, v["reached_bytes"]) for some in told for low in {*some})
+    elif v["metric"] == "peak":
+        levels = run.allocated[: run.before(v["line"] + 1) + 1]
+        assert levels[-1] == v["reached_bytes"] == max(levels)
+    else:
+        assert v["reached_bytes"] in run.reserved
+
+
+@of("oom_messages")
+def _messages(v: Values, run: RawRun) -> None:
+    assert v["messages"] == len(run.failures)
+
+
+@of("no_events_yet")
+def _no_events_yet(v: Values, run: RawRun) -> None:
+    assert (v["lines"], run.events) == (run.lines, [])
+
+
+# -- one block -----------------------------------------------------------------------------------------------------------------
 
 
 @of("block", "lifetime", "allocated_meanwhile", "live_at_peak")
-def _block(run: PlainRun, claim: Values) -> bool:
-    (event,) = (one for one in range(run.bounds[0], run.bounds[1]) if run.kinds[one] == Kind.ALLOC)
-    end = run.partner.get(event, len(run.kinds))
-    _, at = run.highest(run.opening, len(run.kinds))
-    between: Sequence[int] = range(event + 1, end)
+def _block(v: Values, run: RawRun) -> None:
+    event = run.bounds[0]
+    end = run.partner.get(event, len(run.events))
+    freed = end < len(run.events)
+    _, at = run.highest(run.opening, len(run.events), run.allocated)
+    between = run.events[event + 1 : end]
     found = {
-        "size_bytes": run.sizes[event],
-        "alloc_line": run.lines[event],
-        "free_line": run.lines[end] if end < len(run.kinds) else None,
-        "freed": end < len(run.kinds),
+        "size_bytes": run.events[event].size,
+        "alloc_line": run.events[event].place,
+        "free_line": run.events[end].place if freed else None,
+        "freed": freed,
         "life_events": end - event,
-        "meanwhile_bytes": sum(run.sizes[one] for one in between if run.kinds[one] == Kind.ALLOC),
-        "at_peak": at is not None and event <= at < end,
+        "meanwhile_bytes": sum(one.size for one in between if one.kind == "alloc"),
+        "at_peak": event <= at < end if at is not None else event < run.opening,
     }
-    return all(claim.get(name) == value for name, value in found.items() if name in claim)
+    for name, value in found.items():
+        assert v.get(name, value) == value, name
+    assert ("free_line" in v) == (freed and v["kind"] == "block")
+
+
+# -- several runs --------------------------------------------------------------------------------------------------------------
+
+Runs: TypeAlias = Mapping[str, RawRun]
+#: Judges of what is said of several runs together, by the names that they have there; each has its own claims.
+OF_RUNS: dict[str, Callable[[Values, Runs], None]] = {}
+
+
+def judge_together(claims: Iterable[Values], runs: Runs) -> None:
+    """Judge claims on several runs."""
+    for claim in claims:
+        if claim["kind"] in OF_RUNS:
+            OF_RUNS[claim["kind"]](claim, runs)
+
+
+def _peaks(runs: Runs) -> dict[str, int]:
+    told = {name: run for name, run in runs.items() if any(one.kind == "alloc" for one in run.events)}
+    return {name: run.highest(*run.bounds, run.allocated)[0] for name, run in told.items()}
+
+
+def _logs_peaks(v: Values, runs: Runs) -> None:
+    peaks = _peaks(runs)
+    assert (v["count"], v["known"]) == (len(runs), len(peaks))
+    assert v["peak_bytes"] == peaks[v["log"]] == max(peaks.values())
+    assert v.get("lowest_bytes", v["peak_bytes"]) == min(peaks.values())
+    assert peaks[v.get("lowest", v["log"])] == min(peaks.values())
+
+
+def _peaks_of_others(v: Values, runs: Runs) -> None:
+    peaks = _peaks(runs)
+    assert {name: peaks[name] for name in v["peaks_bytes"]} == v["peaks_bytes"]
+    assert len(v["peaks_bytes"]) + v.get("more", 0) == len(runs) - 1
+    first = peaks.keys() - v["peaks_bytes"]
+    assert v.get("more") or all(name == "CPU" or peaks[one] >= peaks[name] for one in first for name in peaks)
+
+
+def _having(*kinds: str) -> Callable[[Values, Runs], None]:
+    """A judge that names are those of the runs that have a claim of some kinds."""
+
+    def judge(v: Values, runs: Runs) -> None:
+        having = [name for name, run in runs.items() if any(one["kind"] in kinds for one in run.claims)]
+        assert v["logs"] == having
+        assert v.get("count", len(having)) == len(having)
+
+    return judge
+
+
+def _analyzed(v: Values, runs: Runs) -> None:
+    assert v["count"] == len(runs)
+    assert not _peaks(runs)
+
+
+OF_RUNS |= {
+    "logs_peaks": _logs_peaks,
+    "peaks_of_others": _peaks_of_others,
+    "logs_growing": _having("growing", "level_growing"),
+    "logs_out_of_memory": _having("out_of_memory"),
+    "logs_analyzed": _analyzed,
+}

@@ -349,6 +349,10 @@ def judge(claims: Iterable[Values], pair: RawPair) -> set[str]:
     return {claim["kind"] for claim in pair.claims} & set(JUDGES)
 
 
+#: Kinds that :func:`judge_peaks` judges.
+OF_MANY = frozenset({"figures_range", "same_figure", "one_figure", "runs_against_base", "spread"})
+
+
 def judge_peaks(claims: Iterable[Values], paths: Sequence[Path]) -> None:
     """Judge what is said of the peaks of many runs."""
     peaks = {str(path): RawRun(path).peak for path in paths}

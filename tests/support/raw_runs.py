@@ -1,0 +1,423 @@
+"""Runs as their files have them: lines by regular expressions, entries of a pickle, events of JSON.  Nothing here is memlens's.
+
+It reads whole and sound inputs, for judges of what memlens says of them; :func:`raw_runs` is all that these need.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import pickle
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import plain_kineto
+import zstandard
+
+
+class RawEvent(NamedTuple):
+    """One event.
+
+    Attributes:
+        kind: ``alloc``, ``free``, ``reserve`` or ``release``.
+        size: Bytes.
+        block: The address, or what tells blocks apart; ``None`` where nothing does.
+        place: Its line or entry, from 1; ``None`` for what was there before the first one.
+        owner: Whose it is: the innermost frame or operator, and the first frame of the user's; ``""`` where its stack is known to be none.
+    """
+
+    kind: str
+    size: int
+    block: Any
+    place: int | None
+    owner: str | None = None
+
+
+class Failure(NamedTuple):
+    """A request that was refused: its line or entry, that of the message, and what is said of it."""
+
+    place: int
+    message: int
+    requested: int | None = None
+    device_free: int | None = None
+    device_total: int | None = None
+
+
+@dataclass
+class RawRun:
+    """One run, or one device of it.
+
+    Attributes:
+        events: The events, those that were there before first.
+        notes: Lines, or annotations, and where they stand.
+        failures: Requests refused.
+        lines: How many lines it has; of what has entries 0.
+        chunks: It tells of all chunks.
+        by: A regular expression that cuts it into steps, ``""`` for none.
+        ends: The lines that it matches end what they name.
+        asked: The part that is asked for, by its events; all of it where ``None``.
+        snapshot: It is one moment, without a trace.
+        claims: All that is claimed of it, where one claim follows from another.
+    """
+
+    events: list[RawEvent]
+    notes: Sequence[tuple[int, str]] = ()
+    failures: Sequence[Failure] = ()
+    lines: int = 0
+    chunks: bool = True
+    by: str = ""
+    ends: bool = False
+    asked: tuple[int, int] | None = None
+    snapshot: bool = False
+    claims: Sequence[Mapping[str, Any]] = ()
+    partner: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        live: dict[Any, int] = {}
+        for number, one in enumerate(self.events):
+            if one.kind == "alloc":
+                live[one.block] = number
+            elif one.kind == "free" and one.block in live:
+                self.partner[live.pop(one.block)] = number
+
+    @cached_property
+    def opening(self) -> int:
+        """How many events were there before."""
+        return sum(one.place is None for one in self.events)
+
+    @cached_property
+    def allocated(self) -> list[int]:
+        """The bytes that blocks hold before the first event and after each."""
+        return self._levels("alloc", "free")
+
+    @cached_property
+    def reserved(self) -> list[int]:
+        """The bytes that chunks hold."""
+        return self._levels("reserve", "release")
+
+    def _levels(self, more: str, less: str) -> list[int]:
+        return [0, *accumulate(one.size * ((one.kind == more) - (one.kind == less)) for one in self.events)]
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The events that are asked for."""
+        return self.asked or (self.opening, len(self.events))
+
+    def highest(self, lo: int, hi: int, levels: Sequence[int]) -> tuple[int, int | None]:
+        """The highest level from one event on and before another, with the event that reaches it first; ``None`` where it is there from the start."""
+        high = max(levels[lo : hi + 1])
+        at = levels.index(high, lo, hi + 1) - 1
+        return high, at if at >= lo else None
+
+    def place(self, event: int | None) -> int | None:
+        return None if event is None else self.events[event].place
+
+    def before(self, place: int) -> int:
+        """How many events stand before a line or entry."""
+        return sum((one.place or 0) < place for one in self.events)
+
+    def live_after(self, event: int) -> list[int]:
+        """The ALLOCs of the blocks that are live after an event."""
+        last = len(self.events)
+        born = (k for k in range(event + 1) if self.events[k].kind == "alloc")
+        return [k for k in born if self.partner.get(k, last) > event]
+
+    @cached_property
+    def windows(self) -> dict[str, tuple[int, int]]:
+        """The events of the windows that the expression cuts, by their names; what precedes the first is ``(before)``."""
+        found = [(place, re.search(self.by, text)) for place, text in self.notes]
+        cuts = [(place, match[match.re.groups and 1]) for place, match in found if match]
+        names = ["(before)", *(name for _, name in cuts)]
+        places = [one.place or 0 for one in self.events]
+        edges = [0]
+        for start, _ in cuts:
+            at = edges[-1]
+            while at < len(places) and places[at] < start:
+                at += 1
+            edges.append(at)
+        if self.ends:
+            # A bar that is drawn anew before anything happens says nothing of a step; no line but the last names what follows it.
+            counts = [[*map(int, re.findall(r"\d+", name))] for name in names]
+            some = [k for k in range(len(edges)) if k < 2 or edges[k] > edges[k - 1] or counts[k] > counts[k - 1]]
+            edges, names = [edges[k] for k in some], [names[k] for k in some]
+        times: Counter[str] = Counter()
+        for k, name in enumerate(names):
+            times[name] += 1
+            names[k] = name if times[name] == 1 else f"{name} #{times[name]}"
+        if self.ends:
+            names = [names[0], *names[2:], "(after)"]
+        cut = zip(names, edges, [*edges[1:], len(places)], strict=True)
+        return {name: (max(lo, self.opening), hi) for name, lo, hi in cut}
+
+    @cached_property
+    def judged(self) -> dict[str, tuple[int, int]]:
+        """The windows that growth is judged over: all but the last, and what precedes the first only where it has events."""
+        *closed, _ = self.windows.items()
+        return {name: bounds for k, (name, bounds) in enumerate(closed) if k or bounds[1] > bounds[0]}
+
+
+# -- lines ---------------------------------------------------------------------------------------------------------------------
+
+#: Blocks, by the allocator that tells of them: the first of these that a log has.
+_BLOCKS = (
+    re.compile(r"\b(?:Alloc (?P<size>\d{1,15})|Free (?P<freed>\d{1,15})) bytes, ptr = (?P<block>0x[0-9a-f]+)"),
+    re.compile(
+        r"Allocate (?P<size>\d{1,15}) bytes at address (?P<block>0x[0-9a-f]+)|(?P<free>Try free allocation )(?P<at>0x[0-9a-f]+)"
+    ),
+)
+_CHUNK = re.compile(r"Not found and reallocate (\d{1,15})(?:\((0x[0-9a-f]+)\))?|Free chunk with size (\d{1,15})\b")
+_NAIVE = re.compile(r"Allocate (\d+) bytes on |  pointer=(0x[0-9a-f]+)|Free pointer=(0x[0-9a-f]+)")
+_STATS = re.compile(
+    r"(?:Host|Device)MemoryStat(Allocated|Reserved)\d+: Update current_value with (-?\d+), after update, current"
+)
+_OPERATOR = re.compile(
+    r"Running(?:_AD_API(?:_GRAD|_Grad)?| AD API(?: GRAD| Grad)?): ([\w.<>]+)|Running Eager Backward Node: ([\w.<>]+)"
+    r"|(?:RunInstruction|begin: RunInstructionBase) OP id:\d+ name:([\w.<>]+)|Start run Place\([\w:]+\) Op\(([\w.<>]+)\), inputs"
+)
+_REQUEST = re.compile(r"\b(?:Allocate (\d+) bytes, aligned to (\d+)|Alloc (\d+) bytes)")
+_REFUSED = re.compile(
+    r"Out of memory error on .*Cannot allocate (?P<asked>[\d.]+[kKMGT]?B) memory.*available memory is only (?P<left>[\d.]+[kKMGT]?B)"
+    r"|Allocation of (?P<bytes>\d+) bytes failed after|CustomDevice error, the error code is : 2"
+)
+_TAKEN = re.compile(r", ([\d.]+[kKMGT]?B) memory has been allocated")
+_HEADER = re.compile(r"\b[IWEF]\d{4} [\d:.]{15} +(\d+) ")
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def unpacked(path: Path) -> bytes:
+    """A file's bytes, unpacked."""
+    packed = path.read_bytes()
+    if path.suffix == ".gz":
+        return gzip.decompress(packed)
+    if path.suffix == ".zst":
+        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as reader:
+            return reader.read()
+    return packed
+
+
+def of_paddle(text: str) -> RawRun:
+    """A log of Paddle: blocks and chunks of its auto-growth allocator, or else of its oldest one, or else figures alone."""
+    notes = list(enumerate((_ANSI.sub("", line) for line in text.split("\n")), 1))
+    events: list[RawEvent] = []
+    readers: list[Callable[[list[tuple[int, str]]], list[RawEvent]]] = [
+        *(partial(_with_chunks, blocks=one) for one in _BLOCKS),
+        *(_naive, _stats, _with_chunks),
+    ]
+    for read in readers:
+        if not any(one.kind == "alloc" for one in events):
+            events = read(notes) or events
+    told = any(one.kind == "reserve" for one in events) and not any("PreAlloc " in line for _, line in notes)
+    return RawRun(events, notes, _refused(notes), lines=text.count("\n") + (text[-1:] not in ("", "\n")), chunks=told)
+
+
+def _with_chunks(notes: Iterable[tuple[int, str]], blocks: re.Pattern[str] = _BLOCKS[0]) -> list[RawEvent]:
+    events: list[RawEvent] = []
+    owners: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    thread = ""
+    for place, line in notes:
+        found: list[tuple[int, RawEvent]] = []
+        if " 0x" in line or "(0x" in line:
+            for m in blocks.finditer(line):
+                one = m.groupdict()
+                block = one["block"] or one["at"]
+                size = int(one["size"] or one.get("freed") or sizes.pop(block, 0))
+                sizes[block] = size
+                found.append((m.start(), RawEvent("alloc" if one["size"] else "free", size, block, place)))
+        if "hunk with size" in line or "Not found and" in line:
+            for m in _CHUNK.finditer(line):
+                kind = "reserve" if m[1] else "release"
+                found.append((m.start(), RawEvent(kind, int(m[1] or m[3]), m[2], place)))
+        if "un" in line and (named := _OPERATOR.search(line)):
+            headers = [m[1] for m in _HEADER.finditer(line, 0, named.start())]
+            owners[headers[-1] if headers else thread] = next(filter(None, named.groups()))
+        threads = [(m.end(), m[1]) for m in _HEADER.finditer(line)] if found or "]" in line else []
+        for at, event in sorted(found):
+            by = [name for end, name in threads if end <= at]
+            events.append(event._replace(owner=owners.get(by[-1] if by else "")))
+        thread = threads[-1][1] if threads else thread
+    return events
+
+
+def _naive(notes: Iterable[tuple[int, str]]) -> list[RawEvent]:
+    events, asked, sizes = [], 0, {}
+    for place, line in notes:
+        if found := _NAIVE.search(line):
+            asked = int(found[1] or asked)
+            if found[2]:
+                sizes[found[2]] = asked
+                events.append(RawEvent("alloc", asked, found[2], place))
+            elif found[3]:
+                events.append(RawEvent("free", sizes.pop(found[3]), found[3], place))
+    return events
+
+
+def _stats(notes: Iterable[tuple[int, str]]) -> list[RawEvent]:
+    found = [(place, _STATS.search(line)) for place, line in notes]
+    kinds = {"Allocated": ("alloc", "free"), "Reserved": ("reserve", "release")}
+    return [RawEvent(kinds[m[1]][int(m[2]) < 0], abs(int(m[2])), None, place) for place, m in found if m is not None]
+
+
+def _refused(notes: Sequence[tuple[int, str]]) -> list[Failure]:
+    """What is refused: at the last request before the message that no block follows, or else at the message."""
+    found = []
+    for at, (place, line) in enumerate(notes):
+        if message := _REFUSED.search(line):
+            asked = int(message["bytes"]) if message["bytes"] else _bytes(message["asked"])
+            left, taken = _bytes(message["left"]), _TAKEN.search(line)
+            total = left + (_bytes(taken[1]) or 0) if left is not None and taken else None
+            last = next((one for one in reversed(notes[:at]) if _REQUEST.search(one[1])), None)
+            request = _REQUEST.search(last[1]) if last else None
+            waits = last is not None and request is not None and request[3] is None
+            if waits and last and request and asked in (None, int(request[1]), int(request[2])):
+                found.append(Failure(last[0], place, asked or int(request[2]), left, total))
+            else:
+                found.append(Failure(place, place, asked, left, total))
+    return found
+
+
+def _bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    number, unit = text.rstrip("kKMGTB"), text[-2].upper()
+    return round(float(number) * (1 << 10 * max(" KMGT".find(unit), 0)))
+
+
+def of_rmm(text: str) -> RawRun:
+    """A CSV log of RMM."""
+    events, failures = [], []
+    for place, row in enumerate(csv.DictReader(io.StringIO(text)), 2):
+        size = int(row["Size"])
+        if row["Action"] == "allocate failure":
+            failures.append(Failure(place, place, size))
+        else:
+            kind = "alloc" if row["Action"] == "allocate" else "free"
+            events.append(RawEvent(kind, size, row["Pointer"], place))
+    return RawRun(events, (), failures, lines=text.count("\n"), chunks=False)
+
+
+# -- entries -------------------------------------------------------------------------------------------------------------------
+
+_PASSING_ON = ("_call_impl", "_wrapped_call_impl", "decorate_context")
+_PACKAGE = re.compile(r".*/(?:site-packages|dist-packages|lib(?:64)?/python\d[\d.]*)/(?=.+/)")
+_USERS = re.compile(r"[/\\](?:site-packages|dist-packages)[/\\]|[/\\]lib[/\\]python3|torchinductor_|^<")
+_CPP = re.compile(
+    r"\bat::_ops::(?!(?:(?:new_)?empty|empty_memory_format|empty_strided|empty_like|resize_|set_)::)(\w+)::(?:call|redispatch)\b|(?:generated::)?(\w+Backward\d*)::apply\("
+)
+
+
+def of_snapshot(snapshot: Mapping[str, Any]) -> dict[int, RawRun]:
+    """The devices of a memory snapshot of PyTorch."""
+    traces = snapshot.get("device_traces") or []
+    there = {segment.get("device", 0) for segment in snapshot["segments"]} | {k for k, one in enumerate(traces) if one}
+    return {device: _of_device(snapshot, device, traces[device] if traces else []) for device in sorted(there)}
+
+
+def _of_device(snapshot: Mapping[str, Any], device: int, trace: Sequence[Mapping[str, Any]]) -> RawRun:
+    kinds = {"alloc": "alloc", "free_requested": "free"}
+    kinds |= {
+        "segment_alloc": "reserve",
+        "segment_map": "reserve",
+        "segment_free": "release",
+        "segment_unmap": "release",
+    }
+    rows = [(place, one) for place, one in enumerate(trace, 1) if one["action"] in kinds]
+    # A block can be used again where its free is completed: as a rule with the next entry.
+    done = {(place, one["addr"]) for place, one in enumerate(trace, 1) if one["action"] == "free_completed"}
+    rows = [(k + (o["action"] == "free_requested" and (k + 1, o["addr"]) in done), o) for k, o in rows]
+    events = [
+        RawEvent(kinds[o["action"]], o["size"], o["addr"], k, stack_label(o.get("frames")) or "") for k, o in rows
+    ]
+    segments = [one for one in snapshot["segments"] if one.get("device", 0) == device]
+    held: dict[int, RawEvent] = {}
+    for segment in segments:
+        address = segment["address"]
+        for block in segment["blocks"]:
+            past = (block.get("history") or [{}])[0]
+            if block["state"] == "active_allocated":
+                size = past.get("real_size") or block.get("requested_size") or block["size"]
+                label = stack_label(block.get("frames") or past.get("frames"))
+                held[address] = RawEvent("alloc", size, address, None, label)
+            address += block["size"]
+    first = {one.block: one for one in reversed(events) if one.kind in ("alloc", "free")}
+    opening = [one for address, one in held.items() if address not in first]
+    opening += [one._replace(kind="alloc", place=None, owner=None) for one in first.values() if one.kind == "free"]
+    change = sum(one.size * ((one.kind == "reserve") - (one.kind == "release")) for one in events)
+    reserved = sum(segment["total_size"] for segment in segments) - change
+    opening.append(RawEvent("reserve", reserved, None, None))
+    failures = [
+        Failure(k, k, one["size"], one.get("device_free")) for k, one in enumerate(trace, 1) if one["action"] == "oom"
+    ]
+    texts = ((place, one.get("user_metadata")) for place, one in enumerate(trace, 1))
+    notes = [(place, text) for place, text in texts if isinstance(text, str) and text]
+    changes = [pair for k, pair in enumerate(notes) if not k or notes[k - 1][1] != pair[1]]
+    return RawRun(opening + events, changes, failures, snapshot=len(trace) <= 1)
+
+
+def stack_label(frames: Sequence[Mapping[str, Any]] | None) -> str | None:
+    """The innermost frame of Python that does more than pass a call on, and the first one of the user's; of a stack without Python its operator."""
+    if not frames:
+        return None
+    told = [one for one in frames if one["filename"].endswith(".py") and one["name"] not in _PASSING_ON]
+    if not told:
+        operators = [m[1] or m[2] for one in frames if (m := _CPP.search(one["name"]))]
+        return operators[0] if operators else ""
+    own = next((one for one in told if not _USERS.search(one["filename"])), None)
+    both = [_frame(told[0]), *([_frame(own)] if own is not None else [])]
+    return " < ".join(dict.fromkeys(both))
+
+
+def _frame(frame: Mapping[str, Any]) -> str:
+    path = frame["filename"].replace("\\", "/")
+    inside = _PACKAGE.sub("", path)
+    return f"{inside if inside != path else path.rpartition('/')[2]}:{frame['line']} {frame['name']}"
+
+
+def of_kineto(text: bytes) -> dict[int, RawRun]:
+    """The devices of a trace by torch.profiler, the CPU as -1."""
+    return {
+        -1 if kind == 0 else device: _of_trace(one) for (kind, device), one in plain_kineto.read_plain(text).items()
+    }
+
+
+def _of_trace(plain: plain_kineto.PlainLog) -> RawRun:
+    opening = [RawEvent(kind, size, addr, None) for kind, size, addr in plain.opening]
+    events = [RawEvent(e.kind, e.size, e.addr, e.index + 1, trace_label(e.owner)) for e in plain.events]
+    failures = [Failure(at + 1, at + 1, size) for at, size in plain.ooms]
+    told = any(one.kind == "reserve" for one in opening + events)
+    return RawRun(opening + events, [(at + 1, text) for at, text in plain.marks], failures, chunks=told)
+
+
+def trace_label(owner: str | None) -> str:
+    """The operator, and the first frame of the user's."""
+    if not owner:
+        return ""
+    first, *others = owner.split(" < ")
+    own = next((one for one in (first, *others) if plain_kineto.level(one) == 2), None)
+    if own is None or own == first:
+        return first
+    return f"{first} < {own}"
+
+
+# -- any input -----------------------------------------------------------------------------------------------------------------
+
+
+def raw_runs(path: Path) -> dict[str, RawRun]:
+    """The runs in a file by their devices, as memlens names these: ``""`` for the only one."""
+    data = unpacked(path)
+    if path.suffix == ".pickle":
+        runs = of_snapshot(pickle.loads(data))
+    elif ".json" in path.name:
+        runs = of_kineto(data)
+    else:
+        return {"": of_rmm(data.decode()) if ".csv" in path.name else of_paddle(data.decode(errors="replace"))}
+    if len(runs) == 1:
+        return {"": next(iter(runs.values()))}
+    return {"CPU" if device < 0 else f"device {device}": run for device, run in runs.items()}
