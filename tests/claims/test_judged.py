@@ -65,7 +65,8 @@ def analyses(path: Path, **how: Any) -> Iterator[tuple[LogAnalysis, RawRun]]:
 
 def test_every_kind_has_a_judge_or_says_why_it_needs_none() -> None:
     single, both = {*JUDGES, *OF_RUNS, *NO_FIGURE, *UNJUDGED}, {*compared_judge.JUDGES, *compared_judge.OF_MANY}
-    assert {*WORDS, *WORDS_COMPARED} - single - both == set()
+    unknown = {*WORDS, *WORDS_COMPARED} - single - both
+    assert not unknown, "write a judge in tests/support: claim_judge.py of one run, compared_judge.py of two"
 
 
 def test_no_kind_is_judged_and_excused() -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from raw_runs import raw_runs
 from texts import read_packed
 
 Values = Mapping[str, Any]
@@ -55,6 +57,7 @@ class RawRun:
     """
 
     def __init__(self, path: Path, by: str | None = None) -> None:
+        self.path = path
         self.events: list[tuple[int, int, str]] = []
         starts: list[tuple[str, int, int]] = [("(before)" if by else WHOLE, 1, 0)]
         self.ended_by: dict[int, int] = {}
@@ -74,6 +77,10 @@ class RawRun:
         self.parts = {name: Part(line, lo, hi, self.levels) for (name, line, lo), hi in zip(starts, stops, strict=True)}
         self.size_at = {line: size for line, size, _ in self.events}
         self.peak = max(self.levels)
+
+    @cached_property
+    def reserved_peak(self) -> int:
+        return max(raw_runs(self.path)[""].reserved)
 
     def level_at(self, line: int) -> int:
         """The level after the event of a line."""
@@ -304,6 +311,12 @@ def _figures(v: Values, p: RawPair) -> None:
     assert of_rows <= v.get("over", 0)
 
 
+def _reserved_grew(v: Values, p: RawPair) -> None:
+    base, head = p.base.reserved_peak, p.head.reserved_peak
+    assert (v["base_bytes"], v["head_bytes"], v["d_bytes"]) == (base, head, head - base)
+    assert head > base
+
+
 # -- runs side by side ---------------------------------------------------------------------------------------------------------
 
 
@@ -334,6 +347,7 @@ JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
     "within_limits": _within_limits,
     "windows_missing": _missing,
     **dict.fromkeys(["figures_over", "figures_within"], _figures),
+    "reserved_not_judged": _reserved_grew,
     "run_against_base": _against_base,
 }
 
