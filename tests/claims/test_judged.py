@@ -12,6 +12,7 @@ from typing import Any
 
 import compared_judge
 import pytest
+import whatif_judge
 from claim_judge import JUDGES, NO_FIGURE, OF_RUNS, UNJUDGED, judge, judge_together
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +34,7 @@ BY = r"^(STEP \d+) START"
 #: Bytes of a file, packed, that is judged by day.
 _MOST = 1 << 22 if NIGHT else 300 << 10
 _PARTS = 16
+_JUDGED = {*JUDGES, *OF_RUNS, *whatif_judge.JUDGES, *compared_judge.JUDGES, *compared_judge.OF_MANY}
 
 
 def judged(log: LogAnalysis, run: RawRun) -> Counter[str]:
@@ -64,14 +66,13 @@ def analyses(path: Path, **how: Any) -> Iterator[tuple[LogAnalysis, RawRun]]:
 
 
 def test_every_kind_has_a_judge_or_says_why_it_needs_none() -> None:
-    single, both = {*JUDGES, *OF_RUNS, *NO_FIGURE, *UNJUDGED}, {*compared_judge.JUDGES, *compared_judge.OF_MANY}
-    unknown = {*WORDS, *WORDS_COMPARED} - single - both
+    unknown = {*WORDS, *WORDS_COMPARED} - _JUDGED - {*NO_FIGURE, *UNJUDGED}
     assert not unknown, "write a judge in tests/support: claim_judge.py of one run, compared_judge.py of two"
 
 
 def test_no_kind_is_judged_and_excused() -> None:
     excused = {*NO_FIGURE, *UNJUDGED}
-    assert excused & {*JUDGES, *OF_RUNS, *compared_judge.JUDGES, *compared_judge.OF_MANY} == set()
+    assert excused & _JUDGED == set()
     assert excused <= {*WORDS, *WORDS_COMPARED}
 
 
@@ -156,6 +157,24 @@ def test_the_claims_on_a_log_that_grows_are_right(
             seen += judge(watching.seen.to_dict()["claims"], run)
     assert seen["peak"]
     assert seen["budget_exceeded"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    some(
+        [
+            *("05_oom_331.log", "05_grow_batch_331.log.gz", "06_padding32.log", "331_dygraph_cnn.log"),
+            *("01_first_venv_dygraph.log", "09_launch2_dygraph_331.workerlog.1", "06_free_idle_chunk.log"),
+        ],
+        2,
+    ),
+)
+def test_the_claims_on_other_settings_are_right(shared: Path, name: str) -> None:
+    path = shared / "data/paddle" / name
+    of, chance = whatif_judge.Requests(raw_runs(path)[""]), random.Random()
+    for memory in (None, *(int(of.live_peak * chance.uniform(*span)) for span in ((0.8, 1), (1, 1.2), (1.2, 2)))):
+        found = memlens.whatif(path, memory=memory).to_dict()["claims"]
+        assert whatif_judge.judge(found, of).total() == len(found), memory
 
 
 # -- made runs -----------------------------------------------------------------------------------------------------------------

@@ -41,15 +41,15 @@ NO_FIGURE = {
 #: Kinds with figures that no judge works out yet.
 UNJUDGED = frozenset(
     {
-        *("all_out_of_memory", "approximate", "both_out_of_memory", "carried_in", "completes_as_set"),
-        *("depends_as_set", "ended_early", "ends_earlier", "fails_as_set", "fewer_chunks"),
+        *("all_out_of_memory", "approximate", "both_out_of_memory", "carried_in"),
+        *("ended_early", "ends_earlier"),
         *("first_to_fail", "groups", "grows", "log_replaced", "log_rotated"),
-        *("missing_window", "more_stand_out", "needs_as_set", "no_blocks_yet", "no_remedy"),
-        *("no_setting_helps", "no_setting_needs_less", "no_setting_surely_helps", "no_spread", "no_sure_remedy"),
-        *("none_in_its_group", "none_stands_out", "others_help", "others_need_less", "over_budget"),
-        *("piles_up", "ran_out", "ranks_without_log", "remedy", "reserved_change"),
+        *("missing_window", "more_stand_out", "no_blocks_yet", "no_remedy"),
+        *("no_spread", "no_sure_remedy"),
+        *("none_in_its_group", "none_stands_out", "others_need_less", "over_budget"),
+        *("piles_up", "ranks_without_log", "remedy", "reserved_change"),
         *("run_stands_out", "runs_in_doubt", "scales", "scales_not", "scales_not_in"),
-        *("setting_helps", "setting_needs_less", "some_out_of_memory", "stand_out", "stands_out"),
+        *("some_out_of_memory", "stand_out", "stands_out"),
         *("too_few_ranks", "with_itself", "without_figures"),
     }
 )
