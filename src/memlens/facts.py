@@ -86,6 +86,22 @@ class OutOfMemory(Result, frozen=True):
         return message
 
 
+class Ending(Result, frozen=True):
+    """How a run ended, by the first line after its last ALLOC that says so.
+
+    Attributes:
+        how: ``exception``: of Python; ``death`` of the process.
+        what: The exception, the signal, or what the C library found, as written; ``""`` where it is not.
+        offset: Byte offset of the text.
+        line: 1-based number of its line.
+    """
+
+    how: str
+    what: str
+    offset: int
+    line: int
+
+
 class Figure(Struct, frozen=True):
     """One figure that the framework printed about itself.
 
@@ -242,6 +258,7 @@ class Facts(Struct, frozen=True):
             ``naive_best_fit``).
         hints: Other things seen, by name, with the 1-based number of the first line: ``prealloc``, ``binary``, …
         ooms: Out-of-memory messages, in file order.
+        ending: How the run ended, where the log says so.
         figures: The framework's own figures, in file order.
         stat_lines: The framework's running totals, where the log has them.
         requests: Lines of requests; ``None`` where they were not asked for.
@@ -271,6 +288,7 @@ class Facts(Struct, frozen=True):
     other_layers: dict[str, int] = {}
     hints: dict[str, int] = {}
     ooms: tuple[OutOfMemory, ...] = ()
+    ending: Ending | None = None
     figures: tuple[Figure, ...] = ()
     stat_lines: StatLines | None = None
     requests: RequestLines | None = None

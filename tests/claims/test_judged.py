@@ -192,6 +192,20 @@ def test_the_claims_on_runs_that_print_their_steps_are_right(
                 assert judged(log, run)["peak"], (seed, leak)
 
 
+@pytest.mark.parametrize(
+    "end", [b"", b"double free or corruption (!prev)\n", b"Traceback (most recent call last):\n  File\n"]
+)
+def test_the_claims_on_real_logs_that_stop_early_are_right(shared: Path, tmp_path: Path, end: bytes) -> None:
+    path, seen = tmp_path / "run.log", Counter[str]()
+    for name in ("331_dygraph_cnn.log", "331_sot_pir_cnnbreaks.log", "262_ast_cnn_pt.log"):
+        lines = (shared / "data/paddle" / name).read_bytes().splitlines(keepends=True)
+        for part in (0.6, 0.8, 0.9, 1):
+            path.write_bytes(b"".join(lines[: int(len(lines) * part)]) + end)
+            for log, run in analyses(path):
+                seen += judged(log, run)
+    assert seen["run_ended"]
+
+
 @st.composite
 def runs(draw: st.DrawFn) -> str:
     """Steps that use memory, and may keep some of it; perhaps with chunks, and Frees of what was there before."""

@@ -16,6 +16,14 @@ WITHIN = {"limit_bytes": 8 * MIB, "refused": True, "refused_line": 9}
 SETTING = "export FLAGS_x=1"
 TEXTS: list[tuple[str, dict[str, Any], str]] = [
     ("in_doubt", {"doubts": ["half_line", "no_such"]}, "in doubt (the last line is cut, no such)"),
+    ("run_ended", {"how": "cut", "unit": "step", "window": "17", "line": 6940}, "the log stops inside window 17, at line 6,940"),
+    ("run_ended", {"how": "cut", "unit": "step", "after": "STEP 16", "line": 9},
+     "the log stops inside the step after STEP 16, at line 9"),
+    ("run_ended", {"how": "death", "what": "SIGSEGV", "at_exit": True, "line": 9}, "the run died of SIGSEGV at exit, at line 9"),
+    ("run_ended", {"how": "exception", "line": 9}, "the run ended with a Python exception, at line 9"),
+    ("peak_may_come_later", {"entries": True}, "the recording ends near its peak, so the true peak may come later"),
+    ("peak_may_come_later", {"inside": True, "unit": "step"},
+     "the log ends inside this step, so the true peak may come later"),
     ("growing", {**STEPS, "since": "7", "gained_bytes_per_window": 1536.4, "gained_bytes": MIB, "last_windows": 12},
      "memory grows from window 7 on: 1.50 KiB a step, 1.00 MiB in all over the last 12 of 19 steps"),
     ("piling_up", {"blocks": 1, "block_bytes": KIB, "total_bytes": KIB, "gained_bytes": 4 * KIB, "owner": "f < g"},
@@ -57,6 +65,7 @@ TEXTS: list[tuple[str, dict[str, Any], str]] = [
     ("live_at_end", {"live_bytes": MIB, "blocks": 2}, "1.00 MiB in 2 blocks is live at the end"),
     ("nothing_live_at_end", {"grows": True}, "all of it is freed only when the log ends"),
     ("nothing_live_at_end", {"grows": False}, "everything is freed at the end"),
+    ("nothing_live_at_end", {"exit_bytes": KIB}, "everything is freed at the end, 1.00 KiB of it after the last allocation"),
     ("held_in_window", {"held_bytes": MIB, "blocks": 1}, "1.00 MiB allocated in it is not freed in it: 1 block"),
     ("nothing_held_in_window", {}, "every block allocated in it is freed in it"),
     ("growth_not_judged", {"steps": 3}, "growth is not judged: 3 steps tell too little"),

@@ -65,6 +65,8 @@ class FakeTrust:
     doubts: tuple[Any, ...] = ()
     notes: tuple[Any, ...] = ()
     ooms: tuple[Any, ...] = ()
+    ending: None = None
+    events: int = 98
     lines: int = 300
     distinct_ooms: int = 0
     peak_may_be_earlier: bool = False

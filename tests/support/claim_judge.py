@@ -179,6 +179,9 @@ def _live_at_end(v: Values, run: RawRun) -> None:
     never = [one.size for k, one in enumerate(run.events) if one.kind == "alloc" and k not in run.partner]
     assert (v.get("blocks", 0), v.get("live_bytes", 0)) == (len(never), sum(never))
     assert v.get("grows", _grows(run)) == _grows(run)
+    last = max(k for k, one in enumerate(run.events) if one.kind == "alloc")
+    freed = sum(one.size for one in run.events[last:] if one.kind == "free")
+    assert v.get("exit_bytes", freed) == freed
 
 
 def _grows(run: RawRun) -> bool:
@@ -191,6 +194,46 @@ def _held(v: Values, run: RawRun) -> None:
     born = [k for k in range(lo, hi) if run.events[k].kind == "alloc"]
     held = [run.events[k].size for k in born if run.partner.get(k, hi) >= hi]
     assert (v.get("blocks", 0), v.get("held_bytes", 0)) == (len(held), sum(held))
+
+
+# -- how it ended --------------------------------------------------------------------------------------------------------------
+
+
+@of("run_ended")
+def _run_ended(v: Values, run: RawRun) -> None:
+    """The text that says it follows the last ALLOC; or the last window allocates less often than all others, and more is live in it than after any."""
+    allocs = [one.place or 0 for one in run.events if one.kind == "alloc"]
+    if v["how"] == "cut":
+        assert v["line"] == run.lines
+    else:
+        assert v["line"] > allocs[-1]
+        (line,) = (text for place, text in run.notes if place == v["line"])
+        assert ("Traceback" in line) == (v["how"] == "exception")
+        assert v.get("what", "") in "\n".join(text for place, text in run.notes if place >= v["line"])
+        last = run.before(allocs[-1])
+        assert v.get("at_exit", False) <= (2 * run.allocated[-1] < run.allocated[last] + 2)
+    if "window" in v or "after" in v:
+        names, counts = [*run.windows], [0] * len(run.windows)
+        for k, (lo, hi) in enumerate(run.windows.values()):
+            counts[k] = sum(one.kind == "alloc" for one in run.events[lo:hi])
+        assert v.get("window", names[-1]) == names[-1]
+        assert v.get("after", names[-2]) == names[-2]
+        assert 0 < counts[-1] < min(count for count in counts[1:-1] if count)
+        assert run.allocated[-1] > max(_live(run))
+
+
+@of("peak_may_come_later")
+def _later(v: Values, run: RawRun) -> None:
+    lo, hi = run.bounds
+    high, at = run.highest(lo, hi, run.allocated)
+    assert hi == len(run.events)
+    assert at is not None
+    if v["inside"]:
+        assert at >= [*run.windows.values()][-1][0]
+    else:
+        assert 100 * (len(run.events) - 1 - at) <= len(run.events)
+        assert 20 * run.allocated[-1] >= 19 * high
+    _entries(v, run)
 
 
 # -- failures ------------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.failures import failure_claim
+import numpy as np
+
+from memlens.analyzers.failures import failure_claim, most_telling
 from memlens.analyzers.groups import BEFORE_INPUT, by_label
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
@@ -18,7 +20,7 @@ from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from memlens.analyzers.series.growth import Growth
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 #: What is reserved and never in use counts as much from so many bytes on: less may be one chunk.
 _MUCH_IDLE = 32 << 20
+#: A log stops inside a step where it has closed ones before it, where the last one allocates at most so much as often as they do, and where this part
+#: of what a step rises by is live beyond what was live after any of them.
+_FEWEST_CLOSED, _MOST_OF, _PART = 2, 0.95, 8
 
 
 # -- several logs -------------------------------------------------------------------------------------------------------------
@@ -96,8 +101,12 @@ def claims_of_log(log: LogAnalysis) -> Iterator[Claim]:
 
 def _claims(log: LogAnalysis) -> Iterator[Claim]:
     growth, windows, state_only = log.growth, log.windows, _state_only(log)
+    failed = bool(log.ooms) and log.ooms[most_telling(log.ooms)].ended
     if log.ooms:
         yield failure_claim(log.ooms, has_lines=log.trust.has_lines)
+    stopped = {} if failed else _stopped_inside(log)
+    if not failed:
+        yield from _ended(log, stopped)
     if grows := _grows(log):
         yield from _growing(log)
     if len(log.figures.get("peak_bytes", ())) == len(windows):
@@ -106,6 +115,8 @@ def _claims(log: LogAnalysis) -> Iterator[Claim]:
         highest = max(windows, key=_height, default=None)
     if highest is not None and "peak" in highest.results:
         yield from _peak(log, highest)
+        if not (failed or log.trust.ending or state_only):
+            yield from _later(log, highest, stopped)
     judged = growth is not None and growth.judged >= MINIMUM
     # The windows asked for, without what precedes them; of very many few are looked at.
     asked_for = range(int(len(windows) > 1 and windows[0].name == BEFORE), len(windows))
@@ -128,6 +139,53 @@ def _height(window: WindowAnalysis, level: str = "peak_bytes") -> int:
 def _state_only(log: LogAnalysis) -> bool:
     """Whether it is a snapshot without a trace, of which one moment is known."""
     return any(note.code == "no_trace" for note in log.trust.notes)
+
+
+def _stopped_inside(log: LogAnalysis) -> dict[str, Any]:
+    """The window that a log stops inside, by the values of the claim: it allocates less often than any other, and more is live in it than after any."""
+    series, columns = log.windows, log.figures
+    if not log.series and log.steps is not None and log.steps.repeated:
+        series, columns = log.steps.windows, log.steps.figures
+    first = int(len(series) > 1 and series[0].name == BEFORE)
+    if len(series) - first <= _FEWEST_CLOSED or len(columns) == 0 or not series[-1].open_end:
+        return {}
+    allocs, live, rise = (columns[name][first:] for name in ("allocs", "live_bytes", "rise_bytes"))
+    fewest = allocs[:-1][allocs[:-1] > 0].min(initial=np.iinfo(np.int64).max)
+    above = live[-1] - live[:-1].max()  # nothing where the process freed its blocks at exit
+    if not 0 < allocs[-1] <= fewest * _MOST_OF or above * _PART < np.median(rise[:-1]):
+        return {}
+    unit = "step" if log.by is None else "window"
+    ends = log.steps is not None and log.steps.ends
+    return {"after": series[-2].name, "unit": unit} if ends else {"window": series[-1].name, "unit": unit}
+
+
+def _ended(log: LogAnalysis, stopped: Mapping[str, Any]) -> Iterator[Claim]:
+    """How the run ended, where it did not run to its end."""
+    if (ending := log.trust.ending) is not None:
+        live = _live_at_end(log)
+        at_exit = ending.how == "death" and not stopped and live is not None and live < log.freed_last
+        values = {"what": ending.what or None, "line": ending.line, "at_exit": at_exit or None}
+        yield claim("run_ended", Weight.ENDING, tone="bad", how=ending.how, **values, **stopped)
+    elif stopped:
+        entries = not log.trust.has_lines or None
+        yield claim("run_ended", Weight.ENDING, how="cut", line=log.trust.lines, entries=entries, **stopped)
+
+
+def _live_at_end(log: LogAnalysis) -> int | None:
+    """What is live at the end of the last window."""
+    remaining = log.windows[-1].results.get("remaining") if log.windows else None
+    return None if remaining is None else remaining.live_bytes
+
+
+def _later(log: LogAnalysis, window: WindowAnalysis, stopped: Mapping[str, Any]) -> Iterator[Claim]:
+    """That the peak may come later: the log ends near it, or inside the step that it is in."""
+    peak, events, live = window.results["peak"], log.trust.events, _live_at_end(log)
+    if window.end_line < log.trust.lines or peak.event is None or live is None:
+        return
+    inside = stopped.get("window") == window.name
+    if inside or (20 * live >= 19 * peak.peak_bytes and (events - 1 - peak.event) * 100 <= events):
+        entries = not log.trust.has_lines or None
+        yield claim("peak_may_come_later", Weight.PEAK, inside=inside, entries=entries, unit=stopped.get("unit"))
 
 
 def _not_judged(log: LogAnalysis) -> Claim:
@@ -329,4 +387,5 @@ def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         yield claim("live_at_end", Weight.LEFT, live_bytes=size, blocks=blocks)
     else:
         grows = log.growth is not None and log.growth.verdict == "growing"
-        yield claim("nothing_live_at_end", Weight.LEFT, grows=grows)
+        at_exit = log.freed_last if log.growth is None and log.trust.has_lines else None
+        yield claim("nothing_live_at_end", Weight.LEFT, grows=grows, exit_bytes=at_exit)

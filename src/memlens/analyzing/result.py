@@ -111,6 +111,7 @@ class LogAnalysis(Answered, frozen=True, eq=False):
         device: Which of several devices of its input it is of, ``device 1`` or ``CPU``; ``""`` of an input with one.
         uncut: Its steps were not looked for: ``whole`` was asked for.
         can_be_cut: It has lines of text, or annotations.
+        freed_last: Bytes freed after the last ALLOC of the log.
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
@@ -134,6 +135,7 @@ class LogAnalysis(Answered, frozen=True, eq=False):
     device: str = ""
     uncut: bool = False
     can_be_cut: bool = True
+    freed_last: int = 0
 
     @property
     def input(self) -> str:

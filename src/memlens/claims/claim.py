@@ -45,6 +45,8 @@ class Weight(IntEnum):
     UNLIKE = 88
     #: What is asked for: which run needs more, what is over its limit, who needs most.
     DIFFERENCE = 85
+    #: How a run ended, where it did not run to its end.
+    ENDING = 84
     #: Far more lies idle than memory grows by.
     WASTE = 82
     GROWTH = 80

@@ -44,6 +44,12 @@ WORDS: dict[str, Words] = {
     # One log.
     "in_doubt": Words("in doubt ({doubts:doubts})", place="opens"),
     "out_of_memory": Words(_OUT_OF_MEMORY, named="run"),
+    "run_ended": Words(
+        "{how=cut?the log stops|{how=exception?the run ended with a Python exception[ ({what:clipped})]"
+        "|the run died[ of {what:clipped}]}}{at_exit? at exit|}[ inside {window:window}]"
+        "[ inside the {unit} after {after:window}], at {line:at}",
+        place="besides",
+    ),
     "growing": Words(
         "memory grows from {since:window} on: {gained_bytes_per_window:bytes} a {unit}, {gained_bytes:bytes} in all over"
         " [the last {last_windows:count} of ]{windows:units}"
@@ -74,6 +80,10 @@ WORDS: dict[str, Words] = {
         + _TIES,
         joined="; ",
     ),
+    "peak_may_come_later": Words(
+        "the {entries?recording|log} ends {inside?inside this {unit}|near its peak}, so the true peak may come later",
+        joined=". ",
+    ),
     "reserved_idle": Words(
         "up to {reserved_peak_bytes:bytes} is reserved[ (at {line:at})] for at most {peak_bytes:bytes} allocated;"
         " memlens whatif tries settings that reserve less"
@@ -94,7 +104,10 @@ WORDS: dict[str, Words] = {
     ),
     "not_growing": Words("memory does not grow over {windows:units}[: it swings within ±{swing_bytes:bytes}]"),
     "live_at_end": Words("{live_bytes:bytes} in {blocks:plural block} is live at the end"),
-    "nothing_live_at_end": Words("{grows?all of it is freed only when the log ends|everything is freed at the end}"),
+    "nothing_live_at_end": Words(
+        "{grows?all of it is freed only when the log ends|everything is freed at the end"
+        "[, {exit_bytes:bytes} of it after the last allocation]}"
+    ),
     "held_in_window": Words("{held_bytes:bytes} allocated in it is not freed in it: {blocks:plural block}"),
     "nothing_held_in_window": Words("every block allocated in it is freed in it"),
     "growth_not_judged": Words(

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from msgspec import structs
 
-from memlens.facts import Facts, Kind, LineSample, OutOfMemory
+from memlens.facts import Ending, Facts, Kind, LineSample, OutOfMemory
 from memlens.results import Result
 from memlens.spool import walk
 from memlens.text import format_bytes, plural
@@ -76,6 +76,7 @@ class Trust(Result, frozen=True):
         figures_agreeing: Those that agree.
         figures_explained: Those that differ for a reason that is not the log's (see the notes).
         first_disagreement: The first figure that disagrees and that nothing explains.
+        ending: How the run ended, where the log says so: ``how`` (``exception``, ``death``), ``what``, ``line``.
     """
 
     ok: bool
@@ -110,6 +111,7 @@ class Trust(Result, frozen=True):
     figures_agreeing: int
     figures_explained: int
     first_disagreement: Disagreement | None
+    ending: Ending | None = None
 
     @property
     def peak_may_be_earlier(self) -> bool:

@@ -7,7 +7,7 @@ order: what lines say of events in later blocks, and at the end which layer is b
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec import structs
@@ -19,6 +19,7 @@ from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
 from memlens.inputs.input_format import LineReader, NewEvents, Selection
 from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
+from memlens.inputs.paddle.endings import LastText, text_after_allocs
 from memlens.inputs.paddle.layers import SIZELESS, Layer, Layers, layer_named
 from memlens.inputs.paddle.lines import time_of_line
 from memlens.inputs.paddle.messages import RefusedRequests, read_message, text_before
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 
 Lines = TypeVar("Lines", StatLines, RequestLines, Streams)
+_Read: TypeAlias = "tuple[BlockReading, tuple[dict[int, bytes], bytes], tuple[bool, bytes]]"
 
 #: Columns that are read only when asked for.
 COLUMNS = frozenset({"thread", "time_us", "requests"})
@@ -46,7 +48,7 @@ _SIZELESS = np.array(sorted(SIZELESS), np.int8)
 _TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}
 
 
-class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes]]"]):
+class PaddleReader(LineReader["_Read"]):
     """Takes what the blocks of a log hold in file order and makes the log of it.
 
     Owners are named by the lines of :mod:`memlens.inputs.paddle.context` and by those that the request names; the layer is a name of
@@ -82,17 +84,19 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
         self._last_thread = -1
         self._ooms: list[OutOfMemory] = []
         self._refused = RefusedRequests([Matcher(pattern) for pattern in request.owners])
+        self._last_text = LastText()
         self._figures: list[Figure] = []
         # There may be as many of these lines as events.
         self._stats, self._streams, self._requests = (GrowingColumns({}, self._builder.spool) for _ in range(3))
 
-    def read(self, block: Block) -> tuple[BlockReading, tuple[dict[int, bytes], bytes]]:
-        """Read a block; also the text before its out-of-memory messages, by their offset, and its end."""
+    def read(self, block: Block) -> _Read:
+        """Read a block; also the text before its out-of-memory messages, by their offset, its end, and what follows its last ALLOC."""
         reading = self._blocks.read(block)
-        return reading, text_before(block, reading.messages)
+        return reading, text_before(block, reading.messages), text_after_allocs(block, reading.part.columns)
 
-    def add(self, result: tuple[BlockReading, tuple[dict[int, bytes], bytes]]) -> None:
-        reading, (above, tail) = result
+    def add(self, result: _Read) -> None:
+        reading, (above, tail), last_text = result
+        self._last_text.add(last_text)
         first, columns, layer = self._builder.lines + 1, reading.part.columns, reading.layer
         self._add_requests(reading)
         self._add_owners(reading)
@@ -246,6 +250,7 @@ class PaddleReader(LineReader["tuple[BlockReading, tuple[dict[int, bytes], bytes
             "malformed_samples": tuple(samples[:SAMPLES]),
             "layer": self._label(),
             "ooms": tuple(sorted(self._ooms, key=lambda oom: oom.offset)),
+            "ending": self._last_text.ending(builder.end, builder.lines),
             "figures": tuple(self._figures),
             "stat_lines": _lines(StatLines, self._stats) if [*self._stats] else None,
         }
