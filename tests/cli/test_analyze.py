@@ -193,3 +193,20 @@ def test_a_folder_stands_for_its_logs_and_what_is_none_is_named(memlens: Any, sm
     target = folder / "worker.9"
     assert "is" in memlens("analyze", folder, "-f", "-o", target).err
     assert target.read_bytes() == small_log.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["traps/late_leak.log.gz", "torch/kineto/window1.json", "torch/kineto/cnn.json.gz"])
+def test_what_is_reserved_is_null_where_no_line_tells_of_chunks(memlens: Any, shared: Path, name: str) -> None:
+    (log,) = json.loads(memlens("analyze", shared / "data" / name, "--format", "json").out)["logs"]
+    for window in (*log["windows"], *(log["steps"] or {"windows": ()})["windows"]):
+        assert window["peak"]["reserved_peak_bytes"] is None
+        assert window["peak"]["reserved_at_peak_bytes"] is None
+
+
+def test_what_no_line_tells_of_is_not_known_among_several_logs(memlens: Any, shared: Path) -> None:
+    names = ("traps/late_leak.log.gz", "paddle/331_dygraph_cnn.log", "paddle/09_loader_workers_331.log.gz")
+    out = memlens("analyze", *(shared / "data" / name for name in names), columns=160).out
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines() if ".log" in line[:30]}
+    assert rows["late_leak.log.gz"].startswith("51.00 MiB not known 51.00 MiB ")
+    assert rows["331_dygraph_cnn.log"].startswith("4.26 MiB 6.11 MiB 0 B ")
+    assert rows["09_loader_workers_331.log.gz"].startswith("not known 7.30 MiB not known ")

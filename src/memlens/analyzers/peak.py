@@ -56,14 +56,14 @@ class Peak(Result, frozen=True):
     Attributes:
         peak_bytes: The highest allocated level in the window, bytes carried in included: what the device had to hold.
         rise_bytes: ``peak_bytes`` less the bytes carried in; at least 0.
-        reserved_peak_bytes: The highest reserved level in the window, what is reserved at its start included.
+        reserved_peak_bytes: The highest reserved level in the window, what is reserved at its start included; ``None`` where no line tells of chunks.
         event: The first event that reaches the peak, 0-based in the log; ``None`` where the rise is 0: the peak is then what was
             carried in.
         line: The line of that event, 1-based; ``None`` where there is none or it is not known.
         time_us: The time of that event, where times were read.
         live: The blocks live right after that event (where there is none: right before the window), wherever in the log they
             were born, in groups, the largest total first.
-        reserved_at_peak_bytes: The reserved level at that moment.
+        reserved_at_peak_bytes: The reserved level at that moment; ``None`` where no line tells of chunks.
         reserved_peak_line: The line of the first event that reaches ``reserved_peak_bytes``, 1-based; ``None`` where it is reserved
             from the window's start on, and where the line is not known.
     """
@@ -75,12 +75,12 @@ class Peak(Result, frozen=True):
 
     peak_bytes: int
     rise_bytes: int
-    reserved_peak_bytes: int
+    reserved_peak_bytes: int | None
     event: int | None
     line: int | None = None
     time_us: int | None = None
     live: tuple[LiveGroup, ...] = ()
-    reserved_at_peak_bytes: int = 0
+    reserved_at_peak_bytes: int | None = None
     reserved_peak_line: int | None = None
 
     @property
@@ -105,6 +105,8 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
         event = figures.summit.item(k) if rises[k] else None
         before = windows[k].lo if event is None else event + 1
         late = deferred(lines.of, event), time_of(log, event), deferred(live_before, log, before)
+        if not log.tells_of_chunks:
+            return Peak(highest(k), rise(k), None, event, *late)
         there = deferred(_reserved_before, log, before), deferred(_reserved_line, windows[k], reserved(k))
         return Peak(highest(k), rise(k), reserved(k), event, *late, *there)
 

@@ -133,7 +133,7 @@ def _claims(log: LogAnalysis) -> Iterator[Claim]:
 
 def _height(window: WindowAnalysis, level: str = "peak_bytes") -> int:
     result = window.results.get("peak")
-    return -1 if result is None else int(getattr(result, level))
+    return -1 if result is None else int(getattr(result, level) or 0)
 
 
 def _state_only(log: LogAnalysis) -> bool:
@@ -324,7 +324,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
         if largest["total_bytes"] <= peak.peak_bytes:
             yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)
-    if known and chunks_known:
+    if known and chunks_known and there is not None:
         yield from _most_reserved(log, peak.peak_bytes, there)
 
 

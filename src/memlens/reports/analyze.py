@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
+    from memlens.reports.blocks import Value
+    from memlens.reports.tables import Measure
     from memlens.trust import Doubt, Note
 
 #: Rows of a list, and of a table of windows or logs, from the most that is shown to the least.
@@ -128,10 +131,8 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: bool) -> Ite
 def _one_window(log: LogAnalysis, options: _ScreenOptions, *, picture: bool) -> Iterator[Part]:
     window, terms = log.windows[0], terms_of(log.trust.has_lines)
     yield _head(log, _heading(log, window, terms), options)
-    codes = log.trust.doubt_codes | {note.code for note in log.trust.notes}
-    blocks_only = bool(codes & {"no_chunk_lines", "no_reserved"})
-    figures = tuple(_key_figures(window, terms, known_of_blocks_only=blocks_only))
-    if "no_tensor_events" in codes:  # nothing is known of blocks, which is no 0 B
+    figures = tuple(_key_figures(window, terms))
+    if "no_tensor_events" in log.trust.doubt_codes:  # nothing is known of blocks, which is no 0 B
         figures = (
             Figure("Allocated", "not known", "no line tells of blocks"),
             *(one for one in figures if one.label == "Reserved"),
@@ -183,12 +184,12 @@ def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
     return Line(", ".join([lines, lasted] if lasted else [lines]), "quiet", f"{log.path}: {window.name}")
 
 
-def _key_figures(window: WindowAnalysis, terms: Terms, *, known_of_blocks_only: bool) -> Iterator[Figure]:
+def _key_figures(window: WindowAnalysis, terms: Terms) -> Iterator[Figure]:
     results = window.results
     stats = results.get("stats")
     if (peak := results.get("peak")) is not None:
         yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _where(peak, window, terms))
-        unknown = not peak.reserved_peak_bytes and known_of_blocks_only
+        unknown = peak.reserved_peak_bytes is None
         shown = "not known" if unknown else format_bytes(peak.reserved_peak_bytes)
         at = peak.reserved_peak_line
         where = "" if at is None else f", at {terms.at(at).replace(' ', NO_BREAK)}"
@@ -266,7 +267,7 @@ def _several_logs(logs: Sequence[LogAnalysis], options: _ScreenOptions) -> Itera
     if any(log.growth is not None for log in logs):
         columns.append(Column("growth", "Growth", "word", drop=2))
     columns.append(Column("doubts", "Doubts", "count", drop=3))
-    made: dict[str, Any] = {one.column.key: lambda log, of=one.of: of(log.windows[0]) for one in measures[1:]}
+    made: dict[str, Any] = {one.column.key: partial(_known, one) for one in measures[1:]}
     made |= {"path": lambda log: short[log.path], "growth": lambda log: growth_word(log.growth)}
     made["doubts"] = lambda log: len(log.trust.doubts)
     tables = (ListOptions(rows).table("", columns, ordered, "log", **made) for rows in options.tables)
@@ -278,6 +279,13 @@ def _several_logs(logs: Sequence[LogAnalysis], options: _ScreenOptions) -> Itera
     elif remarkable:
         lines = [Line(_in_short(log), "plain" if log.trust.ok else "doubt", short[log.path]) for log in remarkable]
         yield Part((apart(*labelled("Trust", lines, "more log", note=" (--full has all)")),))
+
+
+def _known(measure: Measure, log: LogAnalysis) -> Value:
+    """A figure of one of several logs; of blocks, or of chunks, that no line tells of it is not known."""
+    without = measure.analyzer and measure.sort != "reserved-peak" and "no_tensor_events" in log.trust.doubt_codes
+    value = None if without else measure.of(log.windows[0])
+    return "not known" if value is None else value
 
 
 def _in_short(log: LogAnalysis) -> str:

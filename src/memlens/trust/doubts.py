@@ -215,7 +215,7 @@ def _no_chunk_lines(case: Case) -> Iterator[Remark]:
     layer, chunks_known = case.log.facts.layer, case.counts["reserves"] or "prealloc" in case.log.facts.hints
     if case.counts["allocs"] and not chunks_known and case.log.facts.has_chunks:
         yield Remark(
-            "no line tells of a chunk taken from the device: reserved bytes are not known (shown as 0 or too low).",
+            "no line tells of a chunk taken from the device: reserved bytes are not known.",
             _KEEP_CHUNK_LINES
             if layer == "auto_growth"
             else "The auto-growth allocator logs its chunks (FLAGS_allocator_strategy=auto_growth, GLOG_vmodule='auto_g*=10'), and so"

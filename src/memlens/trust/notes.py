@@ -69,7 +69,7 @@ def _several_devices(case: Case) -> Iterator[Remark]:
 
 def _no_reserved(case: Case) -> Iterator[Remark]:
     if not case.log.facts.has_chunks and case.counts["allocs"] and not case.counts["reserves"]:
-        yield Remark("such an input tells of blocks only: reserved bytes are not known, and shown as 0.")
+        yield Remark("such an input tells of blocks only: reserved bytes are not known.")
 
 
 def _starts_late(case: Case) -> Iterator[Remark]:
