@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -72,3 +73,24 @@ def test_of_many_failures_one_is_shown_and_the_others_are_counted_and_listed_on_
     text = terminal.render(list(failure_blocks(many, ListOptions(5), full=True)), width=80)
     assert "All out-of-memory failures" in text
     assert "… and 15 more failures" in text
+
+
+def test_the_largest_part_is_all_that_one_owner_holds_whatever_its_sizes() -> None:
+    # matmul has the largest block, and relu more in two blocks of two sizes, as much as softmax.
+    header = "I0710 09:56:31.904374 28846 "
+    lines = []
+    for place, (operator, mib) in enumerate([("matmul", 5), ("relu", 4), ("relu", 2), ("softmax", 3), ("softmax", 3)]):
+        size = mib << 20
+        lines.append(f"{header}op.cc:1] Running AD API: {operator}")
+        lines.append(
+            f"{header}auto_growth_best_fit_allocator.cc:225] Not found and reallocate {size}(0x{place + 1:x}0000000), and remaining 0"
+        )
+        lines.append(f"{header}auto_growth_best_fit_allocator.cc:170] Alloc {size} bytes, ptr = 0x{place + 1:x}0000000")
+    lines.append(
+        "Out of memory error on GPU 0. Cannot allocate 3.125000GB memory on GPU 0, available memory is only 117.750000MB."
+    )
+    (log,) = memlens.analyze(io.BytesIO("\n".join(lines).encode())).logs
+    text = terminal.render(list(failure_blocks(log.ooms, ListOptions(5))), width=200)
+    (row,) = (line for line in text.splitlines() if line.startswith("Largest"))
+    told = r"Largest 6\.00 MiB in 2 blocks by (relu|softmax), and as many bytes in 1 other group; 17\.00 MiB live in 5 blocks"
+    assert re.fullmatch(told, " ".join(row.split()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from memlens.columns import distinct
 from memlens.text import innermost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -59,7 +60,28 @@ def by_size_and_owner(
     return [SizeGroup(size, alike, together, event, names[owner]) for size, alike, together, event, owner in rows]
 
 
-def by_label(groups: Iterable[Any]) -> dict[str | None, tuple[int, int]]:
+def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
+    """The largest part of the peak: the owner with the most bytes where owners are known of most, else the size; and how many have as many."""
+    owners = _by_label(groups)
+    if 2 * owners.pop(None, (0, 0))[0] <= whole and owners:
+        owner, (size, blocks) = next(iter(owners.items()))
+        with_stack = not owners.keys() <= {BEFORE_INPUT}
+        ties = sum(total == size for total, _ in owners.values()) - 1
+        return {"total_bytes": size, "blocks": blocks, "ties": ties or None, **_whose(owner, with_stack)}
+    sizes: Counter[int] = Counter()
+    for group in groups:
+        sizes[group.size_bytes] += group.count
+    total = max(size * blocks for size, blocks in sizes.items())
+    largest, *others = sorted((size for size, blocks in sizes.items() if size * blocks == total), reverse=True)
+    return {"total_bytes": total, "blocks": sizes[largest], "block_bytes": largest, "ties": len(others) or None}
+
+
+def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:
+    before = owner == BEFORE_INPUT
+    return {"owner": None if before else owner, "before_input": before, "no_stack": (before and with_stack) or None}
+
+
+def _by_label(groups: Iterable[Any]) -> dict[str | None, tuple[int, int]]:
     """How many bytes and blocks there are of each owner as sentences name it, the most bytes first.
 
     Args:

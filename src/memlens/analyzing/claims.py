@@ -5,13 +5,12 @@ Every figure is one of the results; the claims say no more than these do.  ``doc
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.analyzers.failures import failure_claim, most_telling
-from memlens.analyzers.groups import BEFORE_INPUT, by_label
+from memlens.analyzers.groups import largest_of
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.trend import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
@@ -320,7 +319,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         at_start=peak.at_start,
     )
     if not UNPAIRED_DOUBTS & codes and peak.live and peak.peak_bytes > 0:
-        largest = _largest(peak.live, peak.peak_bytes)
+        largest = largest_of(peak.live, peak.peak_bytes)
         # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
         if largest["total_bytes"] <= peak.peak_bytes:
             yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)
@@ -347,27 +346,6 @@ def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[
     elif 20 * most >= 21 * max(at_peak, 1):
         where |= {"window": None if window.whole else window.name, "unit": "step" if log.by is None else "window"}
         yield claim("reserved_peak", Weight.PEAK, reserved_peak_bytes=most, **where)
-
-
-def _largest(groups: Sequence[Any], whole: int) -> dict[str, Any]:
-    """The largest part of the peak: the owner with the most bytes where owners are known of most, else the size; and how many have as many."""
-    owners = by_label(groups)
-    if 2 * owners.pop(None, (0, 0))[0] <= whole and owners:
-        owner, (size, blocks) = next(iter(owners.items()))
-        with_stack = not owners.keys() <= {BEFORE_INPUT}
-        ties = sum(total == size for total, _ in owners.values()) - 1
-        return {"total_bytes": size, "blocks": blocks, "ties": ties or None, **_whose(owner, with_stack)}
-    sizes: Counter[int] = Counter()
-    for group in groups:
-        sizes[group.size_bytes] += group.count
-    total = max(size * blocks for size, blocks in sizes.items())
-    largest, *others = sorted((size for size, blocks in sizes.items() if size * blocks == total), reverse=True)
-    return {"total_bytes": total, "blocks": sizes[largest], "block_bytes": largest, "ties": len(others) or None}
-
-
-def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:
-    before = owner == BEFORE_INPUT
-    return {"owner": None if before else owner, "before_input": before, "no_stack": (before and with_stack) or None}
 
 
 def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:

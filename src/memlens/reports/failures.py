@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures import UNKNOWN, device_among, most_telling
+from memlens.analyzers.groups import largest_of
+from memlens.claims.template import write
+from memlens.claims.words import LARGEST
 from memlens.reports.blocks import ALIKE, OWNER, Block, Column, Figure, Figures, Line, ListOptions
-from memlens.text import clipped, format_bytes, format_count, innermost, plural, short_name, shorten, visible
+from memlens.text import format_bytes, format_count, innermost, plural, short_name, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,8 +58,7 @@ def failure_blocks(
 
 def _figures(failure: MemoryFailure, options: ListOptions, *, full: bool) -> Iterator[Figure]:
     chunk, needed = options.terms.chunk, failure.requested_bytes
-    by = "" if failure.owner is None else f"by {shorten(visible(clipped(failure.owner)), _OWNER)}"
-    yield Figure("Asked for", "?" if needed is None else format_bytes(needed), by)
+    yield Figure("Asked for", "?" if needed is None else format_bytes(needed), _of(failure.owner).strip())
     if failure.allocated_bytes is not None:
         yield Figure("Allocated", format_bytes(failure.allocated_bytes), _reserved(failure, chunk))
     if failure.device_free_bytes is not None:
@@ -68,9 +70,11 @@ def _figures(failure: MemoryFailure, options: ListOptions, *, full: bool) -> Ite
     if failure.idle_bytes and needed is not None and failure.idle_bytes + (failure.device_free_bytes or 0) >= needed:
         words = f"in {plural(failure.idle_chunks or 0, chunk)} without a block, which could be given back"
         yield Figure("Idle", format_bytes(failure.idle_bytes), words)
-    if groups := options.large(failure.live[:1]):
-        words = f"in {plural(groups[0].count, 'block')} of {format_bytes(groups[0].size_bytes)}{_of(groups[0].owner)}"
-        yield Figure("Largest", format_bytes(groups[0].total_bytes), f"{words}; {_all_live(failure)}")
+    if options.large(failure.live[:1]):
+        largest = largest_of(failure.live, failure.allocated_bytes or 0)
+        yield Figure(
+            "Largest", format_bytes(largest["total_bytes"]), f"{visible(write(LARGEST, largest))}; {_all_live(failure)}"
+        )
     if full and failure.oldest and failure.youngest and failure.oldest != failure.youngest:
         youngest = f"the youngest {format_bytes(failure.youngest.size_bytes)} {_born(failure.youngest, options)}"
         words = "; ".join(filter(None, [_born(failure.oldest, options), youngest.strip()]))
