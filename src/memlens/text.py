@@ -78,6 +78,9 @@ def plural(count: int, one: str, many: str = "") -> str:
 #: marks), surrogates, private use, unassigned, line and paragraph separators.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
+#: What stands where a figure is not known.
+NOT_KNOWN = "not known"
+
 #: Keeps words together when lines are broken; written as a plain blank.
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -370,10 +373,10 @@ def format_value(kind: str, value: object) -> str:
 
     Args:
         kind: What the figure is, a ``kind`` of :class:`memlens.reports.blocks.Column`.
-        value: The exact figure; ``None`` is written as nothing.
+        value: The exact figure; ``None`` is not known, where it is one of bytes.
     """
     if value is None:
-        return ""
+        return NOT_KNOWN if kind in ("bytes", "signed", "net") else ""
     exact = isinstance(value, int) and not isinstance(value, bool)
     return _WRITERS.get(kind, str)(value) if exact else str(value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from commands import process
+from night import some
 
 from memlens.cli import output as terminal
 from memlens.cli.output import Show
@@ -210,14 +212,55 @@ def test_both_ways_give_the_version(memlens: Any, option: str) -> None:
     assert memlens(option).out.startswith("memlens 0")
 
 
-def test_a_screen_with_its_picture_is_no_longer_than_one_without(memlens: Any, shared: Path) -> None:
-    logs = sorted(path for path in (shared / "data/paddle").glob("0[4567]*.log*") if path.suffix != ".json")
-    assert len(logs) > 10
+WITHOUT_EVENTS = ("08_cpu_nolines_331", "10_v2_dygraph_331")
+#: What a screen of an analysis answers beside its verdict: what is live at the peak, or what piles up; and why memory ran out.
+ANSWERS = re.compile("^(Live at the peak|Piling up|Out of memory at)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("rows", [24, 40])
+def test_every_log_fits_its_terminal_with_the_answer_whether_there_is_room_for_a_picture_or_not(
+    shared: Path, rows: int
+) -> None:
+    found = sorted(path for path in (shared / "data/paddle").glob("*.log*") if path.stem not in WITHOUT_EVENTS)
+    logs = [*some(found, 6), shared / "data/torch/snapshots/train_19464.pickle"]
     for path in logs:
-        for plot in ("never", "always"):
-            lines = memlens("analyze", path, "--plot", plot, columns=80).out.splitlines()
-            assert len(lines) <= 40, path.name
-            assert any("┤" in line for line in lines) == (plot == "always"), path.name
+        text = ANSI.sub("", in_terminal("analyze", path, rows=rows))
+        lines = text.splitlines()
+        assert len(lines) < rows, path.name
+        assert max(map(width_of, lines)) <= 80, path.name
+        assert ANSWERS.search(text), path.name
+
+
+def test_a_picture_that_is_asked_for_stays_and_takes_nothing_from_the_lists(examples: Path) -> None:
+    for name in ("leak", "oom", "cnn_5steps"):
+        log = examples / f"{name}.log.gz"
+        with_picture, without = (in_terminal("analyze", log, "--plot", plot, rows=24) for plot in ("always", "never"))
+        assert picture_of(with_picture)
+        assert ANSWERS.findall(ANSI.sub("", with_picture)) == ANSWERS.findall(ANSI.sub("", without))
+
+
+def test_what_is_cut_is_counted_and_what_is_left_out_is_named(examples: Path) -> None:
+    """The leak has 14 groups of sizes at its peak, 7 of which pile up."""
+    text = ANSI.sub("", in_terminal("analyze", examples / "leak.log.gz", rows=24))
+    for title, sizes in (("Live at the peak", 14), ("Piling up", 7)):
+        listed = text.partition(title)[2].split("\n\n")[0].splitlines()
+        assert listed[-1] == f"… and {sizes - (len(listed) - 3)} more sizes (--full)"
+    assert "Not shown here: levels, " in text
+    assert " (--full).\n" in text
+    whole = ANSI.sub("", in_terminal("analyze", examples / "leak.log.gz", "--full", rows=24))
+    assert "(--full)" not in whole
+    assert "┤" in whole
+
+
+def test_a_higher_terminal_shows_more(examples: Path) -> None:
+    shown = [in_terminal("analyze", examples / "leak.log.gz", rows=rows).count("\n") for rows in (24, 40, 60)]
+    assert shown == sorted(set(shown))
+
+
+def test_an_error_is_wrapped_at_words(shared: Path) -> None:
+    lines = in_terminal("analyze", shared / "data/paddle/08_cpu_nolines_331.log").splitlines()
+    assert max(map(width_of, lines)) <= 80
+    assert "  Not recognised either: torch-snapshot, kineto, rmm, parquet." in lines
 
 
 def test_quiet_and_verbose_exclude_each_other(memlens: Any, small_log: Path) -> None:

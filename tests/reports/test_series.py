@@ -12,7 +12,7 @@ import memlens
 from memlens.analyzers.curve import curve
 from memlens.analyzers.peak import Peak, Remaining
 from memlens.analyzing.result import LogAnalysis, WindowAnalysis
-from memlens.reports.blocks import ListOptions, Table
+from memlens.reports.blocks import Table
 from memlens.reports.series import steps_blocks, windows_table
 from memlens.reports.terminal import render
 from memlens.text import format_bytes
@@ -96,15 +96,15 @@ def analyzed(text: bytes) -> LogAnalysis:
 
 
 def test_steps_are_said_in_eight_lines_and_the_way_to_cut_by_them() -> None:
-    lines = render(list(steps_blocks(analyzed(leak(30)), ListOptions(5))), width=80).splitlines()
+    lines = render(list(steps_blocks(analyzed(leak(30)), 6)), width=80).splitlines()
     assert len(lines) <= 8
     assert lines[0].startswith(r"Steps  30 steps, detected automatically: --by '^(STEP \d+) START', growing")
     assert [line.split("  ")[0] for line in lines[1:]] == ["Window", BEFORE, "STEP 0–28 ×29", "STEP 29 (open)"]
     calls = leak(30).replace(b"START BACKWARD\n", b"").replace(b"STEP", b"START CALL").replace(b" START\n", b"\n")
-    parts = render(list(steps_blocks(analyzed(calls), ListOptions(5))), width=80)
+    parts = render(list(steps_blocks(analyzed(calls), 6)), width=80)
     assert parts.startswith(r"Parts  30 parts, detected automatically: --by '^START (CALL \d+)'")
     assert "growing" not in parts
-    assert not list(steps_blocks(analyzed(leak(0)), ListOptions(5)))
+    assert not list(steps_blocks(analyzed(leak(0)), 6))
 
 
 def test_the_levels_of_a_row_are_drawn_where_a_picture_is_wanted() -> None:

@@ -110,7 +110,7 @@ def test_rows_left_out_are_counted(top: int, more: str) -> None:
 
 def test_only_differences_from_another_run_are_red_and_green() -> None:
     columns = (Column("a", "Δ", "signed", strong=True), Column("b", "Net", "net"), Column("c", "Words", "word"))
-    rows = ((5, 5, Toned("now OOM", "bad")), (-5, -5, Toned("was OOM", "good")), (0, 0, "x"), (None, None, None))
+    rows = ((5, 5, Toned("now OOM", "bad")), (-5, -5, Toned("was OOM", "good")), (0, 0, "x"), ("", "", None))
     lines = render([Table("", columns, rows)], colour=True).splitlines()[1:]
     assert lines[0] == "\x1b[1;31m+5 B\x1b[0m  +5 B\x1b[31m  now OOM\x1b[0m"
     assert lines[1] == "\x1b[1;32m-5 B\x1b[0m  -5 B\x1b[32m  was OOM\x1b[0m"

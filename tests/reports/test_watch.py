@@ -10,7 +10,7 @@ from made_states import MIB, live_window, log_state
 
 from memlens.analyzers.series.growth import Growth
 from memlens.reports.html import of
-from memlens.reports.terminal import render
+from memlens.reports.terminal import Size, render
 from memlens.reports.watch import live_blocks, state_line, watch_blocks
 from memlens.text import width_of
 from memlens.watching.judging import growth_of
@@ -28,7 +28,7 @@ def seen(*states: LogState, crossings: tuple[Crossing, ...] = (), ended: str = "
 
 
 def screen(watched: Watched, columns: int = 80, rows: int = 24, **more: bool) -> str:
-    return render(live_blocks(watched, columns, rows), width=columns, **more)
+    return render(live_blocks(watched, Size(columns, rows)), width=columns, **more)
 
 
 @pytest.mark.parametrize(("columns", "rows"), [*product((40, 60, 80, 120, 200), (5, 8, 12, 24, 30, 50))])

@@ -19,13 +19,15 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _DECIDING = ("COLUMNS", "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "LC_ALL", "LC_CTYPE")
 
 
-def in_terminal(*arguments: object, columns: int = 80, folder: Path | None = None, **environment: str) -> str:
+def in_terminal(
+    *arguments: object, columns: int = 80, rows: int = 50, folder: Path | None = None, **environment: str
+) -> str:
     """Run ``memlens`` with stdout and stderr in a terminal of some columns, and give what it wrote there, line ends as ``\\n``."""
     inherited = {key: value for key, value in os.environ.items() if key not in _DECIDING}
     inherited |= {**HERE, "TERM": "xterm", "LANG": "C.UTF-8"}
     leader, follower = pty.openpty()
     try:
-        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         ran = subprocess.Popen(
             [sys.executable, "-m", "memlens", *map(str, arguments)],
             stdin=subprocess.DEVNULL,

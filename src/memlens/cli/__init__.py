@@ -197,10 +197,14 @@ def report_error(error: MemlensError) -> None:
 
     File names and log text in it are made harmless first.
     """
+    import shutil
+
+    from memlens.reports.terminal import wrap
     from memlens.text import no_command, visible
 
     message, *rest = error.message.splitlines() or [""]
+    width = shutil.get_terminal_size().columns - 2 if sys.stderr.isatty() else None
     with suppress(OSError):  # the exit code stands where stderr takes nothing
-        click.echo(no_command(f"memlens: error: {visible(message)}"), err=True)
-        for line in (*rest, *error.hint.splitlines()):
-            click.echo(no_command(f"  {visible(line)}"), err=True)
+        for number, text in enumerate((f"memlens: error: {message}", *rest, *error.hint.splitlines())):
+            for line in wrap(visible(text), width):
+                click.echo(no_command(f"{'  ' if number else ''}{line}"), err=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from memlens.reports.blocks import Block
+    from memlens.reports.terminal import Size
     from memlens.results import Failure, Result
     from memlens.summarizing.summary import Run
 
@@ -102,6 +103,16 @@ def screen(show: Show) -> dict[str, Any]:
 def shows_pictures(show: Show, choice: str) -> bool:
     """Whether a picture is wanted: by one of :data:`WHEN`, and by default where a person looks at a terminal."""
     return choice == "always" or (choice == "auto" and show.on_stdout and show.form == "table" and sys.stdout.isatty())
+
+
+def _size(show: Show) -> Size:
+    """What one screen holds: of a terminal its columns and rows, but for the one that a prompt takes."""
+    from memlens.reports.terminal import SCREEN, Size
+
+    if not (show.on_stdout and sys.stdout.isatty()):
+        return SCREEN
+    rows = os.get_terminal_size(sys.stdout.fileno()).lines
+    return Size(_width() or SCREEN.columns, rows - 1 if rows > 0 else SCREEN.rows)
 
 
 def _width() -> int | None:
@@ -267,20 +278,23 @@ def reading(how: How, show: Output, inputs: Sequence[str | None], hint: str = "G
 
 
 def write_result(
-    result: Result, show: Show, blocks: Callable[[], Sequence[Block]], fence: Callable[[str], str] = str
+    result: Result, show: Show, blocks: Callable[..., Sequence[Block]], fence: Callable[[str], str] = str
 ) -> None:
     """Write a result in the form and to the place that were asked for.
 
     Args:
         result: What a verb gives.
         show: The form and the place; a terminal is asked for its width and its colours, a file has neither.
-        blocks: Makes what people see; called for the forms for people only.
+        blocks: Makes what people see, given what one screen holds; called for the forms for people only.
         fence: What is done with the text before it is written.
     """
     from memlens.reports import in_parts
     from memlens.reports.blocks import brief
 
-    shown = (lambda: brief(blocks())) if show.brief else blocks
+    def shown() -> Sequence[Block]:
+        made = blocks(size=_size(show))
+        return brief(made) if show.brief else made
+
     parts = in_parts(show.form, result, shown, **screen(show))
     write(parts if fence is str else (fence("".join(parts)),), show)
 

@@ -10,13 +10,24 @@ from msgspec.structs import replace
 
 from memlens.analyzers.failures import failure_claim
 from memlens.claims.claim import answer_of
-from memlens.reports.blocks import Block, Column, Figure, Figures, Line, ListOptions, Picture, answered, apart, labelled
-from memlens.reports.lists import lists_of, piling_table
-from memlens.reports.series import growth_word, phases_table, series_blocks, steps_blocks
+from memlens.reports.blocks import (
+    ALL_ROWS,
+    Block,
+    Column,
+    Figure,
+    Figures,
+    Line,
+    ListOptions,
+    Picture,
+    answered,
+    apart,
+    labelled,
+)
+from memlens.reports.lists import growth_line, lists_of, piling_table
+from memlens.reports.series import growth_word, phases_table, steps_blocks, windows_table
 from memlens.reports.tables import CUT_LOG_COLUMNS, LOG_COLUMNS, measures_of, sorted_logs
-from memlens.reports.terminal import Part, fitted
+from memlens.reports.terminal import SCREEN, Part, Size, fitted
 from memlens.text import (
-    MOST_NAMES,
     NO_BREAK,
     Terms,
     file_names,
@@ -39,12 +50,14 @@ if TYPE_CHECKING:
     from memlens.trust import Doubt, Note
 
 #: Rows of a list, and of a table of windows or logs, from the most that is shown to the least.
-_LISTS, _TABLES = (5, 3, 2, 1), (20, 15, 10, 7, 5, 3, 1)
-_ALL = 1 << 40
-#: Key figures that give way where there is more to say.
-_SUMS = ("Allocated", "Freed")
-#: What gives way first where all does not fit one screen: the least.
-_OF_LISTS, _OF_TABLES, _OF_REMARKS, _OF_PICTURE = 10, 12, 14, 20
+_LISTS, _TABLES, _ROWS_OF_STEPS = (5, 3, 2, 1), (20, 15, 10, 7, 5, 3, 1), (6, 4, 0)
+#: Key figures that stay longest, and those that go first.
+_LEVELS, _SUMS = ("Peak", "Reserved"), ("Allocated", "Freed")
+#: What gives way first where all does not fit one screen: the steps of least weight, in the order of the versions of each part.
+#: The picture shrinks, and goes before fewer than three rows are left of what is live at the peak, and of what piles up.
+_OF_PICTURE, _OF_PHASES, _OF_HELD, _OF_TABLES = (0, 1, 21), (10, 11, 12, 15), (10, 11, 12, 24), 12
+_OF_REMARKS, _OF_FIGURES, _OF_STEPS = (12, 12, 14, 18), (10, 18, 25), (17, 19, 26)
+_OF_LIVE, _OF_PILES, _OF_LIVE_IN_FAILURES = (13, 22, 23, 40), (13, 22, 23, 41), (10, 11, 12, 16)
 
 
 class _ScreenOptions(Struct, frozen=True):
@@ -71,22 +84,24 @@ class _ScreenOptions(Struct, frozen=True):
 
 def analysis_blocks(
     analysis: Analysis,
+    size: Size = SCREEN,
     *,
     top: int | None = None,
     sort: str | None = None,
     detailed: bool = False,
     full: bool = False,
-    picture: bool = False,
+    picture: str = "",
 ) -> list[Block]:
     """The blocks of an analysis: one screen, or more where that is asked for.
 
     Args:
         analysis: What to show.
+        size: What one screen holds.
         top: Rows of each table; ``None`` for as many as make one screen.
         sort: The column that orders windows or logs; ``None`` for file order.
         detailed: Show all that the analyzers say, in lists of a few rows.
         full: Show everything, all rows too.
-        picture: Draw the levels over the run, of one log.
+        picture: Draw the levels over the run, of one log, where there is room for them (``auto``) or in any case (``always``).
 
     Raises:
         UsageError: ``sort`` names no column, or there is nothing to sort.
@@ -94,18 +109,17 @@ def analysis_blocks(
     lists: Sequence[int] = _LISTS[:1] if detailed else _LISTS
     tables: Sequence[int] = _TABLES[:1] if detailed else _TABLES
     if full or top is not None:
-        lists = tables = (_ALL if top is None else top,)
+        lists = tables = (ALL_ROWS if top is None else top,)
     parts = list(
         _parts(analysis, _ScreenOptions(lists, tables, analysis.min_size, detailed or full, sort), picture=picture)
     )
-    blocks = [block for part in parts for block in part.versions[0]] if detailed or full else fitted(parts)
-    return blocks[1:] if blocks and blocks[0] is None else blocks
+    return [block for part in parts for block in part.versions[0]] if detailed or full else fitted(parts, size)
 
 
-def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: bool) -> Iterator[Part]:
-    """All parts of the screen, each behind an empty line."""
+def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: str) -> Iterator[Part]:
+    """All parts of the screen, each but the first behind an empty line."""
     logs = analysis.logs
-    yield Part((apart(*answered(analysis.answer)),))
+    yield Part((answered(analysis.answer),))
     if (len(logs) == 1 and not analysis.failures) or any(log.series for log in logs):
         for log in logs:
             if log.ooms:
@@ -115,10 +129,10 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: bool) -> Ite
                 yield Part((apart(*failure_blocks(log.ooms, of_lists, full=options.detailed, remedy=log.remedy)),))
             if picture and log.curve:
                 drawn = Picture(log.curve, terms_of(log.trust.has_lines))
-                yield Part(tuple(apart(replace(drawn, rows=rows)) for rows in (6, 4, 3)), _OF_PICTURE)
-            yield from (
-                _series(log, options, picture=picture) if log.series else _one_window(log, options, picture=picture)
-            )
+                sizes = [apart(replace(drawn, rows=rows)) for rows in (6, 4, 3)]
+                gone = [()] if picture == "auto" else []
+                yield Part((*sizes, *gone), _OF_PICTURE, "levels")
+            yield from _series(log, options, picture=bool(picture)) if log.series else _one_window(log, options)
     elif logs:
         yield from _several_logs(logs, options)
     if analysis.failures:
@@ -128,7 +142,7 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: bool) -> Ite
         yield Part((apart(*(Line(f"not analyzed: {what}", "doubt", path) for what, path in failures)),))
 
 
-def _one_window(log: LogAnalysis, options: _ScreenOptions, *, picture: bool) -> Iterator[Part]:
+def _one_window(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:
     window, terms = log.windows[0], terms_of(log.trust.has_lines)
     yield _head(log, _heading(log, window, terms), options)
     figures = tuple(_key_figures(window, terms))
@@ -139,41 +153,57 @@ def _one_window(log: LogAnalysis, options: _ScreenOptions, *, picture: bool) -> 
         )
     if figures:
         few = tuple(figure for figure in figures if figure.label not in _SUMS)
-        yield Part((apart(Figures(figures)), apart(Figures(few))), _OF_TABLES)
+        levels = tuple(figure for figure in figures if figure.label in _LEVELS)
+        versions = (*(apart(Figures(rows)) for rows in (figures, few, levels)), ())
+        yield Part(versions, _OF_FIGURES, "figures")
     yield from _steps(log, options)
     # Whether lines say which block they are about, so that the blocks that are live are known.
     paired = not UNPAIRED_DOUBTS & log.trust.doubt_codes
     for name, result in window.results.items():
-        versions = []
+        lists = []
         for of_lists in options.of(log):
             blocks: list[Block] = []
             for block in lists_of(name, result, window, of_lists, full=options.detailed, paired=paired):
                 # Figures stand right below their heading.
                 blocks += [block] if isinstance(block, Figures) else [None, block]
-            versions.append(blocks)
-        # The report of a failure has what matters then, and a picture says more than the first row of a list.
-        yield Part((*versions, *([()] if log.ooms or picture else [])), _OF_LISTS)
+            lists.append(blocks)
+        if not lists[0]:
+            continue
+        if name == "unmatched":
+            yield Part((*lists, ()), _OF_HELD, "held at the end")
+        else:  # the report of a failure has what matters then
+            yield Part((*lists, ()), _OF_LIVE_IN_FAILURES if log.ooms else _OF_LIVE, "live at the peak")
 
 
 def _steps(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:
     """The steps that were found by themselves, what piles up in them, and their phases."""
     if log.steps is None:
         return
-    lists = [*options.of(log)]
-    yield Part((apart(*steps_blocks(log, lists[0], full=options.detailed)),))
-    if options.detailed:
-        return
+    terms = terms_of(log.trust.has_lines)
+    rows = (ALL_ROWS,) if options.detailed else _ROWS_OF_STEPS
+    versions = (apart(*steps_blocks(log, most, terms)) for most in rows)
+    yield Part((*versions, ()), _OF_STEPS, "steps")
+    if options.detailed and log.growth is not None:
+        yield Part((apart(growth_line(log.growth)),))
+    yield from _over_windows(log, options)
+
+
+def _over_windows(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:
+    """What piles up over windows, and their phases."""
     if log.growth is not None and log.growth.piling:
-        piling = (apart(piling_table(log.growth, of_lists)) for of_lists in lists)
-        yield Part((*piling, ()), _OF_LISTS)
+        piling = (apart(piling_table(log.growth, of_lists)) for of_lists in options.of(log))
+        yield Part((*piling, ()), _OF_PILES, "what piles up")
     if log.phases is not None and log.phases.phases:
-        tables = (apart(phases_table(log.phases, of_lists.top, of_lists.terms)) for of_lists in lists)
-        yield Part((*tables, ()), _OF_LISTS)
+        tables = (
+            apart(phases_table(log.phases, of_lists.top, of_lists.terms, full=options.detailed))
+            for of_lists in options.of(log)
+        )
+        yield Part((*tables, ()), _OF_PHASES, "phases")
 
 
 def _head(log: LogAnalysis, heading: Line, options: _ScreenOptions) -> Part:
     """The name of each log and its trust report, with fewer and fewer doubts and notes."""
-    return Part(tuple(apart(heading, *_trust(log, top)) for top in options.lists), _OF_REMARKS)
+    return Part(tuple(apart(heading, *_trust(log, top)) for top in (*options.lists, 0)), _OF_REMARKS)
 
 
 def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
@@ -250,10 +280,15 @@ def _series(log: LogAnalysis, options: _ScreenOptions, *, picture: bool) -> Iter
     events = int(log.figures["events"].sum()) if "events" in log.figures else sum(window.events for window in windows)
     heading = Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
     yield _head(log, heading, options)
-    lists = [*options.of(log)]
-    tables = [(rows, lists[min(k, len(lists) - 1)]) for k, rows in enumerate(options.tables)]
-    versions = (series_blocks(log, of_lists, rows, options.sort, picture=picture) for rows, of_lists in tables)
-    yield Part(tuple(apart(*blocks) for blocks in versions), _OF_TABLES)
+    curve, terms = (log.curve if picture else None), terms_of(log.trust.has_lines)
+    tables = (
+        windows_table(windows, log.growth, most, options.sort, terms, curve=curve, figures=log.figures)
+        for most in options.tables
+    )
+    yield Part(tuple(map(apart, tables)), _OF_TABLES)
+    if log.growth is not None:
+        yield Part((apart(growth_line(log.growth)),))
+    yield from _over_windows(log, options)
 
 
 def _several_logs(logs: Sequence[LogAnalysis], options: _ScreenOptions) -> Iterator[Part]:
@@ -278,7 +313,7 @@ def _several_logs(logs: Sequence[LogAnalysis], options: _ScreenOptions) -> Itera
             yield Part((apart(Line("", name=log.path), *_trust(log, options.lists[0])),))
     elif remarkable:
         lines = [Line(_in_short(log), "plain" if log.trust.ok else "doubt", short[log.path]) for log in remarkable]
-        yield Part((apart(*labelled("Trust", lines, "more log", note=" (--full has all)")),))
+        yield Part((apart(*labelled("Trust", lines, "more log", note=" (--full)")),))
 
 
 def _known(measure: Measure, log: LogAnalysis) -> Value:
@@ -295,9 +330,8 @@ def _in_short(log: LogAnalysis) -> str:
     return (*(doubt.message for doubt in log.trust.doubts), *log.notes)[0]
 
 
-def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
-    """The trust report of a log, most important first; ``top`` doubts and notes at most."""
-    most = min(max(top, 1), MOST_NAMES)
+def _trust(log: LogAnalysis, most: int) -> Iterator[Line]:
+    """The trust report of a log, most important first; ``most`` doubts and notes at most."""
     trust = log.trust
     yield Line(trust.summary(), "good" if trust.ok else "doubt", label="Trust")
     # What ran out is reported above.
@@ -310,7 +344,8 @@ def _trust(log: LogAnalysis, top: int) -> Iterator[Line]:
             if remark.hint:
                 yield Line(remark.hint, "hint", label=" ")
         if (left := len(remarks) - most) > 0:
-            yield Line(f"… and {plural(left, f'more {kind}')} (--full has all)", "hint", label=" ")
+            words = f"… and {plural(left, f'more {kind}')}" if most else f"… {plural(left, kind)}"
+            yield Line(f"{words} (--full)", "hint", label=" ")
     for note in log.warnings:
         yield Line(note, "doubt", label="Windows")
     for number, text in enumerate(log.remarks):

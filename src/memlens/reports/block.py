@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Excerpt, Figure, Figures, Line, Quoted, answered, apart
-from memlens.reports.terminal import Part, fitted
+from memlens.reports.terminal import SCREEN, Part, Size, fitted
 from memlens.text import format_bytes, format_count, format_exact, format_moment, innermost, terms_of
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memlens.analyzing.block import BlockLife
 
 
-def life_blocks(block: BlockLife, *, full: bool = False) -> list[Block]:
+def life_blocks(block: BlockLife, size: Size = SCREEN, *, full: bool = False) -> list[Block]:
     """The blocks of one block's life: one screen, with fewer log lines where they do not fit, or all of it."""
     figures = Figures(tuple(_figures(block)))
     parts = [Part((answered(block.answer),)), Part((apart(Line("", "quiet", block.path), figures),))]
@@ -24,7 +24,7 @@ def life_blocks(block: BlockLife, *, full: bool = False) -> list[Block]:
         parts.append(Part((apart(heading, *(Line("", name=frame) for frame in block.owner.split(" < "))),)))
     around = (("Around its ALLOC:", block.alloc_context), ("Around its FREE:", block.free_context))
     parts += [Part(tuple(_excerpts(title, lines))) for title, lines in around if lines]
-    return [one for part in parts for one in part.versions[0]] if full else fitted(parts)
+    return [one for part in parts for one in part.versions[0]] if full else fitted(parts, size)
 
 
 def _excerpts(title: str, lines: Sequence[ContextLine]) -> Iterator[Sequence[Block]]:

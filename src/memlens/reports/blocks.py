@@ -158,6 +158,8 @@ class Picture(Struct, frozen=True):
     rows: int = 6
 
 
+#: Rows of a list of which all is shown.
+ALL_ROWS = 1 << 40
 #: Columns of groups of blocks alike.
 _TOTAL, OWNER = Column("total_bytes", "Total", "bytes", strong=True), Column("owner", "Owner", "name")
 ALIKE = (Column("size_bytes", "Size", "bytes"), Column("count", "Count", "count"), _TOTAL)

@@ -30,12 +30,13 @@ from memlens.reports.blocks import (
     ListOptions,
     Table,
     Toned,
+    Value,
     answered,
     apart,
     labelled,
 )
 from memlens.reports.diff.findings import around, finding_blocks
-from memlens.reports.terminal import Part, fits, one_screen, render
+from memlens.reports.terminal import SCREEN, Part, Size, fits, naming, one_screen, render
 from memlens.text import (
     Terms,
     clipped,
@@ -168,15 +169,15 @@ def allowed_words(baseline: Baseline) -> str:
     return "; ".join(words)
 
 
-def gate_blocks(verdict: Verdict, room: Room | None = None) -> list[Block]:
+def gate_blocks(verdict: Verdict, room: Room | None = None, size: Size = SCREEN) -> list[Block]:
     """The verdict in words, and what it rests on: as much of it as there is room for, by default one screen; what is left out is counted."""
     head = [*_head(verdict)]
     everything = [*answered(verdict.answer), None, *head, *_tables(verdict, room or Room())]
-    if room is not None or fits(everything):
-        return everything
+    if room is not None or fits(everything, size):
+        return naming(everything, "" if room else "--full")
     without_notes = [line for line in head if line.label.strip() and line.label != "Note"]
     tables = Part(tuple([*_tables(verdict, smaller)] for smaller in _ON_SCREEN))
-    return one_screen(verdict.answer, [Part((head, [*head[:1], *without_notes], head[:1]), 4), tables])
+    return one_screen(verdict.answer, [Part((head, [*head[:1], *without_notes], head[:1]), 4), tables], size)
 
 
 def _head(verdict: Verdict) -> Iterator[Line]:
@@ -245,7 +246,15 @@ def _table(title: str, rows: Sequence[Judged], top: int, what: str) -> Table:
         change = row.base_bytes or 0, row.head_bytes or 0
         return Toned.change(format_change(*change), change[1] - change[0]) if known else ""
 
-    return ListOptions(top).table(title, columns, rows, what, name=lambda row: clipped(row.name), change=percent)
+    made = {"base_bytes": lambda row: _known(row.base_bytes), "d_bytes": lambda row: _known(row.d_bytes)}
+    return ListOptions(top).table(
+        title, columns, rows, what, name=lambda row: clipped(row.name), change=percent, **made
+    )
+
+
+def _known(figure: int | None) -> Value:
+    """A figure of the base, where there is one."""
+    return "" if figure is None else figure
 
 
 def _blame(verdict: Verdict, room: Room) -> Iterator[Block]:

@@ -9,20 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.reports.blocks import (
-    ALIKE,
-    OWNER,
-    Block,
-    Column,
-    Figure,
-    Figures,
-    Line,
-    ListOptions,
-    Table,
-    Value,
-    apart,
-    take,
-)
+from memlens.reports.blocks import ALIKE, OWNER, Column, Figure, Figures, Line, ListOptions, Table, Value, take
 from memlens.results import plain
 from memlens.text import format_bytes, format_share, format_signed, format_value, plural, short_name
 
@@ -99,7 +86,8 @@ def _chunks(segments: Any, options: ListOptions) -> Iterator[Table]:
     columns = [column for column in _MOMENTS if asks or column is not _ASKED]
     shown = sorted(moments[:most], key=lambda moment: -1 if moment.event is None else moment.event)
     title, some = f"Free inside {options.terms.chunk}s", ListOptions(most, terms=options.terms)
-    yield some.table(title, columns, shown, "failure", len(moments), at=lambda one: _AT[one.at])
+    made = {"at": lambda one: _AT[one.at], "requested_bytes": lambda one: one.requested_bytes or ""}
+    yield some.table(title, columns, shown, "failure", len(moments), **made)
     private = any(pool.pool is not None for pool in segments.pools)
     pools = [column for column in _POOLS if private or column is not _POOL]
     for title, columns, found in (
@@ -181,13 +169,6 @@ def _other_fates(unmatched: Any) -> Iterator[Figure]:
     for label, size, count, what, words in _FATES:
         if many := getattr(unmatched, count):
             yield Figure(label, format_bytes(getattr(unmatched, size)) if size else "", f"{plural(many, what)} {words}")
-
-
-def growth_blocks(growth: Any, options: ListOptions) -> Iterator[Block]:
-    """How memory develops over a series, and what piles up."""
-    yield growth_line(growth)
-    if growth.piling:
-        yield from apart(piling_table(growth, options))
 
 
 def growth_line(growth: Any) -> Line:

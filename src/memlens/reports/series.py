@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.series.trend import MINIMUM
-from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, Value, apart, take
-from memlens.reports.lists import growth_blocks
+from memlens.reports.blocks import ALL_ROWS, Block, Column, Line, ListOptions, Table, Value, take
 from memlens.reports.tables import WINDOW_COLUMNS, Measure, measures_of, sorted_windows
 from memlens.text import LINES, Terms, format_value, plural
 from memlens.windows.windows import BEFORE
@@ -29,7 +28,6 @@ _PLACES = frozenset({"name", "start_line", "duration_us", "events", "peak_bytes"
 _COSTLY = frozenset({"segments", "lifetimes"})
 #: What the first screen says of steps.
 _BRIEF = ("name", "peak_bytes", "rise_bytes", "remaining_bytes")
-_BRIEF_ROWS = 6
 #: Characters that the levels of a window are drawn with.
 _DRAWN = 12
 _LEVELS = Column("levels", "Levels", "word", drop=10)
@@ -46,53 +44,25 @@ _PHASE = (
 _Alike = range
 
 
-def series_blocks(
-    log: LogAnalysis, options: ListOptions, top: int, sort: str | None = None, *, picture: bool = False
-) -> Iterator[Block]:
-    """The blocks of a series that was asked for: its windows, how memory develops over them, their phases.
-
-    Args:
-        log: A log that was cut into a series.
-        options: The rows of lists, and the smallest block in them.
-        top: Rows of the table of windows.
-        sort: The column that orders windows; ``None`` for file order.
-        picture: Draw the levels of each window.
-    """
-    curve = log.curve if picture else None
-    yield windows_table(log.windows, log.growth, top, sort, options.terms, curve=curve, figures=log.figures)
-    yield from _over_all(log, options)
-
-
-def _over_all(log: LogAnalysis, options: ListOptions, *, full: bool = False) -> Iterator[Block]:
-    """How memory develops over a series, and its phases."""
-    if log.growth is not None:
-        yield from apart(*growth_blocks(log.growth, options))
-    if log.phases is not None and log.phases.phases:
-        most = len(log.phases.phases) if full else options.top
-        yield from apart(phases_table(log.phases, most, options.terms, full=full))
-
-
-def steps_blocks(log: LogAnalysis, options: ListOptions, *, full: bool = False) -> Iterator[Block]:
-    """The blocks of the steps that were found by themselves: 8 lines, or everything; nothing where there are none."""
-    steps = log.steps
+def steps_blocks(log: LogAnalysis, most: int, terms: Terms = LINES) -> Iterator[Block]:
+    """The steps that were found by themselves: a line, and a table of so many rows with all its columns, or with a few of both; nothing where there are none."""
+    steps, growth = log.steps, log.growth
     if steps is None:
         return
-    growth = log.growth
     trend = f", {word}" if (word := growth_word(growth)) else ""
     what = "steps" if steps.repeated else "parts"
     ended = ", each ended by its line" if steps.ends else ""
     words = f"{plural(steps.anchors, what[:-1])}, detected automatically: --by '{steps.by}'{ended}{trend}"
     yield Line(words, label=what.capitalize())
-    if full:
-        yield windows_table(steps.windows, growth, len(steps.windows), None, options.terms, figures=steps.figures)
-        yield from _over_all(log, options, full=True)
-    else:
+    if most == ALL_ROWS:
+        yield windows_table(steps.windows, growth, most, None, terms, figures=steps.figures)
+    elif most:
         brief = [measure for measure in WINDOW_COLUMNS if measure.column.key in _BRIEF]
         tables = (
-            windows_table(steps.windows, growth, top, None, options.terms, brief, figures=steps.figures)
-            for top in range(4, 0, -1)
+            windows_table(steps.windows, growth, top, None, terms, brief, figures=steps.figures)
+            for top in range(most, 0, -1)
         )
-        yield next(table for table in tables if len(table.rows) <= _BRIEF_ROWS)
+        yield next(table for table in tables if len(table.rows) <= most)
 
 
 def growth_word(growth: Any | None) -> str:
@@ -152,7 +122,7 @@ def windows_table(
     made: list[tuple[Value, ...]] = []
     for before, k in pairwise([-1, *chosen, len(alike)]):
         if left := sum(map(len, alike[before + 1 : k])):
-            made.append((f"… {left:,} more", *[None] * (len(columns) - 1)))
+            made.append((f"… {left:,} more", *[""] * (len(columns) - 1)))
         if k < len(alike):
             name = _name(shown[0].of(windows[alike[k][0]]), shown[0].of(windows[alike[k][-1]]), len(alike[k]))
             made.append((name, *(series.shown(measure, alike[k]) for measure in shown[1:]), drawn[k], notes.get(k, "")))
@@ -223,7 +193,7 @@ class _Series:
         if measure.column.key == "peak_bytes":
             return int(values.max())
         looks = {format_value(measure.column.kind, _plain(value)) for value in np.unique(values[values != np.array(None)])[:9]}  # fmt: skip
-        return _plain(values[0]) if len(looks) == 1 else None
+        return _plain(values[0]) if len(looks) == 1 else ""
 
     def standing_out(self, alike: Sequence[_Alike], growth: Any | None) -> Mapping[int, str]:
         """Which rows stand out, and by what."""

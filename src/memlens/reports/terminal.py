@@ -6,13 +6,27 @@ cut, columns leave in the order that their ``drop`` says, and only names are sho
 
 from __future__ import annotations
 
-from itertools import groupby, zip_longest
+from functools import cache
+from itertools import count, groupby, zip_longest
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from memlens.reports.blocks import Block, Column, Excerpt, Figures, Line, Picture, Table, Toned, answered, unfolded
+from memlens.reports.blocks import (
+    Block,
+    Column,
+    Excerpt,
+    Figures,
+    Fold,
+    Line,
+    Picture,
+    Table,
+    Toned,
+    answered,
+    unfolded,
+)
 from memlens.text import (
     NO_BREAK,
     STACK,
@@ -36,8 +50,6 @@ Spans: TypeAlias = list[Span]
 
 #: Columns without room that a note names.
 _MOST_HIDDEN = 12
-#: What one screen holds.
-SCREEN_ROWS, SCREEN_COLUMNS = 40, 80
 _GAP = "  "
 #: A name wider than this is shortened even where the output has no width: one line of a megabyte must not pad every row.
 _WIDEST_NAME = 120
@@ -78,7 +90,7 @@ def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = 
 
 
 class _Layout:
-    """Blocks as lines of one width, each block laid out once, however often it is shown among others.
+    """Blocks as lines of one width.
 
     Args:
         width: As of :func:`render`.
@@ -87,19 +99,16 @@ class _Layout:
 
     def __init__(self, width: int | None, *, ascii_only: bool = False) -> None:
         self._width, self._ascii_only = width, ascii_only
-        self._known: dict[tuple[int, int, int], tuple[Block, list[Spans]]] = {}
 
     def lines(self, blocks: Iterable[Block]) -> Iterator[Spans]:
         """The lines of all blocks."""
         for part in _parts(blocks):
             widths = _widths(part)
             for block in part:
-                key = (id(block), *widths)
-                if key not in self._known:
-                    self._known[key] = block, [*self._of(block, *widths)]
-                yield from self._known[key][1]
+                yield from self.of(block, *widths)
 
-    def _of(self, block: Block, label_width: int, value_width: int) -> Iterator[Spans]:
+    def of(self, block: Block, label_width: int, value_width: int) -> list[Spans]:
+        """The lines of one block, beside labels and values of some width."""
         lines: Iterable[Spans] = [[]]
         if isinstance(block, Line):
             lines = _line(block, label_width, self._width)
@@ -113,8 +122,18 @@ class _Layout:
             from memlens.reports.picture import USUAL_WIDTH, draw
 
             lines = draw(block, USUAL_WIDTH if self._width is None else self._width, ascii_only=self._ascii_only)
-        for line in lines:
-            yield [(plain_ascii(text), style) for text, style in line] if self._ascii_only else line
+        return [[(plain_ascii(text), style) for text, style in line] if self._ascii_only else line for line in lines]
+
+
+class Size(NamedTuple):
+    """Columns and rows of one screen."""
+
+    columns: int = 80
+    rows: int = 40
+
+
+#: What one screen holds where no terminal says it.
+SCREEN = Size()
 
 
 class Part(Struct, frozen=True):
@@ -122,37 +141,80 @@ class Part(Struct, frozen=True):
 
     Attributes:
         versions: Its blocks, from all that it has to say to the least; an empty one leaves it out.
-        weight: Of two parts the one of less weight is shortened first; each step adds 1 to it.
+        weights: Of all steps from a version to the next the one of least weight is taken first; of a number each step adds 1 to it.
+        name: How the line that says what was left out calls it.
     """
 
     versions: tuple[Sequence[Block], ...]
-    weight: int = 0
+    weights: int | tuple[int, ...] = 0
+    name: str = ""
+
+    def steps(self, index: int) -> Iterator[tuple[int, int, int]]:
+        """The steps from each version to the next: the weight of each, the part's index, the version's."""
+        weights = count(self.weights) if isinstance(self.weights, int) else self.weights
+        return ((weight, index, k) for weight, k in zip(weights, range(1, len(self.versions)), strict=False))
 
 
-def one_screen(answer: Answer, parts: Iterable[Part]) -> list[Block]:
+def one_screen(answer: Answer, parts: Iterable[Part], size: Size) -> list[Block]:
     """A verdict, an empty line, and what it rests on, shortened to one screen; at its end how to see all."""
     hint = (None, Line("--full shows everything.", "hint"))
-    return fitted([Part(((*answered(answer), None),)), *parts, Part((hint,))])
+    return fitted([Part(((*answered(answer), None),)), *parts, Part((hint,))], size)
 
 
-def fitted(parts: Sequence[Part], rows: int = SCREEN_ROWS, columns: int = SCREEN_COLUMNS) -> list[Block]:
-    """The parts in the longest versions that fit one screen together, of so many rows and columns."""
-    shortest = [block for part in parts for block in part.versions[-1]]
-    # As of hundreds of logs: nothing fits, however often it is tried.
-    if sum(isinstance(block, Line) for block in shortest) > rows:
-        return shortest
-    chosen, layout = [0] * len(parts), _Layout(columns)
-    while True:
-        blocks = [block for part, which in zip(parts, chosen, strict=True) for block in part.versions[which]]
-        shorter = [index for index, part in enumerate(parts) if chosen[index] + 1 < len(part.versions)]
-        if not shorter or sum(1 for _ in layout.lines(blocks)) <= rows:
-            return blocks
-        chosen[min(shorter, key=lambda index: parts[index].weight + chosen[index])] += 1
+def fitted(parts: Sequence[Part], size: Size = SCREEN, option: str = "--full") -> list[Block]:
+    """The parts in the longest versions that fit one screen together; what was cut names the option that shows it."""
+    parts = [replace(part, versions=tuple(naming(one, option) for one in part.versions)) for part in parts]
+    layout, chosen, left = _Layout(size.columns), [0] * len(parts), set[int]()
+    # As wide as labels and values ever get: no part takes more rows than are counted here.
+    widths = _widths([block for part in parts for version in part.versions for block in unfolded(version)])
+
+    @cache
+    def height(index: int, which: int) -> int:
+        return sum(len(layout.of(block, *widths)) for block in unfolded(parts[index].versions[which]))
+
+    total, taken = sum(height(index, 0) for index in range(len(parts))), []
+
+    def rest() -> list[Block]:
+        names = ", ".join(parts[index].name for index in sorted(left))
+        return [None, Line(f"Not shown here: {names} ({option}).", "hint")] if left else []
+
+    def choose(index: int, which: int) -> bool:
+        """Take a version of a part; whether all takes more than a screen then."""
+        nonlocal total
+        total += height(index, which) - height(index, chosen[index])
+        chosen[index] = which
+        (left.add if parts[index].name and not parts[index].versions[which] else left.discard)(index)
+        return total + sum(len(layout.of(block, 0, 0)) for block in rest()) > size.rows
+
+    too_many = total > size.rows
+    for _, index, which in sorted(step for number, part in enumerate(parts) for step in part.steps(number)):
+        if not too_many:
+            break
+        too_many = choose(index, which)
+        taken.append(index)
+    for index in reversed(taken):  # what later steps made needless
+        if choose(index, chosen[index] - 1):
+            choose(index, chosen[index] + 1)
+    blocks = [block for part, which in zip(parts, chosen, strict=True) for block in part.versions[which]]
+    return [*blocks, *rest()]
 
 
-def fits(blocks: Sequence[Block]) -> bool:
+def naming(blocks: Iterable[Block], option: str) -> list[Block]:
+    """The same blocks; tables that count rows which they leave out name the option that shows them."""
+
+    def named(block: Block) -> Block:
+        if isinstance(block, Fold):
+            return replace(block, blocks=tuple(naming(block.blocks, option)))
+        if option and isinstance(block, Table) and block.more.startswith("…"):
+            return replace(block, more=f"{block.more} ({option})")
+        return block
+
+    return [named(block) for block in blocks]
+
+
+def fits(blocks: Sequence[Block], size: Size) -> bool:
     """Whether blocks are no more than one screen."""
-    return sum(1 for _ in _Layout(SCREEN_COLUMNS).lines(blocks)) <= SCREEN_ROWS
+    return sum(1 for _ in _Layout(size.columns).lines(blocks)) <= size.rows
 
 
 def _parts(blocks: Iterable[Block]) -> list[list[Block]]:
@@ -228,7 +290,7 @@ def _table(table: Table, width: int | None) -> Iterator[Spans]:
         for texts in zip_longest(*wrapped, fillvalue=""):
             yield _row(texts, columns, widths, tones)
     if table.more:
-        yield [(table.more, "dim")]
+        yield from _hanging(table.more, "dim", width)
     hidden = [column.title for index, column in enumerate(table.columns) if index not in shown]
     if hidden and table.says_hidden:
         left = len(hidden) - _MOST_HIDDEN

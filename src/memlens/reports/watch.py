@@ -14,7 +14,7 @@ from memlens.reports.lists import growth_line
 from memlens.reports.picture import sparkline
 from memlens.reports.series import growth_word
 from memlens.reports.tables import OPEN
-from memlens.reports.terminal import SCREEN_ROWS, Part, fitted
+from memlens.reports.terminal import SCREEN, Part, Size, fitted
 from memlens.text import LINES, file_names, format_bytes, format_duration, format_share, plural, short_name
 from memlens.watching.judging import crossing_claim
 
@@ -62,28 +62,27 @@ _FRESH = 10
 _LEAST = 1 << 20
 
 
-def watch_blocks(seen: Watched, *, picture: bool = False, rows: int = SCREEN_ROWS) -> list[Block]:
+def watch_blocks(seen: Watched, *, picture: bool = False, size: Size = SCREEN) -> list[Block]:
     """Show the verdict, the levels and the last windows, at the end.
 
     Args:
         seen: What is known of the logs.
         picture: Draw the levels, of one log.
-        rows: The height of the screen that it is to fit.
+        size: What one screen holds.
     """
     _, *parts = _parts(seen, picture=picture)
-    return fitted([Part((answered(seen.answer),)), *parts], min(rows, SCREEN_ROWS))
+    return fitted([Part((answered(seen.answer),)), *parts], size, "")
 
 
-def live_blocks(seen: Watched, columns: int, rows: int) -> list[Block]:
-    """Show logs that grow on a screen of so many columns and rows.
+def live_blocks(seen: Watched, size: Size) -> list[Block]:
+    """Show logs that grow on a screen.
 
     Args:
         seen: What is known of them.
-        columns: The screen's width.
-        rows: Its height.
+        size: What it holds.
     """
     foot = Line(f"{_read(seen)} Ctrl-C ends.", "hint")
-    return fitted([*_parts(seen, picture=True), Part(((None, foot), (foot,)), 2)], rows, columns)
+    return fitted([*_parts(seen, picture=True), Part(((None, foot), (foot,)), 2)], size, "")
 
 
 def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:

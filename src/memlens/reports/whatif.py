@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memlens.reports.blocks import Block, Column, Figure, Figures, Line, ListOptions, Toned, answered, apart
-from memlens.reports.terminal import Part, fitted
+from memlens.reports.blocks import ALL_ROWS, Block, Column, Figure, Figures, Line, ListOptions, Toned, answered, apart
+from memlens.reports.terminal import SCREEN, Part, Size, fitted
 from memlens.text import NO_BREAK, format_bytes, format_count, plural, terms_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from memlens.replaying.result import ReplayedLog, SettingTrial, WhatIf
 
 _ROWS = (16, 12, 10, 8, 6, 5, 4, 3, 2, 1)
-_ALL = 1 << 40
 #: What no replay can know, in short; docs/whatif.md has it at length.
 _UNKNOWN = (
     "what else uses the device (contexts, communication, other processes); workspaces that libraries choose by what is free; how the driver"
@@ -24,24 +23,25 @@ _UNKNOWN = (
 )
 
 
-def whatif_blocks(whatif: WhatIf, *, top: int | None = None, full: bool = False) -> list[Block]:
+def whatif_blocks(whatif: WhatIf, size: Size = SCREEN, *, top: int | None = None, full: bool = False) -> list[Block]:
     """The verdict, and what it rests on: one screen, or all of it.
 
     Args:
         whatif: What to show.
+        size: What one screen holds.
         top: Settings of each log; ``None`` for as many as fit.
         full: Show everything.
     """
-    rows = (_ALL,) if full and top is None else _ROWS if top is None else (top,)
+    rows = (ALL_ROWS,) if full and top is None else _ROWS if top is None else (top,)
     parts = [Part((answered(whatif.answer),))]
     for log in whatif.logs:
         parts += _parts(log, rows, full=full, alone=len(whatif.logs) == 1)
     tried = any(log.trials for log in whatif.logs)
     if tried:
-        parts.append(Part((apart(Line(_UNKNOWN, "quiet", label="Not known")), ()), 20))
+        parts.append(Part((apart(Line(_UNKNOWN, "quiet", label="Not known")), ()), 20, name="what no replay can know"))
     if full or top is not None or not tried:
         return [block for part in parts for block in part.versions[0]]
-    return fitted(parts)
+    return fitted(parts, size)
 
 
 def _parts(log: ReplayedLog, rows: tuple[int, ...], *, full: bool, alone: bool) -> Iterator[Part]:

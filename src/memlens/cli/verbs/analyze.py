@@ -79,7 +79,7 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
         )
         analysis = analyze_with(logs, wanted)
     result = sorted_analysis(analysis, sort) if show.for_programs else analysis
-    picture = shows_pictures(show, show.plot)
+    picture = show.plot if shows_pictures(show, show.plot) else ""
     blocks = partial(analysis_blocks, analysis, top=top, sort=sort, detailed=full, full=show.full, picture=picture)
     write_result(result, show, blocks)
     report_failures(analysis.failures)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from memlens.cli.options import Typed, verb
@@ -46,4 +48,4 @@ def command(log: str, line: int | str, options: Block, show: Show) -> None:
 
     with reading(options, show, [log]) as how:
         life = block_with(log, line, how)
-    write_result(life, show, lambda: life_blocks(life, full=show.everything))
+    write_result(life, show, partial(life_blocks, life, full=show.everything))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import click
 
@@ -80,7 +81,7 @@ def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> in
 
         output.write(comparison_page(comparison, top=show.top, brief=show.brief).html, show)
     else:
-        output.write_result(comparison, show, lambda: compare_blocks(comparison, top=show.top, full=show.everything))
+        output.write_result(comparison, show, partial(compare_blocks, comparison, top=show.top, full=show.everything))
     if any(run.status in ("ok", "oom") for run in comparison.runs):
         return 0
     output.report_failures(comparison.runs[:_MOST_ERRORS])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from memlens.cli.options import verb
@@ -48,7 +50,7 @@ def command(base: str, head: str, options: Diff, show: Show) -> None:
     _check(options)
     with reading(options, show, (base, head), "Give - for one of the two logs.") as how:
         result = diff_with(base, head, how)
-    write_result(result, show, lambda: diff_blocks(result, top=options.top, full=show.everything))
+    write_result(result, show, partial(diff_blocks, result, top=options.top, full=show.everything))
 
 
 def _check(options: Diff) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -96,7 +97,7 @@ def _write(verdict: Verdict, show: ShowVerdict) -> None:
     if show.form == "markdown":
         write(comment(verdict), show)
     else:
-        write_result(verdict, show, lambda: gate_blocks(verdict, EVERYTHING if show.full else None), fence)
+        write_result(verdict, show, partial(gate_blocks, verdict, EVERYTHING if show.full else None), fence)
     if show.github:
         # Beside a result that a program reads, stdout takes nothing else; GitHub reads both.
         click.echo(ci.workflow_commands(verdict), nl=False, err=show.on_stdout and show.form != "table")

@@ -147,18 +147,24 @@ class _OnScreen:
             self._screen.ring()
         early = now < self._drawn + _FRAME and size == self._size and busy
         if not early and (self._due or size != self._size or now >= self._drawn + _CLOCK):
+            from memlens.reports.terminal import Size
             from memlens.reports.watch import live_blocks
 
             self._drawn, self._size, self._due = now, size, False
-            self._screen.draw(_text(live_blocks(seen, *size), self._show, width=size[0]), size)
+            self._screen.draw(_text(live_blocks(seen, Size(*size)), self._show, width=size[0]), size)
 
     def end(self, last: Watched) -> None:
+        from memlens.reports.terminal import SCREEN, Size
         from memlens.reports.watch import watch_blocks
 
         columns, rows = self._screen.size
         # A line is left for the command before it, one for the shell's prompt, and those of the notes that follow.
         rows -= 2 + sum(-(-len(f"memlens: {text}") // columns) for text in last.unjudged)
-        _write(_text(watch_blocks(last, picture=True, rows=rows), self._show, width=columns))
+        _write(
+            _text(
+                watch_blocks(last, picture=True, size=Size(columns, min(rows, SCREEN.rows))), self._show, width=columns
+            )
+        )
         if len(last.crossings) > self._rang:
             self._screen.ring()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from memlens.cli.options import verb
@@ -46,6 +48,6 @@ def command(log: str, options: TryOut, show: ShowTrials) -> int:
 
     with reading(options, show, [log]) as how, trial_bar(show) as tried:
         found = whatif_with(log, how.replace(tried=tried))
-    write_result(found, show, lambda: whatif_blocks(found, top=show.top, full=show.everything))
+    write_result(found, show, partial(whatif_blocks, found, top=show.top, full=show.everything))
     report_failures(found.failures)
     return 0 if found.proved else 1

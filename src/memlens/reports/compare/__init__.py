@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlens.reports.blocks import Block, Column, Line, Table, answered, apart, labelled, take
+from memlens.reports.blocks import ALL_ROWS, Block, Column, Line, Table, answered, apart, labelled, take
 from memlens.reports.compare.ranks import outliers_blocks, rank_blocks, rank_lines
 from memlens.reports.compare.tables import DOUBTFUL, column_values, field_columns, tables_of, value_title
-from memlens.reports.terminal import Part, fits, one_screen
+from memlens.reports.terminal import SCREEN, Part, Size, fits, naming, one_screen
 from memlens.text import format_count, format_signed, name_list, plural, short_name
 
 if TYPE_CHECKING:
@@ -27,23 +27,27 @@ _ROWS = (25, 20, 15, 12, 9, 7, 5, 4, 3, 2)
 _TOP_OF_OUTLIERS = 5
 
 
-def compare_blocks(comparison: Comparison, *, top: int | None = None, full: bool = False) -> list[Block]:
+def compare_blocks(
+    comparison: Comparison, size: Size = SCREEN, *, top: int | None = None, full: bool = False
+) -> list[Block]:
     """The verdict of a comparison, and what it rests on.
 
     Args:
         comparison: What to show.
+        size: What one screen holds.
         top: Windows of a series, and rows of the lists below the tables; ``None`` for as many as fit.
         full: Show everything; without it, and without ``top``, all of it is one screen.
     """
+    top = ALL_ROWS if full and top is None else top
     if comparison.ranks is not None:
         lines = [*rank_lines(comparison, comparison.ranks), *_on_runs(comparison)]
-        return rank_blocks(comparison, comparison.ranks, lines, top, full=full)
+        return rank_blocks(comparison, comparison.ranks, lines, size, top)
     below = [*_scaling(comparison, top), *outliers_blocks(comparison, _TOP_OF_OUTLIERS if top is None else top)]
     head = [_runs(comparison), *_base(comparison), *_windows(comparison), *_on_runs(comparison)]
     everything: list[Block] = [*answered(comparison.answer), None, *head]
     everything += [block for one in (*tables_of(comparison, top), *below) for block in apart(one)]
-    if full or top is not None or fits(everything):
-        return everything
+    if top is not None or fits(everything, size):
+        return naming(everything, "" if top else "--full")
     without = [*_without_figures(comparison.runs)]
     named = [line for line in head if line.label in ("Runs", "Base", "Missing", "Unreadable")]
     plain = [line for line in head if line.style in ("plain", "quiet", "good") or line in named or line in without]
@@ -55,7 +59,7 @@ def compare_blocks(comparison: Comparison, *, top: int | None = None, full: bool
         *(Part((*other, ()), 1) for other in others),
         *(Part((apart(one), ()), _weight(one, comparison)) for one in below),
     ]
-    return one_screen(comparison.answer, parts)
+    return one_screen(comparison.answer, parts, size)
 
 
 def _weight(block: Block, comparison: Comparison) -> int:

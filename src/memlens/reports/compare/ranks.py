@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memlens.comparing.claims import AlikeOutliers, alike_outliers
-from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, Toned, Value, answered, apart, take
+from memlens.reports.blocks import (
+    ALL_ROWS,
+    Block,
+    Column,
+    Line,
+    ListOptions,
+    Table,
+    Toned,
+    Value,
+    answered,
+    apart,
+    take,
+)
 from memlens.reports.compare.tables import tables_of
-from memlens.reports.terminal import Part, fits, one_screen
+from memlens.reports.terminal import Part, Size, fits, naming, one_screen
 from memlens.summarizing.figures import BY_KEY, Metric
 from memlens.text import format_bytes, format_change, format_count, name_list, plural, short_name, visible
 
@@ -27,27 +39,24 @@ _ROWS = (10, 8, 6, 5, 4, 3, 2)
 _TOP = 20
 
 
-def rank_blocks(
-    comparison: Comparison, ranks: Ranks, head: Sequence[Line], top: int | None, *, full: bool
-) -> list[Block]:
+def rank_blocks(comparison: Comparison, ranks: Ranks, head: Sequence[Line], size: Size, top: int | None) -> list[Block]:
     """The verdict on the ranks of a job, and what it rests on.
 
     Args:
         comparison: What to show.
         ranks: What is said of the ranks.
         head: The lines above the tables.
-        top: Rows of each list; ``None`` for as many as fit.
-        full: Show everything; without it, and without ``top``, all of it is one screen.
+        size: What one screen holds.
+        top: Rows of each list, or :data:`ALL_ROWS` for everything; ``None`` for as many as fit one screen.
     """
-    count = len(comparison.runs)
-    most = count if full and top is None else _TOP if top is None else top
-    rows = [*tables_of(comparison, None)] if full or count <= _FEW else []
+    count, most = len(comparison.runs), _TOP if top is None else top
+    rows = [*tables_of(comparison, None)] if top == ALL_ROWS or count <= _FEW else []
     spread = [*_spread(ranks)] if count > _FEW else []
     outliers, skews = [*outliers_blocks(comparison, most)], [*_skews(ranks, most)]
     everything: list[Block] = [*answered(comparison.answer), None, *head]
     everything += _apart([*spread, *rows, *outliers, *_groups(ranks, most), *skews])
-    if full or top is not None or fits(everything):
-        return everything
+    if top is not None or fits(everything, size):
+        return naming(everything, "" if top else "--full")
     parts = [
         Part((head, [line for line in head if line.style not in ("quiet", "good")]), 12),
         Part((_on_screen([*spread, *rows]), _on_screen(spread or [*tables_of(comparison, None, _ROWS[0])])), 10),
@@ -55,7 +64,7 @@ def rank_blocks(
         Part((*(_on_screen(_groups(ranks, rows)) for rows in _ROWS), ()), 0),
         Part((_on_screen(skews), _on_screen(_skews(ranks, 3)), ()), 11),
     ]
-    return one_screen(comparison.answer, parts)
+    return one_screen(comparison.answer, parts, size)
 
 
 def _apart(blocks: Iterable[Block]) -> list[Block]:

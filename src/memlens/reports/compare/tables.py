@@ -16,7 +16,7 @@ from memlens.comparing.layout import row_keys, run_key
 from memlens.comparing.templates import number
 from memlens.reports.blocks import Column, Table, Toned, Value
 from memlens.reports.tables import OPEN
-from memlens.text import file_names, format_bytes, format_change, format_count, plural, shorten, visible
+from memlens.text import NOT_KNOWN, file_names, format_bytes, format_change, format_count, plural, shorten, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,6 @@ _WIDEST_TITLE = 24
 
 #: What stands in a cell that has no figure.
 WORDS = {"oom": "OOM", "no_window": "no window", "missing": "missing", "unreadable": "unreadable"}
-UNKNOWN = "unknown"
 #: Stands behind the figures of a log whose trust report has doubts.
 DOUBTFUL = "*"
 
@@ -116,7 +115,7 @@ def _figure(run: Run | None, window: str | None, scale: Scale, *, asked: bool = 
         return WORDS[status] + ("" if size is None else f" {format_bytes(size)}") + mark
     found = run.window(window)
     figure = None if found is None else found.figure(scale.metric)
-    return UNKNOWN if figure is None else scale.text(figure) + mark
+    return NOT_KNOWN if figure is None else scale.text(figure) + mark
 
 
 def _changes(comparison: Comparison, run: Run | None, window: str | None, scale: Scale) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from memlens.diffing.explaining import explained
 from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, answered, apart
 from memlens.reports.diff.findings import around, finding_blocks, finding_table, repeated_table
 from memlens.reports.diff.full import OF_RUNS, everything, figures, pair_head, series_head
-from memlens.reports.terminal import Part, one_screen
+from memlens.reports.terminal import SCREEN, Part, Size, one_screen
 from memlens.text import Terms, plural, short_name, terms_of
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from memlens.diffing.result import Diff, RemainingAccount, WindowDiff
 
 _ROWS = (8, 5, 3, 2)
-#: Lines around the one that a finding is told by.
-_AROUND = (100, 2, 1, 0, -1)
+#: Lines around the one that a finding is told by, which say who should have freed a block; and how long they stay.
+_AROUND, _OF_LOG_LINES = (100, 2, 1, 0, -1), (11, 19, 24, 25)
 _OF_WINDOW = ("peak_bytes", "remaining_bytes", "live_bytes", "reserved_peak_bytes")
 
 _WINDOWS = (
@@ -36,11 +36,12 @@ _WINDOWS = (
 )
 
 
-def diff_blocks(diff: Diff, *, top: int | None = None, full: bool = False) -> list[Block]:
+def diff_blocks(diff: Diff, size: Size = SCREEN, *, top: int | None = None, full: bool = False) -> list[Block]:
     """The verdict of a comparison, and what it rests on.
 
     Args:
         diff: What to show.
+        size: What one screen holds.
         top: Findings, and rows of each table; ``None`` for as many as fit.
         full: Show everything; without it, and without ``top``, all of it is one screen.
     """
@@ -48,24 +49,25 @@ def diff_blocks(diff: Diff, *, top: int | None = None, full: bool = False) -> li
         return [*answered(diff.answer), None, *everything(diff, top)]
     single = not diff.series and len(diff.windows) == 1
     options = ListOptions(_ROWS[0], diff.min_size, terms_of(diff.base.trust.has_lines))
-    return one_screen(diff.answer, _pair(diff, options) if single else _series(diff, options))
+    return one_screen(diff.answer, _pair(diff, options) if single else _series(diff, options), size)
 
 
 def _pair(diff: Diff, options: ListOptions) -> Iterator[Part]:
     window = diff.windows[0]
     yield _head([*pair_head(diff, options.terms)])
     shown = (figures(window.base, window.head), figures(window.base, window.head, *_OF_WINDOW))
-    yield Part(tuple(apart(table) for table in shown), 20)
+    yield Part((*map(apart, shown), ()), 20)
     yield from _findings(diff, options)
 
 
 def _series(diff: Diff, options: ListOptions) -> Iterator[Part]:
     yield _head([*series_head(diff)])
     if (table := figures(diff.base, diff.head, *OF_RUNS)).rows:
-        yield Part((apart(table),))
+        yield Part((apart(table), ()), 21)
     groups = [*_groups(diff.judged)]
     if groups:
-        yield Part(tuple(apart(_windows(groups, diff.judged, most, options.terms)) for most in _ROWS), 20)
+        tables = (apart(_windows(groups, diff.judged, most, options.terms)) for most in _ROWS)
+        yield Part((*tables, ()), (20, 21, 22, 23))
     yield from _findings(diff, options)
 
 
@@ -85,7 +87,7 @@ def _findings(diff: Diff, options: ListOptions) -> Iterator[Part]:
         if best.windows:
             others = f", the first of {plural(best.windows, 'window')} that have it" if best.windows > 1 else ""
             blocks.insert(1, Line(f"in {short_name(best.window.label)}{others}", "quiet"))
-        yield Part(tuple(apart(*around(blocks, lines)) for lines in _AROUND), 11)
+        yield Part(tuple(apart(*around(blocks, lines)) for lines in _AROUND), _OF_LOG_LINES)
     each = [replace(options, top=most) for most in _ROWS]
     if diff.series:
         tables = [repeated_table(diff.repeated, len(diff.judged), one, wide=False) for one in each if diff.repeated]

@@ -231,16 +231,16 @@ def account_blocks(window: WindowDiff) -> Iterator[Block]:
     """Yield how the differences of a pair of windows add up, to the last byte."""
     remaining, peak = window.remaining, window.peak
     terms = (
-        ("From before, only in head", None, peak.opening_only_head_bytes),
-        ("From before, only in base", None, peak.opening_only_base_bytes),
-        ("Carried in", None, peak.carried_in_bytes),
+        ("From before, only in head", "", peak.opening_only_head_bytes),
+        ("From before, only in base", "", peak.opening_only_base_bytes),
+        ("Carried in", "", peak.carried_in_bytes),
         ("Missing frees", remaining.missing_free_bytes, peak.missing_free_bytes),
         ("Extra frees", -remaining.extra_free_bytes, peak.extra_free_bytes),
         ("Only head allocates", remaining.only_head_held_bytes, peak.only_head_bytes),
         ("Only base allocates", -remaining.only_base_held_bytes, peak.only_base_bytes),
-        ("Late frees", None, peak.late_free_bytes),
-        ("Early frees", None, peak.early_free_bytes),
-        ("Live at one peak only", None, peak.elsewhere_bytes),
+        ("Late frees", "", peak.late_free_bytes),
+        ("Early frees", "", peak.early_free_bytes),
+        ("Live at one peak only", "", peak.elsewhere_bytes),
         ("Older blocks freed", -remaining.d_released_bytes, peak.released_bytes),
         ("Frees without an ALLOC", -remaining.d_unknown_free_bytes, peak.unknown_free_bytes),
         ("Sizes that disagree", remaining.d_mismatch_bytes, peak.mismatch_bytes),
