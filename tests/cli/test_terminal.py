@@ -22,11 +22,17 @@ from memlens.text import visible, width_of
 if sys.platform == "win32":
     pytest.skip("needs POSIX terminals", allow_module_level=True)
 
-from pseudo_terminal import ANSI, in_terminal
+import pseudo_terminal
+from pseudo_terminal import ANSI
 
 Process = Callable[..., subprocess.CompletedProcess[str]]
 #: Steps of the example that the analysis of a series shows.
 STEPS = "STEP (\\d+) START"
+
+
+def in_terminal(*arguments: object, **options: Any) -> str:
+    """What is written in a terminal, without a progress bar, which comes where a machine is slow."""
+    return pseudo_terminal.in_terminal(*arguments, CI="1", **options)
 
 
 @pytest.fixture

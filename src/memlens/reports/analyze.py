@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 #: Rows of a list, and of a table of windows or logs, from the most that is shown to the least.
 _LISTS, _TABLES, _ROWS_OF_STEPS = (5, 3, 2, 1), (20, 15, 10, 7, 5, 3, 1), (6, 4, 0)
+#: Lines of a picture of three rows, behind an empty one.
+_LOWEST_PICTURE = 7
 #: Key figures that stay longest, and those that go first.
 _LEVELS, _SUMS = ("Peak", "Reserved"), ("Allocated", "Freed")
 #: What gives way first where all does not fit one screen: the steps of least weight, in the order of the versions of each part.
@@ -113,6 +115,8 @@ def analysis_blocks(
     parts = list(
         _parts(analysis, _ScreenOptions(lists, tables, analysis.min_size, detailed or full, sort), picture=picture)
     )
+    if picture == "always":  # it takes nothing from the lists
+        size = size._replace(rows=size.rows + _LOWEST_PICTURE)
     return [block for part in parts for block in part.versions[0]] if detailed or full else fitted(parts, size)
 
 
