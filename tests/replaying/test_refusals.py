@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
+from failing_runs import run_until_full
 from made_allocator import DEFAULTS, MadeProgram, history_of, program_of, recorded, run_made
 from msgspec import structs
 
+import memlens
 from memlens.allocators.history import RequestHistory
 from memlens.allocators.placing import Addresses
 from memlens.replaying.run import ending_failure, limit_of, with_refused_served
@@ -52,3 +57,15 @@ def test_the_limit_is_the_most_that_was_reserved_before_the_refusal_whatever_was
     assert history.failed.tolist() == [3]
     assert limit_of(history, 3) == 1024 + 2048
     assert limit_of(structs.replace(history, limit_bytes=None), 3) == 1024 + 2048
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_message_says_was_free_stands_beside_the_limit_and_bounds_it(seed: int, tmp_path: Path) -> None:
+    machine, failed = run_until_full(seed, "full")
+    path = tmp_path / "run.log"
+    path.write_bytes(machine.text)
+    ((found,), (log,)) = memlens.whatif(path).logs, memlens.analyze(path).logs
+    assert found.device_free_bytes == (failed.left or None)
+    assert (found.limit_bytes, found.limit_from) == (failed.reserved, "log")
+    assert found.limit_most_bytes == machine.total - machine.others
+    assert found.refused_line == log.ooms[0].line

@@ -26,6 +26,7 @@ from memlens.replaying.claims import claims_of, claims_of_log
 from memlens.replaying.result import ReplayedLog, ReplayProof, WhatIf
 from memlens.replaying.trials import Trials
 from memlens.results import Failure, claimed
+from memlens.trust import failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -144,8 +145,9 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, sc
     limit, limit_from, most, free = options.memory, "given", options.memory, None
     if limit is None and last is not None:
         limit, limit_from = limit_of(history, last), "log"
-        most = most_of(history, model.rules(history, own), last)
-        free = max((history.limit_bytes or 0) - limit, 0) or None
+        said = next((oom.free_bytes for oom in failures_of(log) if oom.line == head.refused_line), None)
+        free = max((history.limit_bytes or 0) - limit, 0) or said or None
+        most = most_of(history, model.rules(history, own), last, said)
     changes, left_out = chosen_settings(model, history, own, named, every=options.all_settings)
     served = with_refused_served(history)
     trials, live = Trials(served, model, own, limit, lambda at: _line_at(log, int(served.line[at])), options.tried).run(
@@ -246,11 +248,13 @@ def limit_of(history: RequestHistory, failed: int) -> int:
     return int(_levels(history, failed).max())
 
 
-def most_of(history: RequestHistory, rules: AllocatorRules, failed: int) -> int:
+def most_of(history: RequestHistory, rules: AllocatorRules, failed: int, free: int | None) -> int:
     """The most that it may have been: with what the device said was free, or else less than the refused chunk would have made it."""
     levels, least = _levels(history, failed), limit_of(history, failed)
     if (history.limit_bytes or 0) > least:
         return history.limit_bytes or 0
+    if free is not None:
+        return max(int(levels[-1]) + free, least)
     page = int(rules.groups.page[rules.group[failed]])
     growth = -(-int(rules.block[failed]) // page) * page if page else int(rules.growth[failed])
     return max(int(levels[-1]) + growth - 1, least)
