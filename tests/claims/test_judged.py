@@ -20,6 +20,7 @@ from night import NIGHT, some
 from printed_steps import PRINTS
 from printed_steps import run as printed
 from raw_runs import RawRun, of_paddle, raw_runs, unpacked
+from traces import memory_event, trace
 
 import memlens
 from memlens.analyzing.result import LogAnalysis
@@ -135,6 +136,15 @@ def test_the_claims_on_several_logs_are_right(shared: Path) -> None:
 def test_the_claims_on_several_devices_are_right(shared: Path, name: str) -> None:
     path = shared / "data/torch/kineto" / name
     judge_together(memlens.analyze(path).to_dict()["claims"], raw_runs(path))
+
+
+def test_what_a_device_had_before_its_trace_is_in_no_counted_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(trace(memory_event(1.0, 1000, 4096, 9000, 0)))  # 8000 bytes were there
+    ((log, run),) = analyses(path)
+    assert judged(log, run)["largest_at_peak"]
+    assert "7.81 KiB (89%) of it allocated before recording began" in log.verdict
+    assert "8.79 KiB is live at the end" in log.verdict
 
 
 @pytest.mark.parametrize("name", some(["05_leak_graph_331.log.gz", "05_fixed_331.log.gz", "05_oom_331.log"], 2))

@@ -64,6 +64,7 @@ class RawRun:
         ends: The lines that it matches end what they name.
         asked: The part that is asked for, by its events; all of it where ``None``.
         snapshot: It is one moment, without a trace.
+        uncounted: It is not known in how many blocks that was which was there before.
         claims: All that is claimed of it, where one claim follows from another.
     """
 
@@ -76,6 +77,7 @@ class RawRun:
     ends: bool = False
     asked: tuple[int, int] | None = None
     snapshot: bool = False
+    uncounted: bool = False
     claims: Sequence[Mapping[str, Any]] = ()
     partner: dict[int, int] = field(default_factory=dict)
 
@@ -392,7 +394,10 @@ def _of_trace(plain: plain_kineto.PlainLog) -> RawRun:
     events = [RawEvent(e.kind, e.size, e.addr, e.index + 1, trace_label(e.owner)) for e in plain.events]
     failures = [Failure(at + 1, at + 1, size) for at, size in plain.ooms]
     told = any(one.kind == "reserve" for one in opening + events)
-    return RawRun(opening + events, [(at + 1, text) for at, text in plain.marks], failures, chunks=told)
+    # The device's total less what the trace tells of.
+    rest = any(one.kind == "alloc" and one.block == 2**64 - 1 for one in opening)
+    marks = [(at + 1, text) for at, text in plain.marks]
+    return RawRun(opening + events, marks, failures, chunks=told, uncounted=rest)
 
 
 def trace_label(owner: str | None) -> str:

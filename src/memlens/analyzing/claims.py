@@ -187,6 +187,11 @@ def _later(log: LogAnalysis, window: WindowAnalysis, stopped: Mapping[str, Any])
         yield claim("peak_may_come_later", Weight.PEAK, inside=inside, entries=entries, unit=stopped.get("unit"))
 
 
+def _uncounted(log: LogAnalysis) -> bool:
+    """Whether it is not known in how many blocks that was which was live before the input."""
+    return any(note.code == "uncounted_blocks" for note in log.trust.notes)
+
+
 def _not_judged(log: LogAnalysis) -> Claim:
     """Why nothing is said of growth."""
     parts = log.steps is not None and not log.steps.repeated
@@ -320,6 +325,8 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
     )
     if not UNPAIRED_DOUBTS & codes and peak.live and peak.peak_bytes > 0:
         largest = largest_of(peak.live, peak.peak_bytes)
+        if largest.get("before_input") and _uncounted(log):
+            largest |= {"blocks": None, "no_stack": None}
         # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
         if largest["total_bytes"] <= peak.peak_bytes:
             yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)
@@ -362,7 +369,7 @@ def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
             yield claim("nothing_held_in_window", Weight.LEFT)
     elif blocks := held + sum(group.count for group in opening):
         size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
-        yield claim("live_at_end", Weight.LEFT, live_bytes=size, blocks=blocks)
+        yield claim("live_at_end", Weight.LEFT, live_bytes=size, blocks=None if opening and _uncounted(log) else blocks)
     else:
         grows = log.growth is not None and log.growth.verdict == "growing"
         at_exit = log.freed_last if log.growth is None and log.trust.has_lines else None

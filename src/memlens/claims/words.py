@@ -28,7 +28,7 @@ _PILE = "{blocks:plural block} of {block_bytes:bytes}"
 _WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before recording began|[ by {owner:owner}]}"
 _TIES = "[, and as many bytes in {ties:plural other group/other groups}]"
 #: What the largest part of what is live consists of, and whose it is.
-LARGEST = f"in {{blocks:plural block}}[ of {{block_bytes:bytes}}]{_WHOSE}{_TIES}"
+LARGEST = f"[ in {{blocks:plural block}}][ of {{block_bytes:bytes}}]{_WHOSE}{_TIES}"
 _WHERE = "[ by {owner:owner}]{before_phases? allocated before the first phase|[ allocated in {phase:clipped}]}"
 
 _RANGE = "{needs_bytes:range needs_most_bytes}"
@@ -76,7 +76,7 @@ WORDS: dict[str, Words] = {
         "{at_start?{snapshot?|, all of it there from the start}|[, at {line:at}]}"
         "[, {rise_bytes:bytes} above what was carried in]"
     ),
-    "largest_at_peak": Words(f"{{total_bytes:bytes}} ({{total_bytes:share peak_bytes}}) of it {LARGEST}", joined="; "),
+    "largest_at_peak": Words(f"{{total_bytes:bytes}} ({{total_bytes:share peak_bytes}}) of it{LARGEST}", joined="; "),
     "peak_may_come_later": Words(
         "the {entries?recording|log} ends {inside?inside this {unit}|near its peak}, so the true peak may come later",
         joined=". ",
@@ -100,7 +100,7 @@ WORDS: dict[str, Words] = {
         "[ from {rose_from:window} to {rose_until:window}| in {rose_from:window}]{stays? and stays there}"
     ),
     "not_growing": Words("memory does not grow over {windows:units}[: it swings within ±{swing_bytes:bytes}]"),
-    "live_at_end": Words("{live_bytes:bytes} in {blocks:plural block} is live at the end"),
+    "live_at_end": Words("{live_bytes:bytes}[ in {blocks:plural block}] is live at the end"),
     "nothing_live_at_end": Words(
         "{grows?all of it is freed only when the log ends|everything is freed at the end"
         "[, {exit_bytes:bytes} of it after the last allocation]}"

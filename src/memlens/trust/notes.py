@@ -199,6 +199,10 @@ NOTES: dict[str, Rule] = {
         "events have no addresses, as up to 2021: a FREE ends the newest live ALLOC of its size. Sums, and what is left by size, are"
         " exact; which of several blocks of one size is meant is not known.",
     ),
+    "uncounted_blocks": seen(
+        "uncounted_blocks",
+        "of what was live before the first entry only the bytes are known, by the device's total: here they count as one block.",
+    ),
     "other_layers": _other_layers,
     "sizes_from_allocs": _sizes_from_allocs,
     "host_memory": _host_memory,

@@ -154,7 +154,8 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
         "lines": len(trace.marks) + len(rows) + len(failures),
         "threads": tuple(sorted(set(np.unique(thread).tolist()) - {-1})),
         "opening": len(opening),
-        "hints": {} if has_addresses else {"no_addresses": int(offset[0]) + 1},
+        "hints": ({} if has_addresses else {"no_addresses": int(offset[0]) + 1})
+        | ({"uncounted_blocks": 1} if kind != _CPU_TYPE and rest > 0 else {}),
         "ooms": tuple(
             _out_of_memory(*found, offset) for found, offset in zip(failures, failure_offset.tolist(), strict=True)
         ),
