@@ -256,6 +256,17 @@ def test_the_claims_on_a_log_are_right(written: Callable[[str], Path], text: str
         judged(log, run)
 
 
+def test_of_chunks_alone_the_highest_window_is_that_with_the_most_reserved(written: Callable[[str], Path]) -> None:
+    taken = [
+        (f"STEP {step} START", f"{HEADER}Not found and reallocate {step + 1}000(0x{step + 1}000), and remaining 0")
+        for step in range(3)
+    ]
+    ((log, run),) = analyses(written("\n".join(line for pair in taken for line in pair)), by=BY)
+    run.by = BY
+    assert judge(log.to_dict()["claims"], run)["peak"]
+    assert "the highest peak in STEP 2: 5.86 KiB reserved, at line 6" in log.verdict
+
+
 @given(text=runs())
 def test_the_claims_on_windows_are_right(written: Callable[[str], Path], text: str) -> None:
     if "STEP 1 START" not in text:

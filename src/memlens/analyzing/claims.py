@@ -108,10 +108,7 @@ def _claims(log: LogAnalysis) -> Iterator[Claim]:
         yield from _ended(log, stopped)
     if grows := _grows(log):
         yield from _growing(log)
-    if len(log.figures.get("peak_bytes", ())) == len(windows):
-        highest: WindowAnalysis | None = windows[int(log.figures["peak_bytes"].argmax())]
-    else:
-        highest = max(windows, key=_height, default=None)
+    highest = _highest(log, "reserved_peak_bytes" if "no_tensor_events" in log.trust.doubt_codes else "peak_bytes")
     if highest is not None and "peak" in highest.results:
         yield from _peak(log, highest)
         if not (failed or log.trust.ending or state_only):
@@ -130,9 +127,13 @@ def _claims(log: LogAnalysis) -> Iterator[Claim]:
             yield _not_judged(log)
 
 
-def _height(window: WindowAnalysis, level: str = "peak_bytes") -> int:
-    result = window.results.get("peak")
-    return -1 if result is None else int(getattr(result, level) or 0)
+def _highest(log: LogAnalysis, level: str) -> WindowAnalysis | None:
+    """The window with the highest level; of very many few have results, and all have figures."""
+    if len(figures := log.figures.get(level, ())) == len(log.windows):
+        return log.windows[int(np.argmax(figures))]
+    peaks = ((window.results.get("peak"), window) for window in log.windows)
+    known = [(getattr(peak, level) or 0, window) for peak, window in peaks if peak is not None]
+    return max(known, key=lambda one: one[0])[1] if known else None
 
 
 def _state_only(log: LogAnalysis) -> bool:
@@ -336,10 +337,8 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
 
 def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[Claim]:
     """The highest reserved level of all windows: where most of it lies idle whatever is allocated, or a twentieth more is reserved than at the peak."""
-    if len(log.figures.get("reserved_peak_bytes", ())) == len(log.windows):
-        window = log.windows[int(log.figures["reserved_peak_bytes"].argmax())]
-    else:
-        window = max(log.windows, key=lambda one: _height(one, "reserved_peak_bytes"))
+    window = _highest(log, "reserved_peak_bytes")
+    assert window is not None
     peak, growth = window.results["peak"], log.growth
     most = peak.reserved_peak_bytes
     where: dict[str, Any] = {"line": peak.reserved_peak_line, "entries": not log.trust.has_lines or None}
