@@ -73,7 +73,9 @@ def _figures(failure: MemoryFailure, options: ListOptions, *, full: bool) -> Ite
     if options.large(failure.live[:1]):
         largest = largest_of(failure.live, failure.allocated_bytes or 0)
         yield Figure(
-            "Largest", format_bytes(largest["total_bytes"]), f"{visible(write(LARGEST, largest)).strip()}; {_all_live(failure)}"
+            "Largest",
+            format_bytes(largest["total_bytes"]),
+            f"{visible(write(LARGEST, largest)).strip()}; {_all_live(failure)}",
         )
     if full and failure.oldest and failure.youngest and failure.oldest != failure.youngest:
         youngest = f"the youngest {format_bytes(failure.youngest.size_bytes)} {_born(failure.youngest, options)}"
