@@ -181,7 +181,7 @@ def test_a_lost_free_behind_a_new_call_is_named_under_both_names(
     assert found.to_dict()["paired_by_work"]
     assert cli(["diff", *map(str, paths), "--no-progress"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert " first needs more in CALL_8 / CALL_9 (head line " in shown
+    assert " first needs more in CALL_8 / CALL_9 (line " in shown
     assert "paired by what they do" in shown
 
 

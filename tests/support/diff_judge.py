@@ -134,7 +134,15 @@ def of_kind(found: WindowDiff, *kinds: str, fate: str | None = None) -> Iterator
 
 
 def total(found: WindowDiff, kind: str, fate: str | None = None) -> int:
-    return sum(f.total_bytes for f in of_kind(found, kind, fate=fate))
+    """Bytes of blocks born in the window, but for ``released`` ones."""
+    return sum(f.total_bytes for f in of_kind(found, kind, fate=fate) if f.fate != "carried_in")
+
+
+def released(found: WindowDiff, side: str) -> int:
+    """Bytes of older blocks that one run frees and the other does not."""
+    kept = {"base": "missing_free", "head": "extra_free"}[side]
+    older = sum(f.total_bytes for f in of_kind(found, kept, fate="carried_in"))
+    return total(found, "released", side) + older
 
 
 def check_members(base: Window, head: Window, one: Plain, two: Plain, found: WindowDiff) -> None:
@@ -157,8 +165,12 @@ def check_members(base: Window, head: Window, one: Plain, two: Plain, found: Win
             assert side.freed == ("never" if free is None else "in_window" if free < window.hi else "later")
             if side.alloc_event in twin.born:
                 assert twin.born[side.alloc_event] == f.size_bytes
+            elif f.kind == ("missing_free" if of_head else "extra_free"):  # carried in, and kept for longer
+                assert f.fate == "carried_in"
+                assert event_of(side) < window.lo
+                assert free is None or free >= window.hi
             else:  # carried in, and freed in the window
-                assert f.kind in ("released", "late_free", "early_free")
+                assert f.kind in ("released", "late_free", "early_free") or f.fate == "carried_in"
                 assert free is not None
                 assert twin.released[free] == f.size_bytes
     check_counts(base, head, one, two, found)
@@ -189,6 +201,11 @@ def check_fates(one: Plain, two: Plain, f: Finding) -> None:
         one_sided = f.kind.endswith(("only_head", "only_base", "released"))
         assert one_sided == (member.base is None or member.head is None)
         match f.kind:
+            case "missing_free" | "extra_free" if f.fate == "carried_in":
+                side, twin = (member.base, one) if f.kind == "missing_free" else (member.head, two)
+                assert side is not None
+                assert side.free_event is not None
+                assert twin.released[side.free_event] == f.size_bytes
             case "missing_free":
                 assert held == (False, True)
             case "extra_free":
@@ -253,7 +270,7 @@ def check_remaining(one: Plain, two: Plain, found: WindowDiff) -> None:
     assert account.only_base_held_bytes == total(found, "only_base", "held")
     assert found.only_head_temporary_bytes == total(found, "only_head", "temporary")
     assert found.only_base_temporary_bytes == total(found, "only_base", "temporary")
-    assert account.d_released_bytes == total(found, "released", "head") - total(found, "released", "base")
+    assert account.d_released_bytes == released(found, "head") - released(found, "base")
     assert account.d_released_bytes == sum(two.released.values()) - sum(one.released.values())
     assert account.d_unknown_free_bytes == sum(two.unknown.values()) - sum(one.unknown.values())
     assert account.d_mismatch_bytes == sum(two.mismatched.values()) - sum(one.mismatched.values())

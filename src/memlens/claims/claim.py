@@ -52,6 +52,8 @@ class Weight(IntEnum):
     GROWTH = 80
     #: What explains a difference.
     CAUSE = 75
+    #: Where two runs part.
+    PARTING = 74
     #: What a figure grows with.
     SCALING = 74
     #: Who is unlike its peers.

@@ -23,8 +23,6 @@ _PEAK_OF = "{since_recording?since recording began, |[in {window:called} ]}"
 _DEVICE = "{devices>1? on the fullest device|}"
 _AGAINST_BASE = "{d_%s:more} than base ({base_%s:bytes})"
 _BUT = "{although_less?but |}"
-#: Head, as it is called after the peaks.
-_IT = "{equal_peaks?head|it}"
 _OPPOSITE = "{needs=more?less|more}"
 _IN_WINDOW = "[, in {window:called}]"
 _DIFFERENCE = (
@@ -33,21 +31,18 @@ _DIFFERENCE = (
 )
 _BALANCE = "{%s_remaining_bytes<0?frees {%s_remaining_bytes:size} more than it allocates|leaves {%s_remaining_bytes:bytes} behind}"
 
-# What a finding explains: all of a difference, or a part of it, or more than it.
-_AT = "{at_peak?at the peak[ of {window:called}]|left behind}"
-_SAVED = "{d_bytes<0?{at_peak?saved |less }|}" + _AT
-_ALL_ALIKE = "[ ({alike_blocks:count} {alike} in {alike_windows:plural window} are all of it)]"
-_EFFECT = "{at_peak?is {%s<0?saved|added} |{%s<0?less|more} is }" + _AT
-_MANY = "{windows>1? in {windows:plural window}|}"
+# What some blocks explain: all of a difference, or a part of it, or more than it.
+_WHOLE = "the {d_bytes:size}{at_peak?{d_bytes<0? saved|}|{d_bytes<0? less|} left behind}"
+_ALIKE = "[ ({alike_blocks:count} such {frees?Frees|blocks} are {alike_bytes=d_bytes?all of it|{alike_bytes:size}})]"
+_MANY = "[ in {windows:plural window}]"
 
-# The first of the blocks that count, and what becomes of it.
-_FIRST = "{counting>1?the first{counting<blocks? of the {counting:count}|}|{blocks=1?it|that one}}"
+# The first of the blocks, and what becomes of it.
+_FIRST = "{blocks=1?it|the first}"
 
 
-def _frees(side: str, what: str) -> str:
-    """The template of ``frees it at line 77``, ``frees it only later, at line 201``, ``never frees it``; the values begin with ``side``."""
-    freed, line = f"{{{side}freed", f"{{{side}free_line:at}}"
-    return f"{freed}=never?never frees {what}|frees {what}{freed}=later? only later[, at {line}]|[ at {line}]}}}}"
+def _frees(side: str, what: str, only: str = "") -> str:
+    """The template of ``frees it at line 77``, ``frees it only at line 201``, ``never frees it``; the values begin with ``side``."""
+    return f"{{{side}freed=never?never frees {what}|frees {what}[{only} at {{{side}free_line:at}}]}}"
 
 
 def _after_peak(side: str, allocations: str) -> str:
@@ -68,31 +63,50 @@ _FREES = {
     "late_free": ("a late Free", "late Frees"),
     "early_free": ("a Free that comes sooner", "Frees that come sooner"),
 }
-_MANY_BLOCKS = (
-    "{blocks=1?%s|{counting<blocks?{counting:count} of |}{blocks:count} %s} of {size_bytes:bytes}[ {owner:whose}]"
-)
+_MANY_BLOCKS = "{blocks=1?%s|{blocks:count} %s} of {size_bytes:bytes}[ {owner:whose}]"
 _BLOCKS = _MANY_BLOCKS % ("a block", "blocks") + " that "
+
+
+def _more(more: str, less: str, *, of_both: bool = False) -> str:
+    """The template of blocks that a run has more of at its peak: ``3 more blocks of 1.00 MiB (relu) (5 instead of 2)``."""
+    some = "{blocks:count} more {blocks=1?block|blocks} of {size_bytes:bytes}[ {owner:whose}]"
+    instead = f"({{{more}_blocks:count}} instead of {{{less}_blocks:count}})"
+    none = f"{some} {instead}" if of_both else f"{_BLOCKS}only {more} has"
+    return f"[{{{less}_blocks:given}}{{{less}_blocks?{some} {instead}|{none}}}|{some}]"
+
+
 #: The blocks of a finding of each kind.
 _FINDINGS = {
     **{kind: _MANY_BLOCKS % words for kind, words in _FREES.items()},
     "released": _MANY_BLOCKS % ("an older block", "older blocks") + " that only {fate} frees",
-    "elsewhere": _BLOCKS + "{explained_bytes>0?base|head} allocates only after its own peak",
     "opening_only_head": _BLOCKS + "only head has from before its input",
     "opening_only_base": _BLOCKS + "only base has from before its input",
-    "only_head": _BLOCKS + "only head {fate=held?keeps|allocates}",
-    "only_base": _BLOCKS + "only base {fate=held?keeps|allocates}",
+    "only_head": "{at_peak?" + _more("head", "base") + "|" + _BLOCKS + "only head keeps}",
+    "only_base": "{at_peak?" + _more("base", "head") + "|" + _BLOCKS + "only base keeps}",
+    "elsewhere": "{explained_bytes>0?" + _more("head", "base", of_both=True) + "|"
+        + _more("base", "head", of_both=True) + "}",
 }
 
 
 def _with_blocks(template: str) -> Callable[[Values], str]:
-    """What words a claim on the blocks of a finding, which the template has as ``{what}``; those alike are ``{alike}``."""
+    """What words a claim on some blocks, which the template has as ``{what}``; ``frees`` is whether they are told by their Frees."""
 
     def worded(values: Values) -> str:
         kind = values["finding"]
-        alike = _FREES[kind][1] if kind in _FREES else f"blocks that only {kind.removeprefix('only_')} keeps"
-        return write(template, {**values, "what": write(_FINDINGS[kind], values), "alike": alike})
+        return write(template, {**values, "what": write(_FINDINGS[kind], values), "frees": kind in _FREES})
 
     return worded
+
+
+def _first_freed(values: Values) -> str:
+    """Who frees the first block and who does not; where no owner tells which it is, where it is allocated."""
+    keeps, frees = values["side"], "base" if values["side"] == "head" else "head"
+    kept, freed = f"{keeps} {_frees(f'{keeps}_', 'it', ' only')}", f"{frees} {_frees(f'{frees}_', _FIRST)}"
+    if values.get("late_by"):
+        kept = f"{keeps} {{late_by=1?one window|{{late_by:plural window}}}} later, in {{late_windows:plural window}}"
+    elif not values.get("owner"):
+        kept = f"{keeps} allocates it[ at {{{keeps}_alloc_line:at}}] and {kept.removeprefix(f'{keeps} ')}"
+    return write(f"{freed}, {kept}", values)
 
 
 def _in_doubt(values: Values) -> str:
@@ -187,14 +201,11 @@ _BEGIN: dict[str, Wording] = {
     "shares_little": "the runs share little: {base_unpaired_bytes:explained base_alloc_bytes} of base's bytes and "
         "{head_unpaired_bytes:explained head_alloc_bytes} of head's have no partner[, and most sizes of head are "
         "those of base times {factor} (another dtype, another batch size)]",
-    "explains_all": _with_blocks("all of the {d_bytes:size} " + _SAVED + " is {what}" + _MANY + _ALL_ALIKE),
-    "explains_most": _with_blocks("most of the {d_bytes:size} " + _SAVED + ", {explained_bytes:size}, is {what}" +
-        _MANY + _ALL_ALIKE),
-    "explains_part": _with_blocks("the largest part of the {d_bytes:size} " + _SAVED + ", {explained_bytes:size}, "
-        "is {what}" + _MANY + _ALL_ALIKE),
-    "outweighs": _with_blocks("{one_pair?{explained_bytes:size} " + _EFFECT % (("explained_bytes",) * 2) +
-        "|{d_bytes=0?nothing more is " + _AT + " in all|{d_bytes:size} " + _EFFECT % (("d_bytes",) * 2) +
-        "{at_peak?| in all}}: {explained_bytes:size}} by {what}" + _MANY),
+    "explains_all": _with_blocks("all of " + _WHOLE + " is {what}" + _MANY + _ALIKE),
+    "explains_most": _with_blocks("most of " + _WHOLE + ", {explained_bytes:size}, is {what}" + _MANY + _ALIKE),
+    "explains_part": _with_blocks("the largest part of " + _WHOLE + ", {explained_bytes:size}, is {what}" + _MANY +
+        _ALIKE),
+    "outweighs": _with_blocks("{explained_bytes:size} {explained_bytes<0?less|more} is {what}" + _MANY),
     # A run and its limits.
     "not_judged": "not judged[: {reasons:listed ;}][; and {more:plural more reason}]",
     "regression": "regression{whole? in the run|[ in {window:name}]}",
@@ -240,21 +251,16 @@ _GO_ON: dict[str, Wording] = {
     "left_behind": _BUT + "head leaves {head_remaining_bytes:bytes} behind, " +
         _AGAINST_BASE % (("remaining_bytes",) * 2),
     "older_freed": _BUT + "head " + _BALANCE % (("head",) * 3) + ", base " + _BALANCE % (("base",) * 3),
-    "leaves_more": _BUT + "{lasting?from {window:called} on |}{windows=1?{window:called}|" + _IT + "} leaves "
+    "leaves_more": _BUT + "{lasting?from {window:called} on |}{windows=1?{window:called}|head} leaves "
         "{d_remaining_bytes:bytes} more behind{windows=1?|{each? in each window| in {windows:plural "
         "window}{lasting?|, the first {window:called}}}}",
     "no_effect": _no_effect,
-    "parting": _IT + " first needs {needs} in {window:called} (head {line:at}), which [leaves "
-        "{d_remaining_bytes:more} behind]{d_remaining_bytes?{d_rise_bytes? and |}|}[rises {d_rise_bytes:size} "
-        "{d_rise_bytes>0?higher|less}]",
-    "windows_need": "{needing>1?{needing:count} of {windows:plural window} need {needs}[, and {opposite:count} " +
-        _OPPOSITE + "]|{opposite:plural window needs/windows need} " + _OPPOSITE + "}",
+    "ends_with": _BUT + "head ends with {head_live_bytes:bytes}, " + _AGAINST_BASE % (("live_bytes",) * 2),
     "no_window_needs": "no window that both have needs {needs}",
     "left_in_all": "in all {d_remaining_bytes:bytes} more is left behind, in {window:called}{others? and "
         "{others:plural more window}|}",
     "open_window": "{window:called} is open and not judged: [Δremaining "
         "{d_remaining_bytes:signed}]{d_remaining_bytes?{d_rise_bytes?, |}|}[Δrise {d_rise_bytes:signed}]",
-    "peak_may_be_earlier": "the true peak of {side} may be earlier",
     "windows_unpaired": "{windows:plural window} of {side} {windows=1?has|have} no partner{peak_window?, and its "
         "peak is in {windows=1?it|one of them}, {peak_window:called}| ({unpaired:all_called}{windows>2?, …|})}",
     "approximate": "{window_pairs=1?the alignment is|{windows:plural window is/windows are} aligned} approximate: "
@@ -305,12 +311,18 @@ WORDS_COMPARED = {
     # Two runs compared.
     "runs_in_doubt": Words(_in_doubt, place="opens"),
     "run_out_of_memory": Words(_OUT_OF_MEMORY, ". ", named="file"),
-    "freed_later": Words("{side} frees {freed_later_bytes:bytes} in later windows", "{taken_back_bytes?, |, and }"),
-    "taken_back": Words("other changes offset {taken_back_bytes:bytes}", "; "),
-    "first_freed": Words("base " + _frees("base_", _FIRST) + ", head " + _frees("head_", "it"), "{outweighed?; |: }"),
-    "first_untimely": Words(_FIRST + " is freed " + TIMING, "{outweighed?; |: }"),
+    "parting": Words("head first needs {needs} in {window:called} ({line:at}), which [leaves {d_remaining_bytes:more} "
+        "behind]{d_remaining_bytes?{d_higher_bytes? and |}|}[rises {d_higher_bytes:size} "
+        "{d_higher_bytes>0?higher|less}]", "; "),
+    "windows_need": Words("{needing>1?{needing:count} of {windows:plural window} need {needs}[, and {opposite:count} " +
+        _OPPOSITE + "]|{opposite:plural window needs/windows need} " + _OPPOSITE + "}", "; "),
+    "first_freed": Words(_first_freed, ": "),
+    "first_untimely": Words(_FIRST + " is freed " + TIMING, ": "),
+    "first_elsewhere": Words("head allocates " + _FIRST + "[ at {head_alloc_line:at}], base[ at {base_alloc_line:at}]", ": "),
     "first_in_one": Words("{freed?{side} {alloc_line?allocates " + _FIRST + " at {alloc_line:at} and " +
-        _frees("", "it") + "|" + _frees("", _FIRST) + "}|no line tells of it}", "{outweighed?; |: }"),
+        _frees("", "it") + "|" + _frees("", _FIRST) + "}|no line tells of it}", ": "),
+    "peak_may_be_earlier": Words("the true peak of {side} may be earlier", "; ", place="besides"),
+    "taken_back": Words("other changes {side=head?save|add} {taken_back_bytes:bytes}", "; "),
     # A run and its limits.
     "within_limit": Words(_WENT, ": "),
     "over_limit": Words(_WENT + "; over the limit of {limit_bytes:bytes}{limit_from=spread? (the spread of the "

@@ -46,7 +46,7 @@ def claims_of(diff: Diff) -> Iterator[Claim]:
         tone = "bad"
     elif tone == "good" and (doubtful or found.maybe_earlier):
         tone = "plain"
-    if shares_little := diff.shares_little:
+    if diff.shares_little:
         (base, of_base), (head, of_head) = unpaired_bytes(diff.judged)
         sides = {"base_unpaired_bytes": base, "base_alloc_bytes": of_base}
         sides |= {"head_unpaired_bytes": head, "head_alloc_bytes": of_head}
@@ -54,12 +54,9 @@ def claims_of(diff: Diff) -> Iterator[Claim]:
     first, *others = found.claims()
     yield replace(first, tone=tone)
     yield from others
-    causes = [] if found.cause is None else [*_explanation(found.cause, entries, one_pair=found.pair is not None)]
-    yield from causes
-    # Three sentences are read at a glance: where a run failed, what else there is to say goes on with the last one.
-    crowded = diff.failed and (causes or shares_little)
-    weight = Weight.LIMITS if not crowded else Weight.CAUSE if causes else Weight.DIFFERENCE
-    yield from (replace(claim, weight=weight) for claim in (*found.rest(), *_limits(diff)))
+    if found.cause is not None:
+        yield from _explanation(found.cause, diff, entries)
+    yield from (replace(claim, weight=Weight.LIMITS) for claim in (*found.rest(), *_limits(diff)))
 
 
 def _doubts(run: RunSide) -> list[str] | None:
@@ -100,7 +97,7 @@ class _Difference:
         self._same = bool(self._judged) and self._all_same()
         self._costs, self.cause = costs_of(diff), explained(diff)
         # Neither run needs more where peaks and what is left in all are equal, and windows of either kind are there.
-        self._even = self._base == self._head and not sum(window.d_remaining_bytes for window in self._judged)
+        self._even = self._base == self._head and not sum(window.d_left_bytes for window in self._judged)
         self._even &= all(any(_needs(window, sign) for window in self._judged) for sign in (-1, 1))
         better = self._same or (self._sign < 0 and not self._costs and not self._even)
         self.tone: Tone = "bad" if self._sign > 0 and not self._even else "good" if better else "plain"
@@ -124,7 +121,12 @@ class _Difference:
             yield from self._alike()
             return
         yield from self._peaks()
-        if self.pair is not None and self.pair.d_remaining_bytes:
+        if self.pair is not None and self.pair.d_left_bytes != self.pair.d_remaining_bytes:
+            if self.pair.d_left_bytes:
+                base, head = self.pair.base.live_bytes, self.pair.head.live_bytes
+                live = {"base_live_bytes": base, "head_live_bytes": head, "d_live_bytes": head - base}
+                yield difference("ends_with", **live, although_less=bool(self._costs))
+        elif self.pair is not None and self.pair.d_remaining_bytes:
             base, head = self.pair.base.remaining_bytes, self.pair.head.remaining_bytes
             # Where older blocks are freed, a window leaves less than nothing.
             yield difference(
@@ -139,7 +141,9 @@ class _Difference:
         elif not self._sign:
             yield self._no_effect()
         elif self.pair is None:
-            yield from self._parting()
+            # What the runs part by is what is said first where both peak alike.
+            weight = Weight.DIFFERENCE if self._base == self._head else Weight.PARTING
+            yield from (replace(claim, weight=weight) for claim in self._parting())
 
     def _alike(self) -> Iterator[Claim]:
         """Yield that nothing differs, or that the work does not."""
@@ -172,7 +176,7 @@ class _Difference:
 
     def _leak(self) -> Claim:
         """What windows leave behind although head needs less."""
-        count, amounts = len(self._costs), [window.d_remaining_bytes for window in self._costs]
+        count, amounts = len(self._costs), [window.d_left_bytes for window in self._costs]
         lasting = count > 1 and self._costs == self._judged[-count:]
         each = lasting and len(set(amounts)) == 1
         return difference(
@@ -205,23 +209,22 @@ class _Difference:
                 yield difference("no_window_needs", needs=needs)
             return
         first = needing[0]
-        changes = values_of(first, "d_remaining_bytes", "d_rise_bytes")
+        changes = {"d_remaining_bytes": first.d_left_bytes, "d_higher_bytes": first.d_higher_bytes}
         yield difference(
             "parting",
             window=first.label,
             line=first.head.start_line,
             entries=self._entries,
             needs=needs,
-            equal_peaks=self._base == self._head,
             **{name: change for name, change in changes.items() if self._sign * change > 0},
         )
         opposite = sum(_needs(window, -self._sign) for window in self._judged) if self._even else None
         windows = len(self._judged)
         if len(needing) > 1 or self._even:
             yield difference("windows_need", needing=len(needing), windows=windows, opposite=opposite, needs=needs)
-        leaving = [window for window in self._judged if window.d_remaining_bytes > 0]
-        total = sum(window.d_remaining_bytes for window in self._judged)
-        named = self._sign * first.d_remaining_bytes > 0 or (self.cause is not None and not self.cause.at_peak)
+        leaving = [window for window in self._judged if window.d_left_bytes > 0]
+        total = sum(window.d_left_bytes for window in self._judged)
+        named = self._sign * first.d_left_bytes > 0 or (self.cause is not None and not self.cause.at_peak)
         if not named and self._sign > 0 and total > 0:  # and all other claims are of the peak
             window, others = leaving[0].label, len(leaving) - 1
             yield difference("left_in_all", d_remaining_bytes=total, window=window, others=others)
@@ -245,7 +248,7 @@ class _Difference:
 
 def _needs(window: WindowDiff, sign: int) -> bool:
     """Whether head's window needs more (1), or less (-1)."""
-    return max(sign * window.d_remaining_bytes, sign * window.d_rise_bytes) > 0
+    return max(sign * window.d_left_bytes, sign * window.d_higher_bytes) > 0
 
 
 def _limits(diff: Diff) -> Iterator[Claim]:
@@ -261,39 +264,47 @@ def _limits(diff: Diff) -> Iterator[Claim]:
         yield difference("approximate", **windows, excess_bytes=round(excess))
 
 
-def _explanation(cause: Explained, entries: bool, *, one_pair: bool) -> Iterator[Claim]:
-    """Yield what a finding explains, what takes some of that back, and where each run allocates and frees the first block that counts."""
-    finding, effect, whole, later = cause.finding, cause.effect, cause.whole, cause.freed_later
-    outweighs, back = effect > whole, (effect - whole - later) or None
-    part = "all" if effect == whole else "most" if 2 * effect > whole else "part"
-    values = values_of(cause, "blocks", "counting", "at_peak") | values_of(finding, "fate", "size_bytes")
-    values |= {"finding": finding.kind, "owner": finding.owner or None, "one_pair": one_pair}
-    values |= {"d_bytes": cause.sign * whole, "explained_bytes": cause.sign * effect, "windows": cause.windows or None}
-    if not one_pair and not cause.windows:
-        values["window"] = cause.window.label
-    if cause.alike[0] and not outweighs:
-        values |= {"alike_blocks": cause.alike[0], "alike_windows": cause.alike[1]}
+#: Findings that both runs have blocks of.
+_OF_BOTH = ("missing_free", "extra_free", "late_free", "early_free")
+
+
+def _explanation(found: Explained, diff: Diff, entries: bool) -> Iterator[Claim]:
+    """Yield what some blocks explain, where each run allocates and frees the first of them, and what takes some of it back."""
+    cause, finding = found.cause, found.cause.finding
+    part = "all" if found.effect == found.whole else "most" if 2 * found.effect > found.whole else "part"
+    outweighs = found.effect > found.whole
+    late = finding.kind in _OF_BOTH and cause.late_by > 0
+    values = values_of(finding, "fate", "size_bytes") | {"blocks": finding.count, "owner": finding.owner or None}
+    values |= {"finding": {"missing_free": "late_free", "extra_free": "early_free"}.get(finding.kind, finding.kind) if late else finding.kind}
+    values |= {"d_bytes": found.sign * found.whole, "explained_bytes": cause.effect, "at_peak": found.at_peak}
+    if 1 < cause.windows < finding.count:
+        values["windows"] = cause.windows
+    if found.at_peak and abs(cause.head_blocks - cause.base_blocks) == finding.count:
+        values |= values_of(cause, "base_blocks", "head_blocks")
+    alike = found.sign * cause.alike_effect
+    if finding.kind != "elsewhere" and found.effect < alike <= found.whole < 2 * alike:
+        values |= {"alike_blocks": cause.alike[0], "alike_windows": cause.alike[1], "alike_bytes": cause.alike_effect}
     yield Claim("outweighs" if outweighs else f"explains_{part}", Weight.CAUSE, values)
-    if outweighs and later:
-        side = "head" if cause.sign > 0 else "base"
-        taken = {"side": side, "freed_later_bytes": later, "taken_back_bytes": back}
-        yield Claim("freed_later", Weight.CAUSE, taken)
-    if outweighs and back:
-        yield Claim("taken_back", Weight.CAUSE, {"taken_back_bytes": back})
-    kind, ends = _first_block(cause)
-    blocks = values_of(cause, "blocks", "counting", outweighed=outweighs, entries=entries)
-    yield Claim(kind, Weight.CAUSE, blocks | ends)
+    kind, ends = _first_block(found, late)
+    yield Claim(kind, Weight.CAUSE, {"blocks": finding.count, "owner": finding.owner or None, "entries": entries, **ends})
+    if outweighs:
+        back = {"side": "head" if found.sign > 0 else "base", "taken_back_bytes": found.effect - found.whole}
+        yield Claim("taken_back", Weight.CAUSE, back)
 
 
-def _first_block(cause: Explained) -> tuple[str, dict[str, Any]]:
+def _first_block(found: Explained, late: bool) -> tuple[str, dict[str, Any]]:
     """Where each run allocates and frees the first of the blocks."""
-    finding, base, head = cause.finding, cause.base, cause.head
-    if finding.untimely:
+    finding = found.cause.finding
+    base, head = finding.base, finding.head
+    if finding.untimely and not late:
         return "first_untimely", timing(finding)
-    if finding.kind.endswith("_free") and base is not None and head is not None:
-        return "first_freed", _ends(base, "base_") | _ends(head, "head_")
-    in_base = head is None or (finding.kind == "elsewhere" and finding.d_peak_bytes < 0)
-    side, name = (base, "base") if in_base else (head, "head")
+    if base is not None and head is not None:
+        ends = _ends(base, "base_") | _ends(head, "head_")
+        if finding.kind == "elsewhere":
+            return "first_elsewhere", ends
+        lag = {"late_by": found.cause.late_by, "late_windows": found.cause.late_windows} if late else {}
+        return "first_freed", ends | lag | {"side": "head" if found.sign > 0 else "base"}
+    side, name = (base, "base") if head is None else (head, "head")
     return "first_in_one", {} if side is None else {"side": name, **_ends(side)}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from memlens.diffing.alignment.blocks import Blocks, gather_windows, owner_names, tell_threads_apart
 from memlens.diffing.alignment.indices import batches, rank_of
 from memlens.diffing.alignment.tables import in_bytes
-from memlens.diffing.differences import Items, collect, levels, terms
+from memlens.diffing.differences import Items, collect, follow_older, levels, terms
 from memlens.diffing.finding import Runs, findings_of
 from memlens.diffing.pairing import InOrder, Match, match, match_opening
 from memlens.diffing.result import Approximation, PeakAccount, RemainingAccount, WindowDiff, WindowSide
@@ -45,7 +45,12 @@ _LEAST_SIZES, _MOST_SIZES = 4, 20_000
 
 
 def compare(
-    base: Sequence[Window], head: Sequence[Window], *, context: int = 3, judged: Sequence[bool] | None = None
+    base: Sequence[Window],
+    head: Sequence[Window],
+    *,
+    context: int = 3,
+    judged: Sequence[bool] | None = None,
+    peaks: tuple[int, int] | None = None,
 ) -> tuple[tuple[WindowDiff, ...], Runs]:
     """Compare windows of one log with as many windows of another, or of the same, one by one.
 
@@ -54,19 +59,23 @@ def compare(
         head: Windows of head, as many.
         context: Log lines to show on each side of an event.
         judged: Whether each pair is judged; by default all are.
+        peaks: The event after the one that reaches base's peak, and after the one that reaches head's; by default those of the first pair.
 
     Returns:
         The window pairs compared, and what their findings are made from.
     """
     sides = _sides(base), _sides(head)
     of_base, of_head = levels(base), levels(head)
+    peaks = peaks or (int(of_base.peak_end[0]), int(of_head.peak_end[0]))
     items: list[Items] = []
+    pairs: list[Ints] = []
     rows: list[dict[str, Any]] = []
     for part, born, carried in _gathered(base, head):
         allocs, released, opening = match(*born), match(*carried), match_opening(base[part], head[part])
         here = of_base.part(part), of_head.part(part)
         found = collect(allocs, released, opening, *here)
         items.append(found._replace(window=found.window + part.start))
+        pairs.append(_lasting(allocs, peaks))
         remaining, peak, temporary = terms(found, *here)
         accounts = map(_by_window, (remaining, peak, {**_figures(allocs), **temporary}))
         for number, (of_remaining, of_peak, figures) in enumerate(zip(*accounts, strict=True)):
@@ -74,7 +83,9 @@ def compare(
             figures["cost_bytes"] = in_bytes(figures["cost_bytes"])
             figures["approximation"] = inexact and Approximation(*inexact[:3], in_bytes(inexact.excess))
             rows.append({**figures, "remaining": RemainingAccount(**of_remaining), "peak": PeakAccount(**of_peak)})
-    runs = Runs(base, head, owner_names(base[0].log, head[0].log), Items.joined(items), context)
+    both = np.concatenate(pairs, axis=1)
+    every = follow_older(Items.joined(items), both, (base, head))
+    runs = Runs(base, head, owner_names(base[0].log, head[0].log), every, (both[0], both[1]), peaks, context)
     return tuple(
         WindowDiff(
             name=left.name,
@@ -87,6 +98,15 @@ def compare(
         )
         for number, (left, right, row) in enumerate(zip(*sides, rows, strict=True))
     ), runs
+
+
+def _lasting(found: Match, peaks: tuple[int, int]) -> Ints:
+    """The ALLOCs of pairs of blocks of which one outlives its window or is live at its run's peak: two rows, of base and of head."""
+    left = np.flatnonzero(found.partner >= 0)
+    right = found.partner[left]
+    lasts = [blocks.held | ((blocks.alloc < end) & (blocks.free >= end)) for blocks, end in zip((found.base, found.head), peaks, strict=True)]
+    some = lasts[0][left] | lasts[1][right]
+    return np.stack((found.base.alloc[left[some]], found.head.alloc[right[some]]))
 
 
 def in_order(windows: WindowPairs) -> tuple[InOrder]:

@@ -16,8 +16,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from memlens.analyzers.fates import pairing
-from memlens.diffing.alignment.blocks import Blocks, owners_of
-from memlens.diffing.alignment.indices import values_at
+from memlens.diffing.alignment.blocks import Blocks, Keys, owners_of
+from memlens.diffing.alignment.indices import partners_of, values_at
 from memlens.diffing.pairing import Match, pair_alike
 from memlens.facts import Kind
 from memlens.folding import profile
@@ -156,10 +156,34 @@ class Items(NamedTuple):
 
 def collect(allocs: Match, released: Match, opening: Match, base: Levels, head: Levels) -> Items:
     """The items of all windows, by window."""
-    live = _live_at_peak(allocs.base, base), _live_at_peak(allocs.head, head)
+    live = live_at_peak(allocs.base, base.peak_end), live_at_peak(allocs.head, head.peak_end)
     parts = (_born, pair_alike(allocs, live)), (_released, released), (_opening, opening)
-    every = Items.joined([items_of(_Blocks.of(match, (base, head))) for items_of, match in parts])
+    every = Items.joined([items_of(Paired.of(match, base, head)) for items_of, match in parts])
     return every.take(np.argsort(every.window, kind="stable"))
+
+
+def follow_older(items: Items, pairs: tuple[Ints, Ints], sides: Sequence[Sequence[Window]]) -> Items:
+    """Make missing and extra Frees of older blocks that one run frees and the other has as well, and frees later or never.
+
+    Args:
+        items: All items.
+        pairs: ALLOCs of base and their partners in head, of all blocks that outlive the window that they are born in.
+        sides: The windows of base, and of head.
+    """
+    columns = items._asdict()
+    for fate, kind, of, other in (("base", "missing_free", "base", "head"), ("head", "extra_free", "head", "base")):
+        windows = sides[other == "head"]
+        own = np.flatnonzero((items.kind == _KIND["released"]) & (items.fate == _FATE[fate]))
+        alloc = partners_of(pairs if of == "base" else pairs[::-1], columns[f"{of}_alloc"][own])
+        free = values_at(windows[0].log.lifetimes.partner, alloc)
+        ends = np.array([window.hi for window in windows], np.int64)[items.window[own]]
+        kept = np.flatnonzero((alloc >= 0) & ((free < 0) | (free >= ends)))
+        own = own[kept]
+        changes = {f"{other}_alloc": alloc[kept], f"{other}_free": free[kept], "ends": free[kept] < 0}
+        for name, values in {**changes, "kind": _KIND[kind], "fate": _FATE["carried_in"]}.items():
+            columns[name] = columns[name].copy()
+            columns[name][own] = values
+    return Items(**columns)
 
 
 def terms(items: Items, base: Levels, head: Levels) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
@@ -204,27 +228,32 @@ def terms(items: Items, base: Levels, head: Levels) -> tuple[dict[str, Ints], di
     )
 
 
-class _Blocks(NamedTuple):
-    """Blocks of a match, one entry a pair or a block without a partner.
+class Paired(NamedTuple):
+    """Blocks of two runs, one entry a pair or a block without a partner.
 
     Attributes:
-        pairs: The match.
-        levels: The figures of base's windows, and of head's.
+        base: Base's blocks.
+        head: Head's blocks.
+        keys: What they are told apart by.
+        peak_ends: The event after the one that reaches the peak of each of base's windows, and of head's.
         left: Indices in base, -1 for none, int64.
         right: The same in head.
     """
 
-    pairs: Match
-    levels: tuple[Levels, Levels]
+    base: Blocks
+    head: Blocks
+    keys: Keys
+    peak_ends: tuple[Ints, Ints]
     left: Ints
     right: Ints
 
     @classmethod
-    def of(cls, pairs: Match, levels: tuple[Levels, Levels]) -> _Blocks:
+    def of(cls, pairs: Match, base: Levels, head: Levels) -> Paired:
         """All blocks of a match."""
         alone = pairs.only_head
         left = np.concatenate((np.arange(len(pairs.base)), np.full(len(alone), -1)))
-        return cls(pairs, levels, left, np.concatenate((pairs.partner, alone)))
+        right = np.concatenate((pairs.partner, alone))
+        return cls(pairs.base, pairs.head, pairs.keys, (base.peak_end, head.peak_end), left, right)
 
     def both(self, of_base: Column, of_head: Column, none: int = -1) -> tuple[Ints, Ints]:
         """Values of base's blocks and of head's."""
@@ -241,17 +270,17 @@ class _Blocks(NamedTuple):
 
     def window(self) -> Ints:
         """The number of the window of each."""
-        return np.maximum(*self.both(self.pairs.base.window, self.pairs.head.window))
+        return np.maximum(*self.both(self.base.window, self.head.window))
 
 
-def _born(blocks: _Blocks) -> Items:
+def _born(blocks: Paired) -> Items:
     """Of blocks born in the window those that one run lacks, and pairs of different fate or live at one peak only."""
-    one, two, (base, head) = blocks.pairs.base, blocks.pairs.head, blocks.levels
+    one, two, (base, head) = blocks.base, blocks.head, blocks.peak_ends
     lacking, moves = blocks.only_head(), blocks.more(one.held, two.held)
-    at_peak = blocks.more(_live_at_peak(one, base), _live_at_peak(two, head))
+    at_peak = blocks.more(live_at_peak(one, base), live_at_peak(two, head))
     # A block that is live at one run's peak only is freed late in it, unless the other run had not allocated it yet.
     window, allocs = blocks.window(), blocks.both(one.alloc, two.alloc)
-    known = np.where(at_peak > 0, allocs[0] < base.peak_end[window], allocs[1] < head.peak_end[window])
+    known = np.where(at_peak > 0, allocs[0] < base[window], allocs[1] < head[window])
     kind = _numbered(
         _KIND,
         only_head=lacking > 0,
@@ -263,29 +292,29 @@ def _born(blocks: _Blocks) -> Items:
         elsewhere=at_peak != 0,
     )
     fate = _numbered(_FATE, held=(lacking != 0) & (moves != 0), temporary=lacking != 0)
-    return _items(blocks, kind, fate, moves, at_peak)
+    return items_of(blocks, kind, fate, moves, at_peak)
 
 
-def _released(blocks: _Blocks) -> Items:
+def _released(blocks: Paired) -> Items:
     """Of blocks carried in those that only one run frees, and those that one run frees before its peak and the other after."""
-    one, two, (base, head) = blocks.pairs.base, blocks.pairs.head, blocks.levels
+    one, two, (base, head) = blocks.base, blocks.head, blocks.peak_ends
     gone = blocks.only_head()
-    gone_at_peak = blocks.more(one.free < base.peak_end[one.window], two.free < head.peak_end[two.window])
+    gone_at_peak = blocks.more(one.free < base[one.window], two.free < head[two.window])
     kind = _numbered(_KIND, released=gone != 0, late_free=gone_at_peak < 0, early_free=gone_at_peak > 0)
     fate = _numbered(_FATE, base=gone < 0, head=gone > 0, carried_in=gone == 0)
-    return _items(blocks, kind, fate, -gone, -gone_at_peak)
+    return items_of(blocks, kind, fate, -gone, -gone_at_peak)
 
 
-def _opening(blocks: _Blocks) -> Items:
+def _opening(blocks: Paired) -> Items:
     """Opening blocks that only one run has; whether it frees them in the window, later or never is a trait of theirs."""
     more = blocks.only_head()
     kind = _numbered(_KIND, opening_only_head=more > 0, opening_only_base=more < 0)
-    return _items(blocks, kind, np.full(len(more), -1), np.zeros(len(more), np.int64), more)
+    return items_of(blocks, kind, np.full(len(more), -1), np.zeros(len(more), np.int64), more)
 
 
-def _live_at_peak(blocks: Blocks, of: Levels) -> Flags:
+def live_at_peak(blocks: Blocks, peak_end: Ints) -> Flags:
     """Return the blocks, born in their window, that are live when it reaches its peak, as flags."""
-    end = of.peak_end[blocks.window]
+    end = peak_end[blocks.window]
     live: Flags = (blocks.alloc < end) & ((blocks.free >= end) | (blocks.free < 0))
     return live
 
@@ -295,12 +324,12 @@ def _numbered(numbers: Mapping[str, int], **choices: Flags) -> Ints:
     return np.select(list(choices.values()), [numbers[name] for name in choices], -1)
 
 
-def _items(blocks: _Blocks, kind: Ints, fate: Ints, remaining: Ints, peak: Ints) -> Items:
+def items_of(blocks: Paired, kind: Ints, fate: Ints, remaining: Ints, peak: Ints) -> Items:
     """Items of those blocks that are of a kind (not -1), given how often their sizes count in Δremaining and in Δpeak."""
     some = np.flatnonzero(kind >= 0)
     kind, fate, remaining, peak = (column[some] for column in (kind, fate, remaining, peak))
     blocks = blocks._replace(left=blocks.left[some], right=blocks.right[some])
-    (keys, one, two), lacking = (blocks.pairs.keys, blocks.pairs.base, blocks.pairs.head), blocks.only_head()
+    (keys, one, two), lacking = (blocks.keys, blocks.base, blocks.head), blocks.only_head()
     size = np.maximum(*blocks.both(one.size, two.size))
     alloc, free = blocks.both(one.alloc, two.alloc), blocks.both(one.free, two.free)
     held, owners = blocks.both(one.held, two.held, 0), blocks.both(keys.base_owner, keys.head_owner)
@@ -323,8 +352,8 @@ def _items(blocks: _Blocks, kind: Ints, fate: Ints, remaining: Ints, peak: Ints)
         size * remaining,
         size * peak,
         *(
-            _allocs_between(side.log, of.peak_end[window], np.where(_UNTIMELY[kind], freed, of.peak_end[window]))
-            for side, of, freed in zip((one, two), blocks.levels, free, strict=True)
+            _allocs_between(side.log, ends[window], np.where(_UNTIMELY[kind], freed, ends[window]))
+            for side, ends, freed in zip((one, two), blocks.peak_ends, free, strict=True)
         ),
         *(alloc[0], free[0], alloc[1], free[1]),
         in_head,

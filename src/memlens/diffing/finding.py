@@ -174,6 +174,8 @@ class Runs(NamedTuple):
         head: Each one's partner in head's.
         owners: The owners of both runs.
         items: The items of all windows, by window.
+        pairs: ALLOCs of base and their partners in head, of blocks that outlive their window or are live at a run's peak, int64.
+        peaks: The event after the one that reaches base's peak, and after the one that reaches head's.
         context: Log lines shown on each side of an event.
     """
 
@@ -181,13 +183,15 @@ class Runs(NamedTuple):
     head: Sequence[Window]
     owners: Sequence[str]
     items: Items
+    pairs: tuple[Ints, Ints]
+    peaks: tuple[int, int]
     context: int
 
 
 def findings_of(runs: Runs, window: int) -> tuple[Finding, ...]:
     """The findings of one window pair, the largest effect first."""
     items = runs.items.take(np.arange(*np.searchsorted(runs.items.window, (window, window + 1))))
-    return tuple(_findings(runs, items, group(items)))
+    return tuple(findings_in(runs, items, group(items)))
 
 
 def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
@@ -197,7 +201,7 @@ def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
     # Of each group the items of the first window that has one; its finding stands for all.
     firsts = [own[items.window[own] == items.window[own[0]]] for own in groups]
     rows = []
-    for own, finding in zip(groups, _findings(runs, items, firsts), strict=True):
+    for own, finding in zip(groups, findings_in(runs, items, firsts), strict=True):
         windows, first = np.unique(items.window[own], return_index=True)
         peaks = np.add.reduceat(items.peak[own], first)
         largest = int(np.abs(peaks).argmax())
@@ -218,7 +222,8 @@ def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
     return by_weight(rows)
 
 
-def _findings(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Finding]:
+def findings_in(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Finding]:
+    """Yield items put together as findings, one a group of their indices."""
     firsts = np.array([own[0] for own in groups], np.int64)
     leading = items.take(firsts)
     contexts: dict[int, tuple[ContextLine, ...]] = {}
@@ -296,5 +301,5 @@ def _sides(windows: Sequence[Window], window: Ints, allocs: Ints, frees: Ints) -
         elif free < 0:
             yield Side(alloc, lines.of(alloc), None, None, "never")
         else:
-            freed = "in_window" if free < windows[number].hi else "later"
+            freed = "in_window" if number < 0 or free < windows[number].hi else "later"
             yield Side(alloc, lines.of(alloc), free, lines.of(free), freed)

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
+    from memlens.diffing.attribution import Cause
     from memlens.diffing.failed import FailedRun
     from memlens.diffing.pairing import InOrder
     from memlens.trust import Trust
 
 
 SCHEMA = "memlens.diff/2"
+#: A run does nearly all that the other does where no larger share of the other's bytes is without a partner.
+_ALL_BUT = 0.2
 
 
 class WindowSide(Result, frozen=True):
@@ -192,6 +195,17 @@ class WindowDiff(Result, frozen=True, kw_only=True, eq=False):
         )
 
     @property
+    def d_left_bytes(self) -> int:
+        """Δremaining; and of windows that begin with their inputs Δ of what is live when they end: recordings of one program may begin apart."""
+        return self.d_remaining_bytes + self.peak.opening_only_head_bytes + self.peak.opening_only_base_bytes
+
+    @property
+    def d_higher_bytes(self) -> int:
+        """Δrise as far as it makes the peak higher, or lower: a window that starts lower rises farther to one level."""
+        rise, peak = self.d_rise_bytes, self.d_peak_bytes
+        return min(rise, peak, key=abs) if rise * peak > 0 else 0
+
+    @property
     def remaining_explained_bytes(self) -> int:
         """The part of Δremaining that named findings explain: all but unknown frees and size mismatches."""
         return self.d_remaining_bytes - (self.remaining.d_mismatch_bytes - self.remaining.d_unknown_free_bytes)
@@ -214,8 +228,9 @@ def unpaired_bytes(windows: Sequence[WindowDiff]) -> tuple[tuple[int, int], tupl
 
 
 def shares_little(windows: Sequence[WindowDiff]) -> bool:
-    """Return whether most bytes of each run have no partner in the other: then no single difference makes them differ."""
-    return all(2 * unpaired > allocated for unpaired, allocated in unpaired_bytes(windows))
+    """Return whether most bytes of the runs have no partner, and neither does nearly all that the other does: then no single difference makes them differ."""
+    (base, of_base), (head, of_head) = unpaired_bytes(windows)
+    return 2 * (base + head) > of_base + of_head and min(base * of_head, head * of_base) > _ALL_BUT * of_base * of_head
 
 
 class RunSide(Result, frozen=True, eq=False):
@@ -244,7 +259,7 @@ class RunSide(Result, frozen=True, eq=False):
     devices: int = 1
 
 
-@lazy("repeated", "failed", "in_order")
+@lazy("repeated", "failed", "in_order", "causes_at_peak", "causes_left_behind")
 class Diff(Tabular, frozen=True, eq=False):
     """Two runs compared, window pair by window pair.
 
@@ -261,6 +276,9 @@ class Diff(Tabular, frozen=True, eq=False):
         min_size: Findings of smaller blocks (bytes) are left out of lists (not of figures).
         paired_by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
         failed: The runs that ran out of memory, and where the other one was then.
+        causes_at_peak: What is live at one run's peak and not at the other's, blocks alike together, the largest effect first.
+        causes_left_behind: What one run leaves behind in the judged windows and the other does not, likewise; where head needs less, in those
+            that leave more behind all the same, if that is a cost.
         in_order: What an axis that both runs share is made of, one entry a device; worked out by aligning the runs once more.
     """
 
@@ -284,6 +302,8 @@ class Diff(Tabular, frozen=True, eq=False):
     paired_by_work: bool = False
     failed: tuple[FailedRun, ...] = ()
     in_order: tuple[InOrder, ...] = ()
+    causes_at_peak: tuple[Cause, ...] = ()
+    causes_left_behind: tuple[Cause, ...] = ()
 
     @property
     def judged(self) -> tuple[WindowDiff, ...]:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memlens.diffing.attribution import by_effect, causes_at_peak, causes_left_behind
 from memlens.diffing.claims import claims_of
 from memlens.diffing.compare import common_factor, compare, in_order
+from memlens.diffing.differences import levels
+from memlens.diffing.explaining import costs_of
 from memlens.diffing.failed import failed_runs
 from memlens.diffing.finding import by_weight, repeated_in
 from memlens.diffing.result import Diff, RunSide, WindowDiff, shares_little
@@ -95,13 +98,16 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
     counts = [True] * len(found.pairs)
     if found.by is not None and not options.open_windows:
         counts = judged([two if two.open_end else one for one, two in found.pairs])
-    windows, runs = compare(*sides, context=options.context, judged=counts)
+    peaks = None
+    if found.by is not None:
+        peaks = tuple(int(levels([whole(log)]).peak_end[0]) for log in logs)
+    windows, runs = compare(*sides, context=options.context, judged=counts, peaks=peaks)
     of_base, of_head, kept = (tuple(compress(column, counts)) for column in (*sides, windows))
     base, head = (
         _run_side(log, [*paired, *others], tuple(window.name for window in others))
         for log, paired, others in zip(logs, sides, alone, strict=True)
     )
-    return Diff(
+    compared = Diff(
         base,
         head,
         windows,
@@ -115,7 +121,11 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
         found.by_work,
         deferred(failed_runs, found.pairs, logs),
         deferred(in_order, found),
+        deferred(causes_at_peak, runs, counts),
     )
+    costs = {id(window) for window in costs_of(compared) or compared.judged}
+    left = deferred(causes_left_behind, runs, [id(window) in costs for window in windows])
+    return replace(compared, causes_left_behind=left)
 
 
 def _run_side(log: EventLog, windows: Sequence[Window], unpaired: tuple[str, ...]) -> RunSide:
@@ -262,10 +272,14 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         notes: What to doubt beside what each of them says.
     """
     first = diffs[0]
+    base, head = (_joined_side([getattr(diff, side) for diff in diffs]) for side in ("base", "head"))
+    # The fullest devices of both runs may be two.
+    peaks = base.peak_bytes, head.peak_bytes
+    at_peak = next((diff for diff in diffs if (diff.base.peak_bytes, diff.head.peak_bytes) == peaks), None)
     return replace(
         first,
-        base=_joined_side([diff.base for diff in diffs]),
-        head=_joined_side([diff.head for diff in diffs]),
+        base=base,
+        head=head,
         windows=tuple(window for diff in diffs for window in diff.windows),
         notes=(*notes, *dict.fromkeys(note for diff in diffs for note in diff.notes)),
         factor=first.factor if len({diff.factor for diff in diffs}) == 1 else None,
@@ -273,6 +287,10 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         paired_by_work=any(diff.paired_by_work for diff in diffs),
         failed=deferred(lambda: tuple(run for diff in diffs for run in diff.failed)),
         in_order=deferred(lambda: tuple(one for diff in diffs for one in diff.in_order)),
+        causes_at_peak=() if at_peak is None else deferred(lambda: at_peak.causes_at_peak),
+        causes_left_behind=deferred(
+            lambda: by_effect(cause for diff in diffs for cause in diff.causes_left_behind)
+        ),
     )
 
 

@@ -18,7 +18,7 @@ from memlens.inputs import device_label, without_cpu
 from memlens.options import Cut, Owners, ReadAs
 from memlens.options import Diff as Options
 from memlens.reports.blocks import Excerpt, Line
-from memlens.reports.diff.findings import finding_blocks, words_of
+from memlens.reports.diff.findings import effects_of, finding_blocks, words_of
 from memlens.text import plural, terms_of, visible
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _finding_row(
 ) -> dict[str, Any]:
     """A finding: as it stands in the machine output, in words, and where its blocks are on the axis."""
     members = list(islice(finding.members, MEMBERS))
-    heading, *blocks = finding_blocks(finding, window, terms_of(diff.base.trust.has_lines))
+    heading, *blocks = finding_blocks(finding, effects_of(window), terms_of(diff.base.trust.has_lines))
     if diff.series:
         others = f", the first of {plural(more['windows'], 'window')} that have it" if more["windows"] > 1 else ""
         blocks.insert(0, Line(f"in {visible(window.label)}{others}", "quiet"))

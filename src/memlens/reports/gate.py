@@ -35,7 +35,7 @@ from memlens.reports.blocks import (
     apart,
     labelled,
 )
-from memlens.reports.diff.findings import around, finding_blocks
+from memlens.reports.diff.findings import around, effects_of, finding_blocks
 from memlens.reports.terminal import SCREEN, Part, Size, fits, naming, one_screen, render
 from memlens.text import (
     Terms,
@@ -282,7 +282,7 @@ def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
             yield Line(claim_of(row).text, "quiet")
     findings = telling(blame)
     for finding in findings[: room.findings]:
-        yield from apart(*around(finding_blocks(finding, blame.diff, terms_of(verdict.trust.has_lines)), room.around))
+        yield from apart(*around(finding_blocks(finding, effects_of(blame.diff), terms_of(verdict.trust.has_lines)), room.around))
     if not findings:
         yield Line("No allocation is kept longer, and none is new: what grew is what was there before the window.")
     elif (left := len(findings) - room.findings) > 0:

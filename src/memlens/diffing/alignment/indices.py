@@ -43,6 +43,15 @@ def unpaired(partner: Ints, heads: int) -> Ints:
     return np.flatnonzero(free)
 
 
+def partners_of(pairs: tuple[Ints, Ints], events: Ints) -> Ints:
+    """Return what some numbers pair with, -1 for nothing; ``pairs`` are numbers of the one kind, and their partners."""
+    if not len(pairs[0]):
+        return np.full(len(events), -1)
+    order = np.argsort(pairs[0], kind="stable")
+    at = order[np.minimum(np.searchsorted(pairs[0][order], events), len(order) - 1)]
+    return np.where(pairs[0][at] == events, pairs[1][at], -1)
+
+
 def rank_of(numbers: Ints) -> Ints:
     """Return how many equal numbers stand before each, int64."""
     order = np.argsort(numbers, kind="stable")

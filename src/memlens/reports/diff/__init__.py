@@ -81,19 +81,23 @@ def _head(lines: Sequence[Line]) -> Part:
 
 def _findings(diff: Diff, options: ListOptions) -> Iterator[Part]:
     """The finding that explains most in full, and the others in rows."""
-    best = explained(diff)
-    if best is not None and best.finding.size_bytes >= diff.min_size:
-        blocks = [*finding_blocks(best.finding, best.window, options.terms)]
-        if best.windows:
-            others = f", the first of {plural(best.windows, 'window')} that have it" if best.windows > 1 else ""
-            blocks.insert(1, Line(f"in {short_name(best.window.label)}{others}", "quiet"))
+    found = explained(diff)
+    best = None if found is None else found.cause.finding
+    if found is not None and best is not None and best.size_bytes >= diff.min_size:
+        effect = ("d_peak_bytes", "Δpeak") if found.at_peak else ("d_remaining_bytes", "Δremaining")
+        whole = found.sign * found.whole
+        blocks = [*finding_blocks(best, ((*effect, whole, whole),), options.terms)]
+        if diff.series and found.cause.window >= 0:
+            windows = plural(found.cause.windows, "window")
+            others = f", the first of {windows} that have it" if found.cause.windows > 1 else ""
+            blocks.insert(1, Line(f"in {short_name(diff.windows[found.cause.window].label)}{others}", "quiet"))
         yield Part(tuple(apart(*around(blocks, lines)) for lines in _AROUND), _OF_LOG_LINES)
     each = [replace(options, top=most) for most in _ROWS]
     if diff.series:
         tables = [repeated_table(diff.repeated, len(diff.judged), one, wide=False) for one in each if diff.repeated]
     else:
-        found = [one for one in diff.windows[0].findings if best is None or one is not best.finding]
-        tables = [finding_table(found, one) for one in each if found]
+        found_too = [one for one in diff.windows[0].findings if best is None or one.members != best.members]
+        tables = [finding_table(found_too, one) for one in each if found_too]
     if tables:
         yield Part((*map(apart, tables), ()), 10)
 

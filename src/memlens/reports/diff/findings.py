@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from memlens.diffing.finding import Finding, Repeated, Side
     from memlens.diffing.result import WindowDiff
+
+
+#: What findings explain: the name of a finding's share, what it is a share of, bytes, and those explained.
+Effects: TypeAlias = tuple[tuple[str, str, int, int], ...]
 
 
 class Words(NamedTuple):
@@ -80,8 +84,8 @@ _LARGEST = Column("largest_d_peak_bytes", "Largest Δpeak", "signed", drop=1)
 _LARGEST_IN = Column("largest_window", "in", "name", drop=4)
 
 
-def finding_blocks(finding: Finding, window: WindowDiff, terms: Terms) -> Iterator[Block]:
-    """Everything about one finding, the log lines around its place included."""
+def finding_blocks(finding: Finding, effects: Effects, terms: Terms) -> Iterator[Block]:
+    """Everything about one finding, the log lines around its place included; ``effects`` as :func:`effects_of` gives them."""
     words = words_of(finding)
     yield Line(f"{words.title}: {_amount(finding)}", "heading")
     yield Line(f"{words.meaning}{_requested(finding)}", "quiet")
@@ -97,7 +101,7 @@ def finding_blocks(finding: Finding, window: WindowDiff, terms: Terms) -> Iterat
         yield Line(others, label="Also")
     if finding.untimely:
         yield Line(write(TIMING, timing(finding, lines=False)), label="Freed")
-    yield Line(_effect(finding, window), label="Effect")
+    yield Line(_effect(finding, effects), label="Effect")
     if excerpt := _excerpt(finding):
         yield excerpt
 
@@ -156,16 +160,16 @@ def _others(finding: Finding, terms: Terms) -> str:
     return f"{finding.context_of}'s {what} {terms.line if len(lines) == 1 else terms.lines} {shown}{more}"
 
 
-def _effect(finding: Finding, window: WindowDiff) -> str:
+def _effect(finding: Finding, effects: Effects) -> str:
     parts = []
-    for effect, name, whole, _ in effects_of(window):
+    for effect, name, whole, _ in effects:
         if part := getattr(finding, effect):
             share = format_explained(part, whole)
             parts.append(f"{format_signed(part)} of {name}{f' ({share})' if share else ''}")
     return ", ".join(parts) or "none on Δremaining and Δpeak"
 
 
-def effects_of(window: WindowDiff) -> tuple[tuple[str, str, int, int], ...]:
+def effects_of(window: WindowDiff) -> Effects:
     """Return what findings explain, of what the runs leave, and of how high they go: a finding's share, its name, bytes, and those explained.
 
     How high is Δrise where blocks carried in from earlier in the log are no findings.

@@ -193,7 +193,7 @@ def _window(window: WindowDiff, options: ListOptions) -> Iterator[Block]:
         yield from apart(*explained)
     in_full = [finding for finding in _in_full_of(window) if finding.size_bytes >= options.min_size][: options.top]
     for finding in in_full:
-        yield from apart(*finding_blocks(finding, window, options.terms))
+        yield from apart(*finding_blocks(finding, effects_of(window), options.terms))
     rest = [finding for finding in window.findings if finding not in in_full]
     table = apart(finding_table(rest, options, wide=True)) if rest else ()
     if blocks := (*table, *account_blocks(window)):

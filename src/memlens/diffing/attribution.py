@@ -1,0 +1,238 @@
+"""What explains a difference of two runs: what is live at head's peak and not at base's, and what head leaves behind and base does not.
+
+Blocks of one size cancel, whichever window they are of: what is left of a size is what one run has more of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.analyzers.fates import live_events
+from memlens.diffing.alignment.blocks import Blocks, Keys, owners_of
+from memlens.diffing.alignment.indices import nth_with_nth, partners_of, values_at
+from memlens.diffing.differences import FATES, KINDS, Items, Paired, group, items_of, levels
+from memlens.diffing.finding import Finding, Runs, findings_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from memlens.columns import Flags, Ints
+    from memlens.events import EventLog
+    from memlens.windows.windows import Window
+
+
+#: Blocks of a kind are freed late in every window where so many windows have one.
+_EACH = 2
+_CARRIED_IN = FATES.index("carried_in")
+_KIND = {name: number for number, name in enumerate(KINDS)}
+_OPENING = [_KIND["opening_only_head"], _KIND["opening_only_base"]]
+#: Kinds of blocks that head has more of, and, in the same order, those that base has more of.
+_KINDS = (
+    ("missing_free", "late_free", "elsewhere", "only_head"),
+    ("extra_free", "early_free", "elsewhere", "only_base"),
+)
+
+
+class Cause(NamedTuple):
+    """Blocks alike that one run has more of.
+
+    Attributes:
+        finding: The blocks; their effect is in ``d_peak_bytes`` at the peaks, else in ``d_remaining_bytes``.
+        effect: That effect, above 0 where head has more.
+        window: The number of the pair of windows that the first block is of, -1 for none.
+        windows: Pairs of windows that have some of them.
+        base_blocks, head_blocks: How many blocks of this size each run has at its peak; 0 of what is left behind.
+        late_by: How many windows later than the other run the run that has more frees each of them, where that is so in several windows; else 0.
+        late_windows: In how many windows it frees such a block so late.
+        alike: Blocks of any size that are of this kind, and pairs of windows that have some.
+        alike_effect: The effect of all of these.
+    """
+
+    finding: Finding
+    effect: int
+    window: int
+    windows: int
+    base_blocks: int
+    head_blocks: int
+    late_by: int
+    late_windows: int
+    alike: tuple[int, int]
+    alike_effect: int
+
+
+def causes_at_peak(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
+    """What is live in one run and not in the other where the higher one has its peak, for both, the largest effect first.
+
+    The other run is looked at where its level is highest in the same window.
+    """
+    logs, sides = (runs.base[0].log, runs.head[0].log), range(2)
+    ends = _same_place(runs)
+    live_all = live = [live_events(log, end) for log, end in zip(logs, ends, strict=True)]
+    partner = [partners_of(runs.pairs, live[0]), partners_of(runs.pairs[::-1], live[1])]
+    alone = [~np.isin(partner[side], live[1 - side]) for side in sides]
+    live, partner = ([of[side][alone[side]] for side in sides] for of in (live, partner))
+    size, owner = (
+        [read(log, events) for log, events in zip(logs, live, strict=True)]
+        for read in (lambda log, events: log.size[events], lambda log, events: owners_of(log, runs.owners, events))
+    )
+    # What the other run has freed by then explains more than what it has not allocated yet.
+    freed = [values_at(logs[1 - side].lifetimes.partner, partner[side]) for side in sides]
+    gone = [(free >= 0) & (free < ends[1 - side]) for side, free in zip(sides, freed, strict=True)]
+    rank = np.concatenate([np.where(some, 2, of < 0) for some, of in zip(gone, partner, strict=True)])
+    side_of = np.repeat([0, 1], [len(events) for events in live])
+    left = _left_over(side_of == 1, np.concatenate(size), np.concatenate(owner), rank)
+    counts = [np.unique(log.size[events], return_counts=True) for log, events in zip(logs, live_all, strict=True)]
+    found: list[Cause] = []
+    for side in sides:
+        rows = left[side_of[left] == side] - side * len(live[0])
+        items = _live_items(runs, side, live[side][rows], partner[side][rows], gone[side][rows], ends, judged)
+        found += _causes(runs, items, items.peak, judged, counts)
+    return by_effect(found)
+
+
+def causes_left_behind(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
+    """What one run leaves behind in the judged windows and the other does not, for both, the largest effect first."""
+    items = runs.items.take(np.flatnonzero(np.array(judged)[runs.items.window]))
+    # Of what only one input has from before it counts what becomes of it as well.
+    effect = np.where(np.isin(items.kind, _OPENING), items.peak, items.remaining)
+    rows = np.flatnonzero(effect)
+    items, effect = items.take(rows), effect[rows]
+    found: list[Cause] = []
+    left = _left_over(effect > 0, items.size, items.owner, np.zeros(len(rows), np.int64), items)
+    for sign in (1, -1):
+        some = left[np.sign(effect[left]) == sign]
+        found += _causes(runs, items.take(some), effect[some], judged)
+    return by_effect(found)
+
+
+def window_of(windows: Sequence[Window], events: Ints) -> Ints:
+    """The number of the window that each event is in, -1 for none, and for an event that is none."""
+    lo, hi = (np.array([getattr(window, name) for window in windows], np.int64) for name in ("lo", "hi"))
+    order = np.argsort(lo, kind="stable")
+    at = order[np.maximum(np.searchsorted(lo[order], events, "right") - 1, 0)]
+    return np.where((events >= lo[at]) & (events < hi[at]), at, -1)
+
+
+def by_effect(found: Iterable[Cause]) -> tuple[Cause, ...]:
+    """Put the largest effect first."""
+    return tuple(sorted(found, key=lambda cause: -abs(cause.effect)))
+
+
+def _same_place(runs: Runs) -> tuple[int, int]:
+    """The event after the one at which the run that goes higher has its peak, and that at which the other one's level is highest in that window."""
+    levels_there = [windows[0].log.level_before(end)[0] for windows, end in zip((runs.base, runs.head), runs.peaks, strict=True)]
+    higher = int(levels_there[1] > levels_there[0])
+    mine, others = (runs.head, runs.base) if higher else (runs.base, runs.head)
+    at = int(window_of(mine, np.array([runs.peaks[higher] - 1]))[0])
+    there = runs.peaks[1 - higher] if at < 0 else int(levels([others[at]]).peak_end[0])
+    return (there, runs.peaks[1]) if higher else (runs.peaks[0], there)
+
+
+def _left_over(more: Flags, size: Ints, owner: Ints, rank: Ints, items: Items | None = None) -> Ints:
+    """The rows that are left, rising, where rows of one size with and without a flag cancel: those of one block, of one owner, then any.
+
+    Those of a low rank cancel first.
+    """
+    left = np.arange(len(more))
+    codes = [size * (int(owner.max(initial=0)) + 2) + owner + 1, size]
+    if items is not None:
+        codes[:0] = [items.base_alloc, items.head_alloc]
+    for number, code in enumerate(codes):
+        known = left[code[left] >= 0] if number < len(codes) - 2 else left
+        sides = [own[np.argsort(rank[own], kind="stable")] for own in (known[more[known]], known[~more[known]])]
+        one, two = nth_with_nth(code[sides[0]], code[sides[1]])
+        left = np.setdiff1d(left, np.concatenate((sides[0][one], sides[1][two])))
+    return left
+
+
+def _live_items(
+    runs: Runs, side: int, own: Ints, other: Ints, gone: Flags, ends: tuple[int, int], judged: Sequence[bool]
+) -> Items:
+    """Blocks of one run that are live before an event and whose partners in the other run are not, as items."""
+    allocs = (own, other) if side == 0 else (other, own)
+    blocks = [_blocks(windows[0].log, some[some >= 0], end) for windows, some, end in zip((runs.base, runs.head), allocs, ends, strict=True)]
+    at = [np.where(some >= 0, np.cumsum(some >= 0) - 1, -1) for some in allocs]
+    mine, others = (runs.base, runs.head)[:: 1 if side == 0 else -1]
+    free = values_at(mine[0].log.lifetimes.partner, own)
+    freed_in, born_in = window_of(mine, free), window_of(mine, own)
+    # Freed in a window that is judged, it is freed late; else it is missing.
+    late = (freed_in >= 0) & np.array([*judged, False])[freed_in]
+    names = [_KIND[name] for name in _KINDS[1 - side]]
+    kind = np.select([gone & ~late, gone, other >= 0], names[:3], names[3])
+    held = (freed_in < 0) | (freed_in != born_in)
+    fate = np.where(other >= 0, -1, np.where(held, FATES.index("held"), FATES.index("temporary")))
+    sign = np.full(len(own), 1 if side else -1)
+    keys, peak_ends = Keys.of(*blocks), (np.array(ends[:1]), np.array(ends[1:]))
+    items = items_of(Paired(*blocks, keys, peak_ends, *at), kind, fate, np.zeros(len(own), np.int64), sign)
+    return items._replace(window=born_in)
+
+
+def _blocks(log: EventLog, allocs: Ints, end: int) -> Blocks:
+    """Some blocks of a log, and which of them are not freed before an event."""
+    free, nothing = values_at(log.lifetimes.partner, allocs), np.zeros(len(allocs), np.uint64)
+    held, starts = (free < 0) | (free >= end), np.array([0, len(allocs)])
+    return Blocks(log, starts, allocs, allocs, free, held, nothing, nothing, nothing, np.full(len(allocs), -1))
+
+
+def _causes(
+    runs: Runs, items: Items, effect: Ints, judged: Sequence[bool], counts: Sequence[tuple[Ints, Ints]] = ()
+) -> Iterator[Cause]:
+    """Yield items of one sign put together.
+
+    Args:
+        runs: The runs.
+        items: What one run has more of.
+        effect: What each adds, with its sign.
+        judged: Which pairs of windows are judged.
+        counts: For each run the sizes of what is live at its peak, rising, and how many blocks there are of each.
+    """
+    late_by, late_windows = _lateness(runs, items, judged)
+    groups = group(items._replace(remaining=effect, peak=np.zeros_like(effect)))
+    for own, finding in zip(groups, findings_in(runs, items, groups), strict=True):
+        size, windows = finding.size_bytes, items.window[own]
+        alike = np.flatnonzero(items.kind == items.kind[own[0]])
+        held = [int(times[sizes == size].sum()) for sizes, times in counts] or [0, 0]
+        yield Cause(
+            finding,
+            int(effect[own].sum()),
+            int(windows[0]),
+            len(np.unique(windows)),
+            held[0],
+            held[1],
+            int(late_by[own[0]]),
+            int(late_windows[own[0]]),
+            (len(alike), len(np.unique(items.window[alike]))),
+            int(effect[alike].sum()),
+        )
+
+
+def _lateness(runs: Runs, items: Items, judged: Sequence[bool]) -> tuple[Ints, Ints]:
+    """Return how many windows after the other run the run that has more frees each block, and in how many windows blocks alike are so late.
+
+    Both are 0 where that is so in a single window, or where a run does not free the block in any window.
+    """
+    every = runs.items.take(np.flatnonzero(np.array(judged)[runs.items.window]))
+    late, others = _windows_late(runs, items), _windows_late(runs, every, judged)
+    some = np.flatnonzero(others)
+    rows = np.concatenate([np.stack((of.size, of.owner, by)) for of, by in ((items, late), (every.take(some), others[some]))], axis=1)
+    _, code = np.unique(rows, axis=1, return_inverse=True)
+    code = code.reshape(-1)
+    own, of_others = np.split(code, [len(late)])
+    alike = np.unique(np.stack((of_others, every.window[some])), axis=1)[0]
+    windows = np.bincount(alike, minlength=int(code.max(initial=0)) + 1)[own]
+    known = (late != 0) & (windows >= _EACH)
+    return np.abs(late) * known, windows * known
+
+
+def _windows_late(runs: Runs, items: Items, judged: Sequence[bool] | None = None) -> Ints:
+    """Return how many windows later than base head frees each block of items, below 0 where it is sooner; 0 of those that a run frees in no window.
+
+    With ``judged`` the later one of the two windows must be.
+    """
+    windows = [window_of(side, free) for side, free in ((runs.base, items.base_free), (runs.head, items.head_free))]
+    known = (windows[0] >= 0) & (windows[1] >= 0)
+    if judged is not None:
+        known &= np.array(judged)[np.maximum(*windows)]
+    return np.where(known, windows[1] - windows[0], 0)
