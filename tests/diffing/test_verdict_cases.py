@@ -153,7 +153,9 @@ def test_a_leak_of_another_size_in_every_window_is_counted_over_all_sizes(tmp_pa
         return [*work(number), *block(number, 50, 64 * KIB * (number + 1))]
 
     said = compared(steps(8, growing), steps(8, lambda number: growing(number)[:-1]), tmp_path).verdict
-    what = "The largest part of the 1.75 MiB, 448.00 KiB, is a missing Free of 448.00 KiB (7 such Frees are all of it): "
+    what = (
+        "The largest part of the 1.75 MiB, 448.00 KiB, is a missing Free of 448.00 KiB (7 such Frees are all of it): "
+    )
     assert f"{what}base frees it at line " in said
 
 

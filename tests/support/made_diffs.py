@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from answers import HOSTILE, LONG, fake_trust, replace, with_answer
 
 from memlens.analyzers.context import ContextLine
+from memlens.diffing.attribution import Cause, by_effect
 from memlens.diffing.finding import Finding, Member, Repeated, Side
 from memlens.diffing.result import Approximation, Diff, PeakAccount, RemainingAccount, RunSide, WindowDiff, WindowSide
 
@@ -147,9 +148,19 @@ def window(name: str, base: WindowSide, head: WindowSide, *findings: Finding, **
     )
 
 
+def causes(rows: Iterable[tuple[Finding, int, int]]) -> tuple[Cause, ...]:
+    """Findings, their effects and in how many windows they are, as what explains a difference."""
+    found = [Cause(one, effect, 0, windows, 0, 0, 0, 0, (one.count, windows), effect) for one, effect, windows in rows]
+    return by_effect(one for one in found if one.effect)
+
+
 def diff(*windows: WindowDiff, **changes: Any) -> Diff:
     """A comparison of two runs."""
+    every = [one for pair in windows for one in pair.findings]
+    left = [(row.finding, row.d_remaining_bytes, row.windows) for row in changes.get("repeated", ())]
     values: dict[str, Any] = {
+        "causes_at_peak": causes((one, one.d_peak_bytes, 1) for one in every),
+        "causes_left_behind": causes(left or [(one, one.d_remaining_bytes, 1) for one in every]),
         "base": run("examples/logs/case1_pt.log", len(windows)),
         "head": run("examples/logs/case1_pir.log", len(windows)),
         **changes,

@@ -83,8 +83,11 @@ _FINDINGS = {
     "opening_only_base": _BLOCKS + "only base has from before its input",
     "only_head": "{at_peak?" + _more("head", "base") + "|" + _BLOCKS + "only head keeps}",
     "only_base": "{at_peak?" + _more("base", "head") + "|" + _BLOCKS + "only base keeps}",
-    "elsewhere": "{explained_bytes>0?" + _more("head", "base", of_both=True) + "|"
-        + _more("base", "head", of_both=True) + "}",
+    "elsewhere": "{explained_bytes>0?"
+    + _more("head", "base", of_both=True)
+    + "|"
+    + _more("base", "head", of_both=True)
+    + "}",
 }
 
 

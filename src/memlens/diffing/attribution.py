@@ -122,7 +122,9 @@ def by_effect(found: Iterable[Cause]) -> tuple[Cause, ...]:
 
 def _same_place(runs: Runs) -> tuple[int, int]:
     """The event after the one at which the run that goes higher has its peak, and that at which the other one's level is highest in that window."""
-    levels_there = [windows[0].log.level_before(end)[0] for windows, end in zip((runs.base, runs.head), runs.peaks, strict=True)]
+    levels_there = [
+        windows[0].log.level_before(end)[0] for windows, end in zip((runs.base, runs.head), runs.peaks, strict=True)
+    ]
     higher = int(levels_there[1] > levels_there[0])
     mine, others = (runs.head, runs.base) if higher else (runs.base, runs.head)
     at = int(window_of(mine, np.array([runs.peaks[higher] - 1]))[0])
@@ -152,9 +154,12 @@ def _live_items(
 ) -> Items:
     """Blocks of one run that are live before an event and whose partners in the other run are not, as items."""
     allocs = (own, other) if side == 0 else (other, own)
-    blocks = [_blocks(windows[0].log, some[some >= 0], end) for windows, some, end in zip((runs.base, runs.head), allocs, ends, strict=True)]
+    blocks = [
+        _blocks(windows[0].log, some[some >= 0], end)
+        for windows, some, end in zip((runs.base, runs.head), allocs, ends, strict=True)
+    ]
     at = [np.where(some >= 0, np.cumsum(some >= 0) - 1, -1) for some in allocs]
-    mine, others = (runs.base, runs.head)[:: 1 if side == 0 else -1]
+    mine = runs.head if side else runs.base
     free = values_at(mine[0].log.lifetimes.partner, own)
     freed_in, born_in = window_of(mine, free), window_of(mine, own)
     # Freed in a window that is judged, it is freed late; else it is missing.
@@ -165,7 +170,8 @@ def _live_items(
     fate = np.where(other >= 0, -1, np.where(held, FATES.index("held"), FATES.index("temporary")))
     sign = np.full(len(own), 1 if side else -1)
     keys, peak_ends = Keys.of(*blocks), (np.array(ends[:1]), np.array(ends[1:]))
-    items = items_of(Paired(*blocks, keys, peak_ends, *at), kind, fate, np.zeros(len(own), np.int64), sign)
+    pairs = Paired(blocks[0], blocks[1], keys, peak_ends, at[0], at[1])
+    items = items_of(pairs, kind, fate, np.zeros(len(own), np.int64), sign)
     return items._replace(window=born_in)
 
 
@@ -216,7 +222,9 @@ def _lateness(runs: Runs, items: Items, judged: Sequence[bool]) -> tuple[Ints, I
     every = runs.items.take(np.flatnonzero(np.array(judged)[runs.items.window]))
     late, others = _windows_late(runs, items), _windows_late(runs, every, judged)
     some = np.flatnonzero(others)
-    rows = np.concatenate([np.stack((of.size, of.owner, by)) for of, by in ((items, late), (every.take(some), others[some]))], axis=1)
+    rows = np.concatenate(
+        [np.stack((of.size, of.owner, by)) for of, by in ((items, late), (every.take(some), others[some]))], axis=1
+    )
     _, code = np.unique(rows, axis=1, return_inverse=True)
     code = code.reshape(-1)
     own, of_others = np.split(code, [len(late)])

@@ -55,7 +55,7 @@ def claims_of(diff: Diff) -> Iterator[Claim]:
     yield replace(first, tone=tone)
     yield from others
     if found.cause is not None:
-        yield from _explanation(found.cause, diff, entries)
+        yield from _explanation(found.cause, entries)
     yield from (replace(claim, weight=Weight.LIMITS) for claim in (*found.rest(), *_limits(diff)))
 
 
@@ -268,14 +268,18 @@ def _limits(diff: Diff) -> Iterator[Claim]:
 _OF_BOTH = ("missing_free", "extra_free", "late_free", "early_free")
 
 
-def _explanation(found: Explained, diff: Diff, entries: bool) -> Iterator[Claim]:
+def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
     """Yield what some blocks explain, where each run allocates and frees the first of them, and what takes some of it back."""
     cause, finding = found.cause, found.cause.finding
     part = "all" if found.effect == found.whole else "most" if 2 * found.effect > found.whole else "part"
     outweighs = found.effect > found.whole
     late = finding.kind in _OF_BOTH and cause.late_by > 0
     values = values_of(finding, "fate", "size_bytes") | {"blocks": finding.count, "owner": finding.owner or None}
-    values |= {"finding": {"missing_free": "late_free", "extra_free": "early_free"}.get(finding.kind, finding.kind) if late else finding.kind}
+    values |= {
+        "finding": {"missing_free": "late_free", "extra_free": "early_free"}.get(finding.kind, finding.kind)
+        if late
+        else finding.kind
+    }
     values |= {"d_bytes": found.sign * found.whole, "explained_bytes": cause.effect, "at_peak": found.at_peak}
     if 1 < cause.windows < finding.count:
         values["windows"] = cause.windows
@@ -286,7 +290,9 @@ def _explanation(found: Explained, diff: Diff, entries: bool) -> Iterator[Claim]
         values |= {"alike_blocks": cause.alike[0], "alike_windows": cause.alike[1], "alike_bytes": cause.alike_effect}
     yield Claim("outweighs" if outweighs else f"explains_{part}", Weight.CAUSE, values)
     kind, ends = _first_block(found, late)
-    yield Claim(kind, Weight.CAUSE, {"blocks": finding.count, "owner": finding.owner or None, "entries": entries, **ends})
+    yield Claim(
+        kind, Weight.CAUSE, {"blocks": finding.count, "owner": finding.owner or None, "entries": entries, **ends}
+    )
     if outweighs:
         back = {"side": "head" if found.sign > 0 else "base", "taken_back_bytes": found.effect - found.whole}
         yield Claim("taken_back", Weight.CAUSE, back)

@@ -83,9 +83,10 @@ def compare(
             figures["cost_bytes"] = in_bytes(figures["cost_bytes"])
             figures["approximation"] = inexact and Approximation(*inexact[:3], in_bytes(inexact.excess))
             rows.append({**figures, "remaining": RemainingAccount(**of_remaining), "peak": PeakAccount(**of_peak)})
-    both = np.concatenate(pairs, axis=1)
+    lasting = np.concatenate(pairs, axis=1)
+    both = lasting[0], lasting[1]
     every = follow_older(Items.joined(items), both, (base, head))
-    runs = Runs(base, head, owner_names(base[0].log, head[0].log), every, (both[0], both[1]), peaks, context)
+    runs = Runs(base, head, owner_names(base[0].log, head[0].log), every, both, peaks, context)
     return tuple(
         WindowDiff(
             name=left.name,
@@ -104,7 +105,10 @@ def _lasting(found: Match, peaks: tuple[int, int]) -> Ints:
     """The ALLOCs of pairs of blocks of which one outlives its window or is live at its run's peak: two rows, of base and of head."""
     left = np.flatnonzero(found.partner >= 0)
     right = found.partner[left]
-    lasts = [blocks.held | ((blocks.alloc < end) & (blocks.free >= end)) for blocks, end in zip((found.base, found.head), peaks, strict=True)]
+    lasts = [
+        blocks.held | ((blocks.alloc < end) & (blocks.free >= end))
+        for blocks, end in zip((found.base, found.head), peaks, strict=True)
+    ]
     some = lasts[0][left] | lasts[1][right]
     return np.stack((found.base.alloc[left[some]], found.head.alloc[right[some]]))
 

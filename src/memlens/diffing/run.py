@@ -100,7 +100,8 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
         counts = judged([two if two.open_end else one for one, two in found.pairs])
     peaks = None
     if found.by is not None:
-        peaks = tuple(int(levels([whole(log)]).peak_end[0]) for log in logs)
+        ends = [int(levels([whole(log)]).peak_end[0]) for log in logs]
+        peaks = ends[0], ends[1]
     windows, runs = compare(*sides, context=options.context, judged=counts, peaks=peaks)
     of_base, of_head, kept = (tuple(compress(column, counts)) for column in (*sides, windows))
     base, head = (
@@ -288,9 +289,7 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         failed=deferred(lambda: tuple(run for diff in diffs for run in diff.failed)),
         in_order=deferred(lambda: tuple(one for diff in diffs for one in diff.in_order)),
         causes_at_peak=() if at_peak is None else deferred(lambda: at_peak.causes_at_peak),
-        causes_left_behind=deferred(
-            lambda: by_effect(cause for diff in diffs for cause in diff.causes_left_behind)
-        ),
+        causes_left_behind=deferred(lambda: by_effect(cause for diff in diffs for cause in diff.causes_left_behind)),
     )
 
 

@@ -282,7 +282,9 @@ def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
             yield Line(claim_of(row).text, "quiet")
     findings = telling(blame)
     for finding in findings[: room.findings]:
-        yield from apart(*around(finding_blocks(finding, effects_of(blame.diff), terms_of(verdict.trust.has_lines)), room.around))
+        yield from apart(
+            *around(finding_blocks(finding, effects_of(blame.diff), terms_of(verdict.trust.has_lines)), room.around)
+        )
     if not findings:
         yield Line("No allocation is kept longer, and none is new: what grew is what was there before the window.")
     elif (left := len(findings) - room.findings) > 0:
@@ -398,5 +400,5 @@ def _failure(row: Judged, blame: Blame | None, terms: Terms) -> str:
     lines = [claim_of(row).text]
     if blame is not None:
         for finding in telling(blame)[:_FINDINGS]:
-            lines += ["", render(list(finding_blocks(finding, blame.diff, terms))).rstrip("\n")]
+            lines += ["", render(list(finding_blocks(finding, effects_of(blame.diff), terms))).rstrip("\n")]
     return "\n".join(lines)
