@@ -364,8 +364,8 @@ def effect_on_peak(f: Finding, member: Member, one: Plain, two: Plain, live: tup
         if event in twin.born:
             there.append(event in at_peak)
         else:
-            assert side.free_event is not None
-            there.append(not side.free_event < twin.peak_end)
+            assert side.free_event is not None or f.kind in ("missing_free", "extra_free")
+            there.append(side.free_event is None or not side.free_event < twin.peak_end)
             effect -= sign * f.size_bytes  # counts where it is gone
         born.append(event < twin.peak_end or event not in twin.born)
         effect += sign * f.size_bytes * there[-1]
