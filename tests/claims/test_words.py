@@ -42,6 +42,8 @@ TEXTS: list[tuple[str, dict[str, Any], str]] = [
      "peak in STEP 1: 1.00 MiB allocated, 2.00 MiB reserved, at line 1,942, 512 B above what was carried in"),
     ("reserved_idle", {"reserved_peak_bytes": 3 * MIB, "peak_bytes": MIB, "line": 7},
      "up to 3.00 MiB is reserved (at line 7) for at most 1.00 MiB allocated; memlens whatif tries settings that reserve less"),
+    ("reserved_idle", {"reserved_peak_bytes": 9 * MIB, "peak_bytes": MIB, "setting": SETTING, "chunks": 3, "chunks_as_set": 2, **NEEDS},
+     "up to 9.00 MiB is reserved for at most 1.00 MiB allocated; with export FLAGS_x=1 the run reserves 7.00 MiB to 8.00 MiB (3 chunks, not 2)"),
     ("reserved_peak", {"reserved_peak_bytes": 2 * MIB, "line": 7, "window": "STEP 1"}, "the most reserved is 2.00 MiB in STEP 1, at line 7"),
     ("peak", {"reserved_bytes": MIB, "series": True, "since_recording": True, "at_start": True},
      "the highest peak since recording began: 1.00 MiB reserved, all of it there from the start"),

@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 from raw_runs import Failure, RawRun
+from whatif_judge import Requests
 
 Values: TypeAlias = Mapping[str, Any]
 Judge: TypeAlias = Callable[[Values, RawRun], None]
@@ -125,6 +126,11 @@ def _reserved_peak(v: Values, run: RawRun) -> None:
     if v["kind"] == "reserved_idle":
         assert v["peak_bytes"] == high
         assert 2 * (most - high) >= most
+        if "setting" in v:  # how many chunks are taken depends a little on where they lie
+            served = Requests(run).served(v["setting"])[0]
+            assert v["needs_bytes"] <= v["needs_most_bytes"] < most
+            assert Requests(run).completes(v["setting"], v["needs_most_bytes"])
+            assert abs(served.taken - v.get("chunks", served.taken)) <= served.taken / 10
     elif "window" not in v:
         assert 20 * most >= 21 * run.reserved[lo if where is None else where + 1]
 

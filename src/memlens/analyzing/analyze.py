@@ -158,6 +158,7 @@ def _analyze_one(
         curve=levels,
         ooms=ooms,
         remedy=None if forget else deferred(_remedy, log, windows, cut),
+        saving={} if forget else deferred(_saving, log, cut),
         figures=columns,
         device=device,
         uncut=cut.whole,
@@ -259,6 +260,12 @@ def _remedy(log: EventLog, windows: Sequence[Window], how: ReadAs) -> FailureRem
     from memlens.replaying.remedy import remedy_of
 
     return remedy_of(log, how)
+
+
+def _saving(log: EventLog, how: ReadAs) -> dict[str, Any]:
+    from memlens.replaying.remedy import saving_of
+
+    return saving_of(log, how)
 
 
 def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) -> int | None:

@@ -348,7 +348,7 @@ def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[
     if whole and 2 * idle >= most and idle >= _MUCH_IDLE:
         gained = 0 if growth is None else max(growth.gained_bytes, growth.peak_gained_bytes)
         weight = Weight.WASTE if idle > gained else Weight.IDLE
-        yield claim("reserved_idle", weight, reserved_peak_bytes=most, peak_bytes=peak_bytes, **where)
+        yield claim("reserved_idle", weight, reserved_peak_bytes=most, peak_bytes=peak_bytes, **where, **log.saving)
     elif 20 * most >= 21 * max(at_peak, 1):
         where |= {"window": None if window.whole else window.name, "unit": "step" if log.by is None else "window"}
         yield claim("reserved_peak", Weight.PEAK, reserved_peak_bytes=most, **where)

@@ -88,7 +88,7 @@ class Steps(Result, frozen=True, eq=False):
     figures: Mapping[str, NDArray[np.int64]] = {}
 
 
-@lazy("curve", "ooms", "remedy")
+@lazy("curve", "ooms", "remedy", "saving")
 class LogAnalysis(Answered, frozen=True, eq=False):
     """The analysis of one log.
 
@@ -107,6 +107,8 @@ class LogAnalysis(Answered, frozen=True, eq=False):
         ooms: The out-of-memory failures on the lines of the windows, in their order; each is worked out when it is asked for.
         remedy: What other settings of the allocator would have done about a failure; ``None`` where none is reported, where the run cannot be replayed, and of one
             of several logs.  Worked out when it is asked for.
+        saving: The setting of the allocator with which the run reserves least, as values of a claim; empty where it is not known, and of one of
+            several logs.  Worked out when it is asked for.
         figures: Figures of all windows at once, as those of :attr:`Steps.figures`.
         device: Which of several devices of its input it is of, ``device 1`` or ``CPU``; ``""`` of an input with one.
         uncut: Its steps were not looked for: ``whole`` was asked for.
@@ -131,6 +133,7 @@ class LogAnalysis(Answered, frozen=True, eq=False):
     curve: Curve | None = None
     ooms: Sequence[MemoryFailure] = ()
     remedy: FailureRemedy | None = None
+    saving: Mapping[str, Any] = {}
     figures: Mapping[str, NDArray[Any]] = {}
     device: str = ""
     uncut: bool = False

@@ -83,7 +83,7 @@ WORDS: dict[str, Words] = {
     ),
     "reserved_idle": Words(
         "up to {reserved_peak_bytes:bytes} is reserved[ (at {line:at})] for at most {peak_bytes:bytes} allocated;"
-        " memlens whatif tries settings that reserve less"
+        f" [with {{setting}} the run reserves {_RANGE}[ ({{chunks:chunks}}, not {{chunks_as_set:count}})]|memlens whatif tries settings that reserve less]"
     ),
     "reserved_peak": Words(
         "the most reserved is {reserved_peak_bytes:bytes}[ in {window:window}][, at {line:at}]", joined="; "

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _WITH_REQUESTS = frozenset({"auto_growth", "stream_safe"})
 #: A larger file is not read a second time, and a longer history not replayed, for one line of a report.
 _MOST_BYTES, _MOST_EVENTS = 256 << 20, 500_000
+#: The same for the setting that leaves less idle, of a run that did not fail.
+_FEW_BYTES, _FEW_EVENTS = 16 << 20, 20_000
 _NOT_TRIED = "memlens whatif tries other settings of the allocator on it"
 
 
@@ -66,22 +68,45 @@ def remedy_of(log: EventLog, how: ReadAs) -> FailureRemedy | None:
 
 
 def _tried(log: EventLog, how: ReadAs) -> FailureRemedy | None:
-    name = log.source.name
-    if len(log) > _MOST_EVENTS:
+    if _too_large(log, _MOST_EVENTS, _MOST_BYTES):
         return FailureRemedy(_NOT_TRIED)
+    found = _replayed(log, how, failed=True)
+    return None if found is None or found.limit_bytes is None else _in_words(found)
+
+
+def saving_of(log: EventLog, how: ReadAs) -> dict[str, Any]:
+    """The best setting for a run that did not fail, as values of a claim; nothing where none is better, or where it is not known in a moment."""
+    try:
+        compiled()
+        found = None if _too_large(log, _FEW_EVENTS, _FEW_BYTES) else _replayed(log, how, failed=False)
+    except MemlensError:
+        return {}
+    if found is None or found.best is None or found.own is None:
+        return {}
+    best = found.best
+    needs = {"needs_bytes": best.needs.low_bytes, "needs_most_bytes": best.needs.high_bytes}
+    return {"setting": best.line, **needs, **chunks_beyond(best, found.own)}
+
+
+def _too_large(log: EventLog, most_events: int, most_bytes: int) -> bool:
+    name = log.source.name
+    return len(log) > most_events or (os.path.isfile(name) and os.path.getsize(name) > most_bytes)
+
+
+def _replayed(log: EventLog, how: ReadAs, *, failed: bool) -> ReplayedLog | None:
+    """The run under other settings; ``None`` where it cannot be replayed, or does not come out as recorded."""
+    name = log.source.name
     if log.facts.layer in _WITH_REQUESTS and log.facts.requests is None:
         if not log.source.rereadable or not os.path.isfile(name):
             return None
-        if os.path.getsize(name) > _MOST_BYTES:
-            return FailureRemedy(_NOT_TRIED)
         again = ReadAs(**{**how.of(ReadAs), "progress": None})
         logs = Reading(how=again, threads=True, requests=True).read_all(name)
         log = next((one for one in logs if one.device == log.device), log)
     known = replayable(log)
-    if not isinstance(known, Replayable) or not len(known.history.failed):
+    if not isinstance(known, Replayable) or bool(len(known.history.failed)) != failed:
         return None
     found = replayed(log, name, known, TryOut(), scanned=False)
-    return _in_words(found) if found.proof.holds and found.limit_bytes is not None else None
+    return found if found.proof.holds else None
 
 
 def _in_words(found: ReplayedLog) -> FailureRemedy | None:
