@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -124,15 +123,3 @@ def test_a_thousand_parts_are_shown_and_no_more(tmp_path: Path, calls: int, show
     assert (log.steps is not None) == shown
     assert log.growth is None
     assert "growth not checked" in log.verdict
-
-
-def test_much_idle_memory_comes_before_growth_of_less_with_the_setting_that_needs_none_of_it(shared: Path) -> None:
-    path = shared / "data/paddle/05_grow_batch_331.log.gz"
-    stats = json.loads((shared / "data/paddle/05_grow_batch_331.stats.json").read_text())
-    idle, grows = (one for one in memlens.analyze(path).claims if one.kind in ("reserved_idle", "growing"))
-    assert (idle.kind, grows.kind) == ("reserved_idle", "growing")
-    peaks = (idle.values["reserved_peak_bytes"], idle.values["peak_bytes"])
-    assert peaks == (stats["reserved_peak"], stats["allocated_peak"])
-    # It gives back each chunk that holds nothing: what is reserved then is what is allocated.
-    assert idle.values["setting"] == "FLAGS_free_idle_chunk=1"
-    assert idle.values["needs_most_bytes"] == stats["allocated_peak"]
