@@ -193,8 +193,8 @@ _HEADER = re.compile(r"\b[IWEF]\d{4} [\d:.]{15} +(\d+) ")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def unpacked(path: Path) -> bytes:
-    """A file's bytes, unpacked."""
+def read_packed(path: Path) -> bytes:
+    """The text of a log, packed or not."""
     packed = path.read_bytes()
     if path.suffix == ".gz":
         return gzip.decompress(packed)
@@ -416,7 +416,7 @@ def trace_label(owner: str | None) -> str:
 
 def raw_runs(path: Path) -> dict[str, RawRun]:
     """The runs in a file by their devices, as memlens names these: ``""`` for the only one."""
-    data = unpacked(path)
+    data = read_packed(path)
     if path.suffix == ".pickle":
         runs = of_snapshot(pickle.loads(data))
     elif ".json" in path.name:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import random
-from pathlib import Path
 
-import zstandard
+import raw_runs
 
 from memlens.reports.machine import csv_parts, json_parts
 from memlens.results import Result, Tabular
+
+read_packed = raw_runs.read_packed
 
 
 def json_of(result: Result) -> str:
@@ -20,17 +20,6 @@ def json_of(result: Result) -> str:
 def csv_of(result: Tabular) -> str:
     """A heading and a row a window."""
     return "".join(csv_parts(result))
-
-
-def read_packed(path: Path) -> bytes:
-    """The text of a log, packed or not."""
-    packed = path.read_bytes()
-    if path.suffix == ".gz":
-        return gzip.decompress(packed)
-    if path.suffix == ".zst":
-        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as reader:
-            return reader.read()
-    return packed
 
 
 def mutate(text: bytes, chance: random.Random) -> bytes:
