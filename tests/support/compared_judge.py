@@ -204,6 +204,11 @@ def _largest_change(v: Values, p: RawPair) -> None:
     assert abs(v[name]) == max(map(abs, changes.values()))
 
 
+def _ends_with(v: Values, p: RawPair) -> None:
+    base, head = (run.levels[run.parts[p.names[0]].hi] for run in (p.base, p.head))
+    assert (v["base_live_bytes"], v["head_live_bytes"], v["d_live_bytes"]) == (base, head, head - base)
+
+
 def _left_behind(v: Values, p: RawPair) -> None:
     base, head = (run.parts[p.names[0]].left for run in (p.base, p.head))
     assert (v["base_remaining_bytes"], v["head_remaining_bytes"], v["d_remaining_bytes"]) == (base, head, head - base)
@@ -415,6 +420,7 @@ JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
     **dict.fromkeys(["no_difference", "same_work"], _no_difference),
     **dict.fromkeys(["largest_peak_change", "carried_in_change"], _largest_change),
     **dict.fromkeys(["left_behind", "older_freed"], _left_behind),
+    "ends_with": _ends_with,
     **dict.fromkeys(["explains_all", "explains_most", "explains_part", "outweighs"], _explains),
     "taken_back": _taken_back,
     **dict.fromkeys(["first_freed", "first_in_one", "first_elsewhere"], _first_block),
