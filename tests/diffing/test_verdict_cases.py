@@ -7,11 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import numpy as np
 from answers import replace
+from compared_judge import RawRun
 from edited_runs import Row, rows_of, write
+from logs import LogText
 
 import memlens
 from memlens.diffing.result import Diff
+from memlens.events import Kind
+from memlens.facts import Facts
+from memlens.log import Log
 from memlens.text import format_bytes
 from memlens.trust.case import Note
 
@@ -173,3 +179,123 @@ def test_where_some_windows_need_more_and_others_less_neither_run_is_called_the_
     # Where head leaves 256 bytes behind as well, before step 7, it is the one that needs more.
     at = other.index(("STEP", 7, 0))
     assert compared(one, [*other[:at], ("ALLOC", 256, 999_999), *other[at:]], tmp_path).answer.tone == "bad"
+
+
+# -- cases of real users: what is led with is what is explained ------------------------------------------------------------------
+
+
+def printed(count: int, step: Step, folder: Path, name: str) -> Path:
+    """A run that prints a line at the end of each step."""
+    log, places = LogText(), {"ALLOC": "alloc", "FREE": "free"}
+    for number in range(count):
+        for kind, size, at in step(number):
+            getattr(log, places[kind])(size, at << 24)
+        log.lines.append(f"step {number}, loss: 0.{number:03}")
+    (folder / name).write_text(log.text)
+    return folder / name
+
+
+def test_where_steps_are_printed_at_their_end_a_leak_is_missing_frees_and_windows_have_the_name_of_their_step(
+    tmp_path: Path,
+) -> None:
+    """A block of each step lives until the next one replaces it; from step 4 on head keeps it."""
+
+    def replaced(leak: int) -> Step:
+        def step(number: int) -> list[Row]:
+            before = [block(number - 1, 60, 256 * KIB)[1]] if 0 < number <= leak else []
+            return [*work(number), block(number, 60, 256 * KIB)[0], *before]
+
+        return step
+
+    paths = [printed(20, replaced(leak), tmp_path, f"{leak}.log") for leak in (20, 4)]
+    diff = memlens.diff(*paths)
+    texts = [path.read_text().splitlines() for path in paths]
+    # Step 5 is the first that does not free what the step before it allocated.
+    address = f"ptr = {(5000 + 60) << 24:#x}"
+    (_, free), (alloc,) = ([n for n, line in enumerate(text, 1) if line.endswith(address)] for text in texts)
+    assert diff.answer.sentences[1] == (
+        f"All of the 3.50 MiB is 14 missing Frees of 256.00 KiB: base frees the first at line {free:,}, "
+        f"head allocates it at line {alloc:,} and never frees it."
+    )
+    assert " first needs more in step 5 (line " in diff.verdict
+    assert [one.kind for window in diff.judged for one in window.findings] == ["missing_free"] * 15
+
+
+def test_blocks_of_one_size_cancel_whichever_window_keeps_them(tmp_path: Path) -> None:
+    """Head keeps 8 blocks of STEP 1 that base keeps of STEP 2, and both free them in STEP 5; of another size head keeps one more."""
+
+    def kept(where: int, more: int) -> Step:
+        def step(number: int) -> list[Row]:
+            born = [block(1, 70 + which, 128 * KIB) for which in range(8)]
+            rows = (
+                [alloc for alloc, _ in born] if number == where else [free for _, free in born] if number == 5 else []
+            )
+            return [*work(number), *rows, *([block(3, 90, 64 * KIB)[0]] if number == more else [])]
+
+        return step
+
+    diff = compared(steps(9, kept(2, -1)), steps(9, kept(1, 3)), tmp_path)
+    what = "All of the 64.00 KiB is a block of 64.00 KiB that only head has: head allocates it at line "
+    assert diff.answer.sentences[1].startswith(what)
+
+
+def test_where_both_peaks_are_alike_and_only_the_start_differs_nothing_raises_the_peak(tmp_path: Path) -> None:
+    base, head = ([*before, ("STEP", 0, 0), *work(0), ("STEP", 1, 0)] for before in ([("ALLOC", MIB, 1)], []))
+    # Head's window rises by 1 MiB more to the same level.
+    at = head.index(("FREE", _SIZES[0], 1000))
+    head[at:at] = [("ALLOC", MIB, 77), ("FREE", MIB, 77)]
+    diff = memlens.diff(
+        write(base, tmp_path / "base.log"), write(head, tmp_path / "head.log"), start="STEP 0 START", end="STEP 1 START"
+    )
+    assert "both peak at 6.98 MiB; -1.00 MiB of that was carried in" in diff.verdict
+    assert not [claim for claim in diff.claims if claim.kind.startswith(("explains", "outweighs"))]
+
+
+def test_what_the_peak_is_led_with_is_what_is_explained(tmp_path: Path) -> None:
+    """STEP 2 needs 258 KiB more, STEP 4, which has the peak, 768 KiB more."""
+    more = {2: 258 * KIB, 4: 768 * KIB}
+
+    def step(number: int) -> list[Row]:
+        high = block(number, 55, MIB * (number == 4))
+        own = block(number, 50, more.get(number, 0))
+        return [*work(number)[:4], high[0], own[0], own[1], high[1], *work(number)[4:]]
+
+    base, head = ([row for row in steps(7, step) if row[1] or row[0] == "STEP"] for _ in range(2))
+    base = [row for row in base if row[1] not in more.values()]
+    diff = compared(base, head, tmp_path)
+    line = line_of(head, block(4, 50, 768 * KIB)[0])
+    what = "All of the 768.00 KiB is a block of 768.00 KiB that only head has:"
+    assert diff.answer.sentences[:2] == (
+        "Head peaks at 8.73 MiB, 768.00 KiB more than base (7.98 MiB).",
+        f"{what} head allocates it at line {line} and frees it at line {line + 1}.",
+    )
+
+
+def test_two_programs_share_little_and_no_cause_is_named(shared: Path) -> None:
+    folder = shared / "data/paddle"
+    cnn, transformer = folder / "05_fixed_331.log.gz", folder / "04_threads_30_ast_pt_transformer.log.gz"
+    for base, head in ((cnn, transformer), (transformer, cnn)):
+        diff = memlens.diff(base, head)
+        assert diff.verdict.startswith("The runs share little: ")
+        assert not [claim for claim in diff.claims if claim.kind.startswith(("explains", "outweighs", "first_"))]
+
+
+def test_how_many_blocks_are_held_against_how_many_is_said(shared: Path) -> None:
+    """Of 256 KiB 30_sot_cnn_breaks_pt holds 2 at its peak, 262_ast_cnn_pt 9: counted from raw lines."""
+    paths = [shared / "data/paddle" / f"{name}.log" for name in ("30_sot_cnn_breaks_pt", "262_ast_cnn_pt")]
+    assert [run.live(run.top)[256 * KIB] for run in map(RawRun, paths)] == [2, 9]
+    assert "1.75 MiB more is 7 more blocks of 256.00 KiB (9 instead of 2): " in memlens.diff(*paths, whole=True).verdict
+
+
+def test_a_block_from_before_a_recording_that_began_later_is_the_same_block() -> None:
+    """Base's recording begins after its block of 32 MiB was allocated, head's a moment before."""
+    stack = {"owner": np.array([0, 1, 1], np.int32), "owner_names": ["load", "step"]}
+    rows = [(Kind.ALLOC, 32 * MIB, 1), (Kind.ALLOC, MIB, 2), (Kind.FREE, MIB, 2)]
+    lines = np.array([1, 2, 3])
+    head = Log.from_rows(rows, line=lines, facts=Facts(lines=3), **stack)
+    base = Log.from_rows(rows, line=lines - 1, facts=Facts(opening=1, lines=2), **stack)
+    for pair in ((base, head), (head, base)):
+        diff = memlens.diff(*(log.whole for log in pair))
+        assert diff.verdict.startswith("Both peak at 33.00 MiB")
+        assert "more" not in diff.verdict
+        assert diff.answer.tone != "bad"

@@ -193,6 +193,8 @@ _DOUBTS = {
 
 
 def _called(name: str) -> str:
+    if name == BEFORE_FIRST:
+        return window_label(name)
     words = short_name(name)
     return words if any(map(str.isalpha, words)) else f"window {words}"
 

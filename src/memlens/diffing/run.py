@@ -27,7 +27,7 @@ from memlens.options.keywords import with_keywords
 from memlens.results import claimed, deferred
 from memlens.trust import trust_of
 from memlens.windows.anchor_discovery import common_family
-from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors, whole
+from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors, whole, windows_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -181,13 +181,17 @@ def diff_windows(pairs: Sequence[tuple[Window, Window]], *, context: int = 3) ->
 def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> WindowPairs:
     """The windows of both logs that are to be compared."""
     family = common_family(*logs) if look and logs[0] is not logs[1] else None
+    base: Sequence[Window]
+    head: Sequence[Window]
     if family is not None:
         cuts = [Cut(by=family.by)] * 2
         # The search has found the lines already.
         logs = tuple(  # type: ignore[assignment]
             log.without_cache(anchors=(*log.anchors, anchor)) for log, anchor in zip(logs, family.anchors, strict=True)
         )
-    base, head = (cut.windows(log) for cut, log in zip(cuts, logs, strict=True))
+        base, head = (windows_at(log, one, ends=family.ends) for log, one in zip(logs, family.anchors, strict=True))
+    else:
+        base, head = (cut.windows(log) for cut, log in zip(cuts, logs, strict=True))
     if not cuts[0].series:
         return WindowPairs(((base[0], head[0]),))
     try:

@@ -249,9 +249,9 @@ def _best(
             anchors = [_lines_of(log, landmarks, pattern) for log, landmarks in zip(logs, kept, strict=True)]
             known = tuple(anchor for anchor in anchors if anchor is not None)
             if len(known) == len(logs) and _still(template, logs, known):
+                ends = all(_ends(template, log, anchor) for log, anchor in zip(logs, known, strict=True))
                 if len(logs) > 1:
-                    return Family(expression, known, template.work)
-                ends = _ends(template, logs[0], known[0])
+                    return Family(expression, known, template.work, ends)
                 anchor = _without_repeats(template, logs[0], known[0]) if ends else known[0]
                 return Family(expression, (anchor,), template.work, ends)
     return None
