@@ -107,6 +107,9 @@ PRINTS: dict[str, Print] = {
         f"Train Epoch: {at.epoch + 1} [{64 * at.step}/{64 * at.steps} ({100 * at.step // at.steps}%)]\tLoss: {at.loss:.6f}\n"
     ),
     "torch_tutorial": lambda at: f"[{at.epoch + 1}, {at.step + 1:5d}] loss: {at.loss:.3f}\n",
+    "server": lambda at: (
+        f"INFO:     127.0.0.1:{49000 + 7 * at.overall} - request {at.overall} done in {at.loss:.2f} ms, {at.chance.randint(8, 200)} tokens\n"
+    ),
     "done": lambda _: "one more batch is done\n",
 }
 #: What is printed before the steps of an epoch.

@@ -16,7 +16,7 @@ from step_lines import steps, text_of
 from memlens.errors import MemlensError
 from memlens.log import Log
 from memlens.windows import anchor_lines
-from memlens.windows.anchor_discovery import Family, common_family
+from memlens.windows.anchor_discovery import Family, common_family, family
 from memlens.windows.anchor_templates import may_mark, skeleton, templates
 from memlens.windows.patterns import Pattern
 
@@ -102,8 +102,9 @@ def test_an_expression_that_finds_other_lines_too_is_made_to_fit_the_whole_line(
         "hello 1{}",  # counts, but from 10
     ],
 )
-def test_lines_that_say_something_else_are_none(log, anchor: str) -> None:  # type: ignore[no-untyped-def]
-    assert found(log, steps(anchor)) is None
+def test_lines_that_say_something_else_do_not_count_but_may_come_evenly(log, anchor: str) -> None:  # type: ignore[no-untyped-def]
+    two, one = found(log, steps(anchor)), family(log(steps(anchor)))
+    assert two is None or (one is not None and two.by == one.by)
 
 
 def test_a_family_of_one_log_is_none(log) -> None:  # type: ignore[no-untyped-def]

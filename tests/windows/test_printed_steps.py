@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from printed_steps import LEAK, PRINTS, Run, marker, run
@@ -22,6 +23,7 @@ _FIRST = {
     "global_step": 0,
     "nano_gpt": 0,
     "detectron": 0,
+    "server": 0,
     "loss": 1,
     "done": 1,
 }
@@ -96,6 +98,20 @@ def test_where_lines_begin_steps_they_hold_what_follows_and_where_nothing_is_fou
     silent = analyzed(Run("".join(lines).encode(), made.steps, LEAK))
     assert silent.steps is None
     assert silent.verdict.endswith("no step lines found; growth not checked (use --by).")
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_two_runs_are_cut_into_the_steps_that_each_has_alone(name: str, tmp_path: Path) -> None:
+    runs = [run(name, random.Random(name), leak=leak) for leak in (False, True)]
+    paths = [tmp_path / "base.log", tmp_path / "head.log"]
+    for path, made in zip(paths, runs, strict=True):
+        path.write_bytes(made.text)
+    found = memlens.diff(*paths)
+    names = [[window.name for window in found.windows]]
+    names += [[window for window, _ in steps_in(analyzed(made), made)] for made in runs]
+    assert names[0] == names[1] == names[2]
+    assert found.ends
+    assert sum(window.d_remaining_bytes == LEAK for window in found.windows) == runs[0].steps
 
 
 def test_a_bar_that_loads_a_checkpoint_marks_no_steps() -> None:

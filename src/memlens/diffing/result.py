@@ -280,11 +280,23 @@ class Diff(Tabular, frozen=True, eq=False):
         causes_left_behind: What one run leaves behind in the judged windows and the other does not, likewise; where head needs less, in those
             that leave more behind all the same, if that is a cost.
         in_order: What an axis that both runs share is made of, one entry a device; worked out by aligning the runs once more.
+        ends: The lines come when the work is done, so that each window has the name of the line that ends it.
     """
 
     schema: ClassVar[str] = SCHEMA
     in_json: ClassVar[tuple[str, ...]] = (
-        *("schema", "verdict", "claims", "base", "head", "by", "found_by", "paired_by_work", "factor=factor_text"),
+        *(
+            "schema",
+            "verdict",
+            "claims",
+            "base",
+            "head",
+            "by",
+            "found_by",
+            "ends",
+            "paired_by_work",
+            "factor=factor_text",
+        ),
         *("notes", "parting=parting_name", "failed", "windows", "repeated"),
     )
     tables: ClassVar[Tables] = {"repeated": Repeated}
@@ -304,6 +316,7 @@ class Diff(Tabular, frozen=True, eq=False):
     in_order: tuple[InOrder, ...] = ()
     causes_at_peak: tuple[Cause, ...] = ()
     causes_left_behind: tuple[Cause, ...] = ()
+    ends: bool = False
 
     @property
     def judged(self) -> tuple[WindowDiff, ...]:

@@ -66,12 +66,13 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
     else:
         patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
         owners = as_patterns(as_list(options.owners), regex=True)
-        reading = Reading(patterns, options.strict, owners=owners, how=options, threads=True)
+        look = not given and not options.whole
+        reading = Reading(patterns, options.strict, owners=owners, how=options, threads=True, landmarks=look)
         of_base = reading.read_all(base)
         logs, left_out = _pair_devices(
             of_base, of_base if input_key(base) == input_key(head) else reading.read_all(head)
         )
-        found = [_cut_both(pair, cuts, look=not given and not options.whole) for pair in logs]
+        found = [_cut_both(pair, cuts, look=look) for pair in logs]
         if len(found) > 1:
             found = [_with_device(pairs) for pairs in found]
     diffs = [_compared(pairs, given, options) for pairs in found]
@@ -123,6 +124,7 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
         deferred(failed_runs, found.pairs, logs),
         deferred(in_order, found),
         deferred(causes_at_peak, runs, counts),
+        ends=found.ends,
     )
     costs = {id(window) for window in costs_of(compared) or compared.judged}
     left = deferred(causes_left_behind, runs, [id(window) in costs for window in windows])
@@ -181,21 +183,16 @@ def diff_windows(pairs: Sequence[tuple[Window, Window]], *, context: int = 3) ->
 def _cut_both(logs: tuple[EventLog, EventLog], cuts: Sequence[Cut], *, look: bool) -> WindowPairs:
     """The windows of both logs that are to be compared."""
     family = common_family(*logs) if look and logs[0] is not logs[1] else None
-    base: Sequence[Window]
-    head: Sequence[Window]
+    windows: list[Sequence[Window]]
     if family is not None:
-        cuts = [Cut(by=family.by)] * 2
-        # The search has found the lines already.
-        logs = tuple(  # type: ignore[assignment]
-            log.without_cache(anchors=(*log.anchors, anchor)) for log, anchor in zip(logs, family.anchors, strict=True)
-        )
-        base, head = (windows_at(log, one, ends=family.ends) for log, one in zip(logs, family.anchors, strict=True))
+        windows = [windows_at(log, one, ends=family.ends) for log, one in zip(logs, family.anchors, strict=True)]
     else:
-        base, head = (cut.windows(log) for cut, log in zip(cuts, logs, strict=True))
-    if not cuts[0].series:
-        return WindowPairs(((base[0], head[0]),))
+        windows = [cut.windows(log) for cut, log in zip(cuts, logs, strict=True)]
+        if not cuts[0].series:
+            return WindowPairs(((windows[0][0], windows[1][0]),))
     try:
-        return replace(pair_by_name_or_work(base, head), by=cuts[0].by)
+        found = pair_by_name_or_work(*windows)
+        return replace(found, by=cuts[0].by if family is None else family.by, ends=family is not None and family.ends)
     except AnchorError:
         if family is None:
             raise

@@ -61,6 +61,7 @@ class WindowPairs(Struct, frozen=True):
         only_head: Windows of head without a partner, in order.
         by_work: The windows pair by what they do, for the numbers in their names do not mean the same in the two runs.
         by: What cut both runs into a series; ``None`` for a single pair, or where it was not said.
+        ends: Each window has the name of the line that ends it.
     """
 
     pairs: tuple[tuple[Window, Window], ...]
@@ -68,6 +69,7 @@ class WindowPairs(Struct, frozen=True):
     only_head: tuple[Window, ...] = ()
     by_work: bool = False
     by: str | None = None
+    ends: bool = False
 
     @property
     def logs(self) -> tuple[EventLog, EventLog]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.facts import Kind
 from memlens.windows.anchor_lines import Numbers, Seen, counting_lines, looked_at, marking, recurring_lines
@@ -117,6 +118,7 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     Of several families one of lines that say START, of ``STEP 3`` alone, or of lines that print figures on the way goes before
     one of lines that say END, and that before one without such words; then the one that cuts both logs into the most windows
     with events; then the same numbers before others; then START before the others; then the one that comes first.  Which log is called base makes no difference.
+    Lines that mark the steps of each of the logs by themselves go before them where they are more.
 
     Args:
         base: A log whose text can be read again, or whose landmarks were kept.
@@ -134,7 +136,12 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
         return None
     ours = _candidates(*looked_at(base))
     theirs = _candidates(*looked_at(head)) if ours else ours
-    return _best(logs, kept, (ours, theirs))
+    counting = _best(logs, kept, (ours, theirs))
+    one, other = map(family, logs)
+    if one is None or other is None or (one.by, one.ends) != (other.by, other.ends):
+        return counting
+    finer = counting is None or len(one.anchors[0]) > len(counting.anchors[0])
+    return replace(one, anchors=one.anchors + other.anchors) if finer else counting
 
 
 def family(log: EventLog) -> Family | None:
@@ -250,10 +257,9 @@ def _best(
             known = tuple(anchor for anchor in anchors if anchor is not None)
             if len(known) == len(logs) and _still(template, logs, known):
                 ends = all(_ends(template, log, anchor) for log, anchor in zip(logs, known, strict=True))
-                if len(logs) > 1:
-                    return Family(expression, known, template.work, ends)
-                anchor = _without_repeats(template, logs[0], known[0]) if ends else known[0]
-                return Family(expression, (anchor,), template.work, ends)
+                if ends and len(logs) == 1:
+                    known = (_without_repeats(template, logs[0], known[0]),)
+                return Family(expression, known, template.work, ends)
     return None
 
 

@@ -132,10 +132,11 @@ _WORDS_OF_MARK, _BETWEEN = 3, r"(?:[^A-Za-z]|e[-+]?\d)*"
 #: … and what such a line is called: the first of them that stand together.
 _NAME = re.compile(r"[^\W\d_]+(?: [^\W\d_]+){0,2}")
 
-#: Stamps and levels that a logger, a container or a launcher puts before a line (numbers as they stand in a skeleton).
+#: Stamps, levels and addresses that a logger, a container, a launcher or a server puts before a line (numbers as they stand in a skeleton).
 _HEADER = re.compile(
-    r"(?:\[0,0\]<std(?:out|err)>:|\[?(?:0[-/])?0[-/]0[ T]0:0:0(?:[.,]0)?(?:Z|[+-]0:?0?)?\]?[ \t]*)+"
-    r"(?:(?:[-\w.]+ )?\[? *(?:INFO|DEBUG)\]?:?[ \t]*(?:- )?)?|(?:\[? *(?:INFO|DEBUG)\]|INFO:|DEBUG:)[ \t]*(?:- )?"
+    r"(?:(?:\[0,0\]<std(?:out|err)>:|\[?(?:0[-/])?0[-/]0[ T]0:0:0(?:[.,]0)?(?:Z|[+-]0:?0?)?\]?[ \t]*)+"
+    r"(?:(?:[-\w.]+ )?\[? *(?:INFO|DEBUG)\]?:?[ \t]*(?:- )?)?|(?:\[? *(?:INFO|DEBUG)\]|INFO:|DEBUG:)[ \t]*(?:- )?)?"
+    r"(?:0\.0\.0\.0(?::0)?[ \t]+(?:- )*)?"
 )
 _NUMBER = re.compile(r"0")
 _WORD = re.compile(r"[^\W\d_]+")

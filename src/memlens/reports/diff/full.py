@@ -115,9 +115,10 @@ def series_head(diff: Diff) -> Iterator[Line]:
         yield from _doubts(run.trust)
     yield from _notes(diff)
     found = ", a family of lines that both logs have" if diff.found_by else ""
+    ended = ", each ended by its line" if diff.ends else ""
     paired = ", paired by what they do" if diff.paired_by_work else ""
     pairs = f"{plural(len(diff.windows), 'pair')} of windows by {diff.by or 'device'}"
-    yield Line(f"{pairs}{found}{paired}", label="Windows")
+    yield Line(f"{pairs}{found}{ended}{paired}", label="Windows")
     label = "Unpaired"
     for which, run in (("base", diff.base), ("head", diff.head)):
         if run.unpaired:
