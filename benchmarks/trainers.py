@@ -68,7 +68,7 @@ REGRESSIONS = {
     "gan:keep_samples": Regression(
         "kept", "samples", "keeps the samples that every fourth step draws, with their graphs"
     ),
-    "gan:pool": Regression("kept", "fake", "a pool of generated images that fills until it has ten batches"),
+    "gan:pool": Regression("late", "fake", "a pool of generated images that fills until it has ten batches"),
     "gan:retain_graph": Regression("late", "scores", "retains the critic's graph until the generator's step is over"),
     "lstm:keep_states": Regression("kept", "states", "appends the states of each batch to a list"),
     "lstm:cache": Regression(
@@ -87,7 +87,7 @@ REGRESSIONS = {
     "accumulate:keep_outputs": Regression(
         "late", "out", "collects the outputs of the micro-batches until the optimizer's step"
     ),
-    "accumulate:keep_gradients": Regression("kept", "backward", "clears gradients to zero instead of freeing them"),
+    "accumulate:keep_gradients": Regression("late", "backward", "clears gradients to zero instead of freeing them"),
     "accumulate:new_optimizer": Regression(
         "more", "optimizer", "makes a new optimizer at step 6, and the old one stays"
     ),
