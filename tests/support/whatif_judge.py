@@ -135,7 +135,9 @@ def _completes(v: Values, of: Requests) -> None:
 def _fails(v: Values, of: Requests) -> None:
     """The run as it was set does what it did up to the first chunk that is too much."""
     over = [k for k, level in enumerate(of.run.reserved) if level > v["limit_bytes"]]
-    if "line" in v:
+    if "line" in v and not over:
+        assert v["line"] == of.run.failures[0].place  # all that was given fits, and what was refused does not
+    elif "line" in v:
         assert v["line"] == of.run.events[over[0]].place  # the ALLOC that the chunk was for
         assert v["reserved_bytes"] == of.run.reserved[over[0] - 1]
         assert v.get("free_bytes", 0) == v["reserved_bytes"] - of.run.allocated[over[0] - 1]
