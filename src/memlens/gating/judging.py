@@ -239,7 +239,8 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules, *reasons
         if len(levels) < MINIMUM:
             return replace(row, unjudged=f"{len(levels)} closed steps{where}, {MINIMUM} needed")
     found = trend.judge(np.array(head.step_levels, np.int64))
-    rise = found.rise
+    # What fills up within a quarter of the steps is warm-up.
+    rise = found.rise if found.rise is not None and 4 * found.rise.last > count else None
     gained, since = (0, None) if found.since is None else (found.gained_bytes, found.since)
     if rise is not None:
         gained, since = rise.rose_bytes, rise.first
