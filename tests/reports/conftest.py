@@ -105,6 +105,7 @@ class Make:
     def growth(self) -> Growth:
         return Growth(
             *(31, 30, (0,) * 31, 14_848, 512.0, "growing", "STEP_2", 1, 0, "STEP_31"),
+            growing_windows=29,
             piling=(Pile(512, 29, 14_848, None, 29, 512.0),),
         )
 

@@ -10,7 +10,7 @@ import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 from raw_runs import Failure, RawRun
@@ -186,10 +186,13 @@ def _live_at_end(v: Values, run: RawRun) -> None:
     never = [one.size for k, one in enumerate(run.events) if one.kind == "alloc" and k not in run.partner]
     assert v.get("live_bytes", 0) == sum(never)
     assert v.get("blocks", 0) == (0 if run.uncounted else len(never))
-    assert v.get("grows", _grows(run)) == _grows(run)
     last = max(k for k, one in enumerate(run.events) if one.kind == "alloc")
     freed = sum(one.size for one in run.events[last:] if one.kind == "free")
     assert v.get("exit_bytes", freed) == freed
+    if "grows" in v:
+        kept = _kept(run) if any(claim["kind"] == "piling_up" for claim in run.claims) else {}
+        late = Counter(run.events[k].size for k in (_left(run) if kept else ()) if run.partner[k] > last)
+        assert v["grows"] == (bool(kept) and all(late[size] >= count for size, count in kept.items()))
 
 
 def _grows(run: RawRun) -> bool:
@@ -351,8 +354,16 @@ def _growing(v: Values, run: RawRun) -> None:
     _counted(v, run)
     live, since = _live(run), [*run.judged].index(v["since"])
     assert any(_rises(live, since, low, v["gained_bytes"]) for low in live)
-    assert 0 < v["gained_bytes_per_window"] <= v["gained_bytes"]
-    assert v.get("last_windows", len(live) - since) == len(live) - since
+    last = v.get("last_windows", v["windows"])
+    assert last == len(live) - since
+    every, rate = v.get("every", 1), v["gained_bytes_per_window"]
+    assert 0 < rate <= v["gained_bytes"] <= 3 * v["gained_each_bytes"] * -(-last // every)
+    assert v["gained_each_bytes"] == round(rate * every)
+    floors = _floors(live)
+    steps = {k: floors[k] - floors[k - 1] for k in range(since, len(live)) if floors[k] > floors[k - 1]}
+    large = [k for k, step in steps.items() if 2 * step >= max(steps.values())]
+    waits = Counter(after - before for before, after in pairwise(large))
+    assert every == 1 or waits.most_common(1)[0][0] == every
 
 
 @of("level_growing")
@@ -365,14 +376,27 @@ def _level_growing(v: Values, run: RawRun) -> None:
     assert _rises(levels, names.index(v["since"]), v["from_bytes"], v["to_bytes"] - v["from_bytes"])
 
 
-@of("not_growing", "shrinking", "live_not_growing")
+@of("not_growing", "sawtooth", "uneven", "shrinking", "live_not_growing")
 def _steady(v: Values, run: RawRun) -> None:
     _counted(v, run)
     live = _live(run)
     if "swing_bytes" in v:
         assert v["swing_bytes"] == max(_came_back(live), _came_back([-one for one in live])) // 2
+    series = live["(before)" in run.judged :]
+    low, high = min(series), max(series)
+    assert (v.get("lowest_bytes", low), v.get("highest_bytes", high)) == (low, high)
     if v["kind"] == "shrinking":
-        assert live[-1] < live["(before)" in run.judged]
+        assert series[-1] < series[0]
+    if v["kind"] in ("not_growing", "sawtooth"):
+        # What rises for good by more than it ever fell grows.
+        fell = max(max(series[: k + 1]) - level for k, level in enumerate(series))
+        assert min(series[-2:]) - series[0] <= max(8 * fell, (high - low) // 2 * (fell > 0))
+    if period := v.get("period"):
+        apart = [
+            sum((one - other) ** 2 for one, other in zip(series, series[lag:], strict=False)) / (len(series) - lag)
+            for lag in range(1, period + 1)
+        ]
+        assert 5 * apart[-1] <= max(apart)
 
 
 def _came_back(levels: Sequence[int]) -> int:
@@ -384,43 +408,75 @@ def _came_back(levels: Sequence[int]) -> int:
 def _rose(v: Values, run: RawRun) -> None:
     _counted(v, run)
     floors, names = _floors(_live(run)), [*run.judged]
-    first = names.index(v["rose_from"]) if "rose_from" in v else len(names) - v["rose_windows"]
-    assert v["rose_bytes"] == floors[-1] - floors[first - 1]
-    if "rose_until" in v:
-        last = names.index(v["rose_until"])
-        assert floors[last - 1] < floors[last] == floors[-1]
+    if v["kind"] == "rose_late":
+        first = len(names) - v["rose_windows"]
+        assert v["rose_bytes"] in [level - floors[first - 1] for level in floors[first:]]
+        return
+    first, last = names.index(v["rose_from"]), names.index(v["rose_until"])
+    assert (v["from_bytes"], v["to_bytes"]) == (floors[first - 1], floors[last])
+    assert v["rose_bytes"] == v["to_bytes"] - v["from_bytes"] > 0
+    assert v["rising_windows"] == last - first + 1
+    assert last < len(names) - 2 or not v["stays"]
+    for part, size in v.get("rises_bytes", {}).items():
+        begins, _, ends = part.partition(" to ")
+        assert size == floors[names.index(ends or begins)] - floors[names.index(begins) - 1]
 
 
-def _piles(run: RawRun, *, by_owner: bool) -> dict[Any, tuple[set[str], list[int]]]:
-    """By size (and owner) the windows from where it grows whose blocks are live at the end of the last, and these blocks."""
+def _left(run: RawRun) -> list[int]:
+    """The blocks of the windows from where it grows that are live at the end of the last one."""
     names, (since,) = [*run.judged], (claim["since"] for claim in run.claims if claim["kind"] == "growing")
-    found: dict[Any, tuple[set[str], list[int]]] = {}
     end = run.judged[names[-1]][1]
-    for name in names[names.index(since) :]:
-        for k in range(*run.judged[name]):
-            one = run.events[k]
-            if one.kind == "alloc" and run.partner.get(k, end) >= end:
-                windows, blocks = found.setdefault((one.size, one.owner or None if by_owner else None), (set(), []))
-                windows.add(name)
-                blocks.append(k)
-    return {key: pile for key, pile in found.items() if len(pile[0]) >= PILE}
+    born = (k for name in names[names.index(since) :] for k in range(*run.judged[name]))
+    return [k for k in born if run.events[k].kind == "alloc" and run.partner.get(k, end) >= end]
+
+
+def _passing(run: RawRun, since: str) -> dict[int, list[int]]:
+    """By size, how many blocks of the windows from one on are live at the end of each but the last and freed before that of the last."""
+    spans = [*run.judged.values()][[*run.judged].index(since) :]
+    end, found = spans[-1][1], dict[int, list[int]]()
+    for number, (_, hi) in enumerate(spans[:-1]):
+        for k in (k for lo, stop in spans[: number + 1] for k in range(lo, stop)):
+            if run.events[k].kind == "alloc" and hi <= run.partner.get(k, end) < end:
+                found.setdefault(run.events[k].size, [0] * (len(spans) - 1))[number] += 1
+    return found
 
 
 @of("piling_up")
 def _piling(v: Values, run: RawRun) -> None:
-    piles = _piles(run, by_owner="owner" in v)
-    _, blocks = piles[v["block_bytes"], v.get("owner")]
-    assert v["blocks"] == len(blocks)
+    (grows,) = (claim for claim in run.claims if claim["kind"] == "growing")
+    assert (v["since"], v["gained_bytes"]) == (grows["since"], grows["gained_bytes"])
+    left = [k for k in _left(run) if run.events[k].size == v["block_bytes"]]
+    alike = [k for k in left if "owner" not in v or (run.events[k].owner or None) == v["owner"]]
     assert v["total_bytes"] == v["blocks"] * v["block_bytes"]
-    totals = [size * len(those) for (size, _), (_, those) in piles.items()]
-    assert v["total_bytes"] == max(totals)
-    assert v.get("ties", 0) == totals.count(v["total_bytes"]) - 1
-    assert v["gained_bytes"] == next(claim["gained_bytes"] for claim in run.claims if claim["kind"] == "growing")
-    assert not v["before_phases"] or all(re.search(run.by, _phase(run, k)) for k in blocks)
-    if "phase" in v:
-        assert all(v["phase"] in _phase(run, k) for k in blocks)
     assert v["beyond"] == (v["total_bytes"] > v["gained_bytes"])
     assert v["most"] == (2 * v["total_bytes"] > v["gained_bytes"])
+    # As many as some window leaves until a later one are none of the pile.
+    passing = _passing(run, v["since"]).get(v["block_bytes"], [0])
+    assert len(alike) - max(passing) <= v["blocks"] <= len(alike)
+    if "owner" not in v and "phase" not in v and not v["before_phases"]:
+        assert v["blocks"] <= len(alike) - min(passing)
+    if not any(passing):
+        assert v["blocks"] == len(alike)
+    if v["before_phases"]:
+        assert sum(bool(re.search(run.by, _phase(run, k))) for k in alike) >= v["blocks"]
+    if "phase" in v:
+        # ``n`` stands for a number that goes on counting, ``#2`` for the second of its kind.
+        named = re.sub(r"(?<![A-Za-z])n(?![A-Za-z])", r"\\d+", re.escape(v["phase"].partition(" #")[0]))
+        assert sum(bool(re.search(named, _phase(run, k))) for k in alike) >= v["blocks"]
+    if "owner" not in v or not any(map(any, _passing(run, v["since"]).values())):
+        owned = Counter((run.events[k].size, run.events[k].owner or None if "owner" in v else None) for k in _left(run))
+        kept = {(size, None): count for size, count in _kept(run).items()} if "owner" not in v else owned
+        totals = [size * count for (size, _), count in kept.items() if count >= PILE]
+        assert v["total_bytes"] == max(totals)
+        assert v.get("ties", 0) == totals.count(v["total_bytes"]) - 1
+
+
+def _kept(run: RawRun) -> dict[int, int]:
+    """By size, how many blocks pile up: those that are left, less those that pass the end of a window as always."""
+    (since,) = (claim["since"] for claim in run.claims if claim["kind"] == "growing")
+    usual = {size: sorted(counts)[len(counts) // 2] for size, counts in _passing(run, since).items()}
+    left = Counter(run.events[k].size for k in _left(run))
+    return {size: count - usual.get(size, 0) for size, count in left.items() if count >= PILE + usual.get(size, 0)}
 
 
 def _phase(run: RawRun, event: int) -> str:
@@ -432,7 +488,9 @@ def _phase(run: RawRun, event: int) -> str:
 
 @of("no_size_piles_up")
 def _no_pile(v: Values, run: RawRun) -> None:
-    assert not _piles(run, by_owner=False)
+    (since,) = (claim["since"] for claim in run.claims if claim["kind"] == "growing")
+    left, passing = Counter(run.events[k].size for k in _left(run)), _passing(run, since)
+    assert not [size for size, count in left.items() if count >= PILE and count > max(passing.get(size, [0]))]
 
 
 @of("growth_not_judged")

@@ -27,11 +27,16 @@ def made(maker: Maker, chance: Chance, windows: int) -> tuple[NDArray[np.int64],
     The kinds are made in a unit of their own; here they get a base level and a block size.
     """
     values, since = maker(chance, windows)
+    return in_bytes(values, chance), since
+
+
+def in_bytes(values: Floats, chance: Chance) -> NDArray[np.int64]:
+    """A series with a base level and a block size."""
     unit = 256 * 2 ** chance.integers(0, 17)  # 256 B to 16 MiB
     base = int(unit * 10 ** chance.uniform(0, 4))
     # Blocks come in multiples of 256 bytes, but nothing a series is about is lost to that: what is 1 is at least 16 blocks.
     live = base + np.round(values * 16).astype(np.int64) * unit
-    return live - min(int(live.min()), 0), since
+    return live - min(int(live.min()), 0)
 
 
 def is_growing(live: NDArray[np.int64]) -> bool:
@@ -50,12 +55,12 @@ def grown(
 # Pieces that several kinds are made of
 
 
-def _wide(chance: Chance, low: float, high: float) -> float:
+def wide(chance: Chance, low: float, high: float) -> float:
     """A number between two others, evenly on a logarithmic scale."""
     return float(np.exp(chance.uniform(np.log(low), np.log(high))))
 
 
-def _noise(chance: Chance, n: int) -> Floats:
+def noise_of(chance: Chance, n: int) -> Floats:
     """Noise of about one unit's spread, of one of several shapes."""
     shape = chance.integers(0, 4)
     if shape == 0:
@@ -101,55 +106,55 @@ def _reverting(chance: Chance, n: int, keep: float) -> Floats:
     return values
 
 
-def _ramp(n: int, since: int) -> Floats:
+def ramp(n: int, since: int) -> Floats:
     """0 before window ``since``, then 1, 2, 3, …"""
     return np.maximum(np.arange(n) - since + 1, 0).astype(np.float64)
 
 
-def _warm_up(chance: Chance, n: int, by: float) -> Floats:
+def warm_up_of(chance: Chance, n: int, by: float) -> Floats:
     """Memory that fills within the first ``by`` of the series: in one, in steps, or ever more slowly."""
-    shape, t, height = chance.integers(0, 3), np.arange(n), _wide(chance, 1, 100)
+    shape, t, height = chance.integers(0, 3), np.arange(n), wide(chance, 1, 100)
     if shape == 0:
         return height * (t >= chance.integers(1, max(2, int(n * by))))
     if shape == 1:
         steps = chance.integers(0, max(1, int(n * by)), chance.integers(2, 6))
         return np.asarray(height * (t[:, None] >= steps).sum(1), np.float64)
-    return height * (1 - np.exp(-t / _wide(chance, 0.5, max(n * by / 7, 0.6))))
+    return height * (1 - np.exp(-t / wide(chance, 0.5, max(n * by / 7, 0.6))))
 
 
 # Leaks
 
 
 def steady(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _ramp(n, 1), 1
+    return ramp(n, 1), 1
 
 
 def steady_uneven(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return np.cumsum(chance.gamma(_wide(chance, 0.5, 10), 1, n)), None
+    return np.cumsum(chance.gamma(wide(chance, 0.5, 10), 1, n)), None
 
 
 def late(chance: Chance, n: int) -> tuple[Floats, int | None]:
     since = n - int(chance.integers(10, max(11, n // 2 + 1)))
-    return _ramp(n, since), since
+    return ramp(n, since), since
 
 
 def late_ten(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _ramp(n, n - 10), n - 10
+    return ramp(n, n - 10), n - 10
 
 
 def late_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
     since = n - int(chance.integers(10, max(11, n // 2 + 1)))
-    return _ramp(n, since) + _wide(chance, 0.02, 1) * chance.uniform(0, 1, n), since
+    return ramp(n, since) + wide(chance, 0.02, 1) * chance.uniform(0, 1, n), since
 
 
 def late_after_warm_up(chance: Chance, n: int) -> tuple[Floats, int | None]:
     since = n - int(chance.integers(10, max(11, n // 2 + 1)))
-    return _ramp(n, since) + _warm_up(chance, n, 0.25), since
+    return ramp(n, since) + warm_up_of(chance, n, 0.25), since
 
 
 def late_in_swing(chance: Chance, n: int) -> tuple[Floats, int | None]:
     since = n - int(chance.integers(max(10, n // 3), max(11, n // 2 + 1)))
-    return _ramp(n, since) + _wide(chance, 0.1, 3) * _swing(chance, n, max(2, n // 20)), since
+    return ramp(n, since) + wide(chance, 0.1, 3) * _swing(chance, n, max(2, n // 20)), since
 
 
 def periodic(chance: Chance, n: int) -> tuple[Floats, int | None]:
@@ -162,39 +167,39 @@ def periodic(chance: Chance, n: int) -> tuple[Floats, int | None]:
 def by_epoch(chance: Chance, n: int) -> tuple[Floats, int | None]:
     every = int(chance.integers(2, max(3, n // 6 + 1)))
     t = np.arange(n)
-    within = np.resize(chance.uniform(0, _wide(chance, 0.3, 3), every), n)
+    within = np.resize(chance.uniform(0, wide(chance, 0.3, 3), every), n)
     return t // every + within, None
 
 
 def in_small_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _wide(chance, 20, 200) * _ramp(n, 1) / n + _noise(chance, n), None
+    return wide(chance, 20, 200) * ramp(n, 1) / n + noise_of(chance, n), None
 
 
 def in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _wide(chance, 10, 20) * _ramp(n, 1) / n + _noise(chance, n), None
+    return wide(chance, 10, 20) * ramp(n, 1) / n + noise_of(chance, n), None
 
 
 def in_large_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _wide(chance, 6, 10) * _ramp(n, 1) / n + _noise(chance, n), None
+    return wide(chance, 6, 10) * ramp(n, 1) / n + noise_of(chance, n), None
 
 
 def in_correlated_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
     keep = chance.uniform(0.2, 0.7)
-    return _wide(chance, 15, 60) * _ramp(n, 1) / n + _reverting(chance, n, keep), None
+    return wide(chance, 15, 60) * ramp(n, 1) / n + _reverting(chance, n, keep), None
 
 
 def in_spikes(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _ramp(n, 1) + _wide(chance, 1, 3 * n) * (chance.random(n) < chance.uniform(0.02, 0.3)), None
+    return ramp(n, 1) + wide(chance, 1, 3 * n) * (chance.random(n) < chance.uniform(0.02, 0.3)), None
 
 
 def sawteeth_rising(chance: Chance, n: int) -> tuple[Floats, int | None]:
     teeth, count = _teeth(chance, n, chance.uniform(3, max(3.1, n / 6)), 0.0)
-    return teeth + count * _wide(chance, 0.05, 2), None
+    return teeth + count * wide(chance, 0.05, 2), None
 
 
 def uneven_sawteeth_rising(chance: Chance, n: int) -> tuple[Floats, int | None]:
     teeth, count = _teeth(chance, n, chance.uniform(3, max(3.1, n / 8)), 0.4)
-    return teeth + count * _wide(chance, 0.1, 2), None
+    return teeth + count * wide(chance, 0.1, 2), None
 
 
 def accelerating(chance: Chance, n: int) -> tuple[Floats, int | None]:
@@ -202,21 +207,21 @@ def accelerating(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 def beside_a_swing(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _wide(chance, 0.1, 1) * _ramp(n, 1) / n * 10 + 10 * _swing(chance, n, max(2, n // 6)), None
+    return wide(chance, 0.1, 1) * ramp(n, 1) / n * 10 + 10 * _swing(chance, n, max(2, n // 6)), None
 
 
 def beside_two_levels(chance: Chance, n: int) -> tuple[Floats, int | None]:
     high = chance.random(n) < chance.uniform(0.2, 0.6)
-    return _ramp(n, 1) + n * _wide(chance, 0.2, 3) * high, None
+    return ramp(n, 1) + n * wide(chance, 0.2, 3) * high, None
 
 
 def after_warm_up(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _ramp(n, 1) * _wide(chance, 0.2, 3) + _warm_up(chance, n, 0.25), None
+    return ramp(n, 1) * wide(chance, 0.2, 3) + warm_up_of(chance, n, 0.25), None
 
 
 def with_a_jump(chance: Chance, n: int) -> tuple[Floats, int | None]:
     at = int(chance.integers(1, n))
-    return _ramp(n, 1) + _wide(chance, 1, n) * (np.arange(n) >= at), None
+    return ramp(n, 1) + wide(chance, 1, n) * (np.arange(n) >= at), None
 
 
 def given_back_in_part(chance: Chance, n: int) -> tuple[Floats, int | None]:
@@ -233,11 +238,11 @@ def now_and_then_back(chance: Chance, n: int) -> tuple[Floats, int | None]:
 def in_evaluation(chance: Chance, n: int) -> tuple[Floats, int | None]:
     every = int(chance.integers(2, max(3, n // 6 + 1)))
     t = np.arange(n)
-    return (t + 1) // every + _wide(chance, 0.5, 10) * (t % every == every - 1), None
+    return (t + 1) // every + wide(chance, 0.5, 10) * (t % every == every - 1), None
 
 
 def train_and_evaluation(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _ramp(n, 1) + (np.arange(n) % 2) * _wide(chance, 0.5, n), None
+    return ramp(n, 1) + (np.arange(n) % 2) * wide(chance, 0.5, n), None
 
 
 def in_bursts(chance: Chance, n: int) -> tuple[Floats, int | None]:
@@ -266,7 +271,7 @@ def flat(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 def noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _wide(chance, 0.1, 10) * _noise(chance, n), None
+    return wide(chance, 0.1, 10) * noise_of(chance, n), None
 
 
 def one_jump(chance: Chance, n: int) -> tuple[Floats, int | None]:
@@ -279,12 +284,12 @@ def two_jumps(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 def jump_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _wide(chance, 1, 100) * (np.arange(n) >= chance.integers(1, n)) + _noise(chance, n), None
+    return wide(chance, 1, 100) * (np.arange(n) >= chance.integers(1, n)) + noise_of(chance, n), None
 
 
 def jumps_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    at, size = chance.integers(1, n, 2), [_wide(chance, 0.3, 20), _wide(chance, 0.3, 20)]
-    return ((np.arange(n)[:, None] >= at) * size).sum(1) + _noise(chance, n), None
+    at, size = chance.integers(1, n, 2), [wide(chance, 0.3, 20), wide(chance, 0.3, 20)]
+    return ((np.arange(n)[:, None] >= at) * size).sum(1) + noise_of(chance, n), None
 
 
 def jumps_beside_a_swing(chance: Chance, n: int) -> tuple[Floats, int | None]:
@@ -293,16 +298,16 @@ def jumps_beside_a_swing(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 def late_plateau(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return 5.0 * (np.arange(n) >= n - chance.integers(1, max(2, n // 4))) + 0.1 * _noise(chance, n), None
+    return 5.0 * (np.arange(n) >= n - chance.integers(1, max(2, n // 4))) + 0.1 * noise_of(chance, n), None
 
 
 def saturating(chance: Chance, n: int) -> tuple[Floats, int | None]:
     t = np.arange(n)
-    return 20 * (1 - np.exp(-t / _wide(chance, 0.5, n / 6))), None
+    return 20 * (1 - np.exp(-t / wide(chance, 0.5, n / 6))), None
 
 
 def saturating_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return saturating(chance, n)[0] + _wide(chance, 0.05, 2) * _noise(chance, n), None
+    return saturating(chance, n)[0] + wide(chance, 0.05, 2) * noise_of(chance, n), None
 
 
 def staircase_that_ends(chance: Chance, n: int) -> tuple[Floats, int | None]:
@@ -312,16 +317,16 @@ def staircase_that_ends(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 def cache_that_fills(chance: Chance, n: int) -> tuple[Floats, int | None]:
     full = int(n * chance.uniform(0.05, 0.65))
-    return np.minimum(np.arange(n), full).astype(np.float64) + _wide(chance, 0.01, 1) * _noise(chance, n), None
+    return np.minimum(np.arange(n), full).astype(np.float64) + wide(chance, 0.01, 1) * noise_of(chance, n), None
 
 
 def logarithmic(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _wide(chance, 5, 100) * np.log(1 + np.arange(n) / _wide(chance, 0.2, 3)), None
+    return wide(chance, 5, 100) * np.log(1 + np.arange(n) / wide(chance, 0.2, 3)), None
 
 
 def cache_by_chance(chance: Chance, n: int) -> tuple[Floats, int | None]:
     """A new shape comes ever more seldom."""
-    soon = _wide(chance, 0.5, max(n / 15, 0.6))
+    soon = wide(chance, 0.5, max(n / 15, 0.6))
     return np.cumsum(chance.random(n) < 1 / (1 + np.arange(n) / soon)).astype(np.float64), None
 
 
@@ -330,12 +335,12 @@ def swinging(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 def swinging_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return 5 * _swing(chance, n, max(3, n // 3)) + _wide(chance, 0.05, 2) * _noise(chance, n), None
+    return 5 * _swing(chance, n, max(3, n // 3)) + wide(chance, 0.05, 2) * noise_of(chance, n), None
 
 
 def swinging_unevenly(chance: Chance, n: int) -> tuple[Floats, int | None]:
     """A sine whose period wanders."""
-    turn = np.cumsum(_wide(chance, min(3 / n, 0.3), 0.4) * chance.uniform(0.3, 1.7, n))
+    turn = np.cumsum(wide(chance, min(3 / n, 0.3), 0.4) * chance.uniform(0.3, 1.7, n))
     return 5 * np.sin(2 * np.pi * (turn + chance.random())), None
 
 
@@ -375,13 +380,13 @@ def cut_in_mid_tooth(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 def sawteeth_in_noise(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return _teeth(chance, n, chance.uniform(3, max(n / 3, 3.1)), 0.1)[0] + _wide(chance, 0.01, 0.3) * _noise(
+    return _teeth(chance, n, chance.uniform(3, max(n / 3, 3.1)), 0.1)[0] + wide(chance, 0.01, 0.3) * noise_of(
         chance, n
     ), None
 
 
 def alternating(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return 5.0 * (np.arange(n) % 2) + _wide(chance, 0.01, 2) * _noise(chance, n), None
+    return 5.0 * (np.arange(n) % 2) + wide(chance, 0.01, 2) * noise_of(chance, n), None
 
 
 def every_kth(chance: Chance, n: int) -> tuple[Floats, int | None]:
@@ -395,13 +400,13 @@ def heavy_tails(chance: Chance, n: int) -> tuple[Floats, int | None]:
 
 
 def one_outlier(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    values = 0.1 * _noise(chance, n) if chance.random() < 0.5 else np.zeros(n)
-    values[chance.integers(0, n)] += _wide(chance, 1, 100) * chance.choice([-1, 1])
+    values = 0.1 * noise_of(chance, n) if chance.random() < 0.5 else np.zeros(n)
+    values[chance.integers(0, n)] += wide(chance, 1, 100) * chance.choice([-1, 1])
     return values, None
 
 
 def shrinking(chance: Chance, n: int) -> tuple[Floats, int | None]:
-    return -np.cumsum(chance.gamma(1, 1, n)) + _wide(chance, 0.01, 2) * _noise(chance, n), None
+    return -np.cumsum(chance.gamma(1, 1, n)) + wide(chance, 0.01, 2) * noise_of(chance, n), None
 
 
 def freed_and_back(chance: Chance, n: int) -> tuple[Floats, int | None]:

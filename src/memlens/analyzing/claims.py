@@ -12,7 +12,7 @@ import numpy as np
 from memlens.analyzers.failures import failure_claim, most_telling
 from memlens.analyzers.groups import largest_of
 from memlens.analyzers.series.phases import START
-from memlens.analyzers.series.trend import MINIMUM
+from memlens.analyzers.series.shapes import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
 from memlens.text import MOST_NAMES, file_names, innermost
 from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
@@ -113,17 +113,16 @@ def _claims(log: LogAnalysis) -> Iterator[Claim]:
         yield from _peak(log, highest)
         if not (failed or log.trust.ending or state_only):
             yield from _later(log, highest, stopped)
-    judged = growth is not None and growth.judged >= MINIMUM
     # The windows asked for, without what precedes them; of very many few are looked at.
     asked_for = range(int(len(windows) > 1 and windows[0].name == BEFORE), len(windows))
     if not state_only and not any(windows[k].events for k in asked_for):
         yield claim("no_event", Weight.STEADY, windows=len(asked_for) if len(asked_for) != 1 else None)
         return
-    if judged and not grows:
-        yield _not_growing(log)
+    if growth is not None and growth.judged >= MINIMUM and not grows:
+        yield growth_claim(growth, _unit(log))
     if not log.series and len(windows) == 1 and not state_only:
         yield from _left(log, windows[0])
-        if not judged and windows[0].whole and not log.ooms:
+        if (growth is None or growth.judged < MINIMUM) and windows[0].whole and not log.ooms:
             yield _not_judged(log)
 
 
@@ -196,8 +195,8 @@ def _uncounted(log: LogAnalysis) -> bool:
 def _not_judged(log: LogAnalysis) -> Claim:
     """Why nothing is said of growth."""
     parts = log.steps is not None and not log.steps.repeated
-    few = None if log.steps is None or parts else log.steps.anchors
-    by = None if few or log.uncut else log.can_be_cut
+    few = None if log.steps is None or parts or log.growth is None else log.growth.judged
+    by = None if few is not None or log.uncut else log.can_be_cut
     entries = None if log.trust.has_lines else True
     return claim(
         "growth_not_judged", Weight.LEFT, steps=few, parts=parts, by=by, entries=entries, whole=log.uncut or None
@@ -207,37 +206,56 @@ def _not_judged(log: LogAnalysis) -> Claim:
 def _growing(log: LogAnalysis) -> Iterator[Claim]:
     growth, codes = log.growth, log.trust.doubt_codes
     assert growth is not None
-    above, series = _above(log, growth), _series(log, growth)
+    above, unit = _above(log, growth), _unit(log)
     grows = growth.verdict == "growing"
     if grows:
-        # Bytes are gained over all of them, where it begins in the first one or the second, else over the last so many.
-        last = growth.judged - (growth.since_window or 0)
-        yield growth_claim(growth, **series, last_windows=last if last < series["windows"] - 1 else None)
+        yield growth_claim(growth, unit)
         if growth.piling:
             yield _piling(growth)
         elif not UNPAIRED_DOUBTS & codes:
             yield claim("no_size_piles_up", Weight.GROWTH)
     elif "no_tensor_events" not in codes:
-        yield claim("live_not_growing", Weight.GROWTH, **series, rose=growth.rose is not None)
+        yield claim("live_not_growing", Weight.GROWTH, windows=growth.judged, unit=unit, rose=growth.rose is not None)
     else:
         above, grows = above[-1:], True
     for level in above:
-        yield claim("level_growing", Weight.GROWTH, tone="bad", **level, unit=series["unit"], live_growing=grows)
+        yield claim("level_growing", Weight.GROWTH, tone="bad", **level, unit=unit, live_growing=grows)
 
 
-def growth_claim(growth: Growth, **series: Any) -> Claim:
-    """How what is live after each window develops.
-
-    Args:
-        growth: What was found.
-        series: ``windows``, over how many of them growth is judged, and ``unit``, what one of them is: a step, or a window.
-    """
+def growth_claim(growth: Growth, unit: str) -> Claim:
+    """How what is live after each window develops; ``unit`` is what one of them is, a step or a window."""
+    series: dict[str, Any] = {"windows": growth.judged, "unit": unit}
+    every, rises = growth.every or 1, growth.rises_bytes or {}
     if growth.verdict == "growing":
-        values = {**series, "since": growth.since or ""}
-        return claim("growing", Weight.GROWTH, growth, tone="bad", **{"last_windows": None, **values})
-    kind = "shrinking" if growth.verdict == "shrinking" else "not_growing" if growth.rose is None else "rose"
-    swings = growth.swing_bytes if growth.verdict == "swinging" else None
-    return claim(kind, Weight.STEADY, growth, **{"swing_bytes": swings, **series} if kind == "not_growing" else series)
+        some = growth.growing_windows if growth.growing_windows < growth.judged else None
+        rate = growth.gained_bytes_per_window
+        each = {"every": every if every > 1 else None, "gained_each_bytes": round(rate * every), "last_windows": some}
+        return claim("growing", Weight.GROWTH, growth, tone="bad", gained_bytes_per_window=rate, **series, **each)
+    if growth.rose == "late":
+        return claim("rose_late", Weight.STEADY, growth, **series)
+    if growth.rose is not None:
+        # Memory that fills up from the first window on, within a quarter of them, warms up.
+        one_by_one = growth.rising_windows == 1 or len(rises) > 1
+        warm_up = growth.rose_windows + 1 >= growth.judged and 4 * growth.rising_windows <= growth.judged
+        return claim(
+            *("rose", Weight.STEADY, growth),
+            **series,
+            from_bytes=growth.rose_from_bytes,
+            to_bytes=(growth.rose_from_bytes or 0) + growth.rose_bytes,
+            rose_bytes=growth.rose_bytes,
+            rises_bytes=rises if one_by_one else None,
+            times=len(rises),
+            warm_up=warm_up,
+            stays=growth.rose == "stayed",
+        )
+    if growth.verdict == "swinging" and growth.period is None:
+        # It does not grow where the level is as low again in the later half.
+        returns = 5 * growth.gained_bytes <= growth.swing_bytes
+        kind, swings = "not_growing" if returns else "uneven", growth.swing_bytes
+        return claim(kind, Weight.STEADY, growth, swing_bytes=swings, **series)
+    kind = "shrinking" if growth.verdict == "shrinking" else "not_growing" if growth.period is None else "sawtooth"
+    flat: dict[str, Any] = {"lowest_bytes": None} if kind == "not_growing" else {}
+    return claim(kind, Weight.STEADY, growth, **series, **flat)
 
 
 def _piling(growth: Growth) -> Claim:
@@ -251,6 +269,7 @@ def _piling(growth: Growth) -> Claim:
     pile, total, gained = piles[largest][0], totals[largest], growth.gained_bytes
     return claim(
         *("piling_up", Weight.GROWTH, growth),
+        since=growth.since,
         total_bytes=total,
         blocks=sum(one.count for one in piles[largest]),
         block_bytes=pile.size_bytes,
@@ -285,23 +304,9 @@ def _grows(log: LogAnalysis) -> bool:
     return growth is not None and (growth.verdict == "growing" or bool(_above(log, growth)))
 
 
-def _series(log: LogAnalysis, growth: Growth) -> dict[str, Any]:
-    """Over how many of a series growth is judged (what precedes the first of them is none), and what one is: a step, where steps were found."""
-    windows = log.windows if log.steps is None else log.steps.windows
-    judged = growth.judged - (bool(windows) and windows[0].name == BEFORE)
-    return {"windows": judged, "unit": "window" if log.steps is None else "step"}
-
-
-def _not_growing(log: LogAnalysis) -> Claim:
-    growth = log.growth
-    assert growth is not None
-    series = _series(log, growth)
-    if growth.verdict == "shrinking" or growth.rose is None:
-        return growth_claim(growth, **series)
-    if growth.rose == "late":
-        return claim("rose_late", Weight.STEADY, growth, **series)
-    until = growth.rose_until if growth.rose_until != growth.rose_from else None
-    return growth_claim(growth, **series, rose_until=until, stays=growth.rose == "stayed")
+def _unit(log: LogAnalysis) -> str:
+    """What a window of a series is: a step, where steps were found."""
+    return "window" if log.steps is None else "step"
 
 
 def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
@@ -370,6 +375,7 @@ def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
         yield claim("live_at_end", Weight.LEFT, live_bytes=size, blocks=None if opening and _uncounted(log) else blocks)
     else:
-        grows = log.growth is not None and log.growth.verdict == "growing"
+        piling = () if log.growth is None else log.growth.piling
+        grows = bool(piling) and all(pile.at_exit for pile in piling)
         at_exit = log.freed_last if log.growth is None and log.trust.has_lines else None
         yield claim("nothing_live_at_end", Weight.LEFT, grows=grows, exit_bytes=at_exit)

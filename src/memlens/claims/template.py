@@ -237,6 +237,10 @@ _WRITERS: dict[str, Callable[[Any, str, Values], str]] = {
     "names": lambda value, _, __: name_list(value),
     # {"device 0": 512} as device 0 512 B
     "sizes": lambda value, _, __: ", ".join(f"{name} {format_bytes(size)}" for name, size in value.items()),
+    # {"STEP 7": 512} as by 512 B in STEP 7
+    "rises": lambda value, _, values: ", ".join(
+        f"by {format_bytes(size)} in {window_label(name, values.get('unit', 'window'))}" for name, size in value.items()
+    ),
     "clipped": lambda value, _, __: clipped(value),
     # Whose a block is: an operator, or the innermost frame of a call stack.
     "owner": lambda value, _, __: clipped(innermost(value)),

@@ -53,8 +53,8 @@ WORDS: dict[str, Words] = {
         place="besides",
     ),
     "growing": Words(
-        "memory grows from {since:window} on: {gained_bytes_per_window:bytes} a {unit}, {gained_bytes:bytes} in all over"
-        " [the last {last_windows:count} of ]{windows:units}"
+        "memory grows from {since:window} on: {gained_each_bytes:bytes} [every {every} {unit}s|a {unit}],"
+        " {gained_bytes:bytes} in all over [the last {last_windows:count} of ]{windows:units}"
     ),
     "piling_up": Words(
         f"{{beyond?{_PILE}{_WHERE} pile up|{{most?most of it in {_PILE}"
@@ -96,19 +96,30 @@ WORDS: dict[str, Words] = {
         "memory rises by {rose_bytes:bytes} in the last {rose_windows=1?|{rose_windows} }of {windows:units}, too few to judge"
     ),
     "rose": Words(
-        "memory does not {stays?keep growing|grow steadily} over {windows:units}: it rose by {rose_bytes:bytes}"
-        "[ from {rose_from:window} to {rose_until:window}| in {rose_from:window}]{stays? and stays there}"
+        "[over {windows:units} memory rises {times=1?once|{times:count} times}{stays? and stays there}: {rises_bytes:rises}"
+        "|memory rises from {from_bytes:bytes} to {to_bytes:bytes} in {rising_windows:count} of {windows:units}"
+        " ({rose_from:window} to {rose_until:window}{warm_up?, warm-up}){stays? and stays there|, not steadily}]"
     ),
-    "not_growing": Words("memory does not grow over {windows:units}[: it swings within ±{swing_bytes:bytes}]"),
+    "sawtooth": Words(
+        "memory does not grow over {windows:units}: it rises and falls between {lowest_bytes:bytes} and {highest_bytes:bytes}"
+        " every {period:count} {unit}s"
+    ),
+    "uneven": Words(
+        "memory swings between {lowest_bytes:bytes} and {highest_bytes:bytes} over {windows:units},"
+        " too unevenly to tell whether it grows"
+    ),
+    "not_growing": Words(
+        "memory does not grow over {windows:units}[: it swings between {lowest_bytes:bytes} and {highest_bytes:bytes}]"
+    ),
     "live_at_end": Words("{live_bytes:bytes}[ in {blocks:plural block}] is live at the end"),
     "nothing_live_at_end": Words(
-        "{grows?all of it is freed only when the log ends|everything is freed at the end"
+        "{grows?the leaked memory is freed only at exit|everything is freed at the end"
         "[, {exit_bytes:bytes} of it after the last allocation]}"
     ),
     "held_in_window": Words("{held_bytes:bytes} allocated in it is not freed in it: {blocks:plural block}"),
     "nothing_held_in_window": Words("every block allocated in it is freed in it"),
     "growth_not_judged": Words(
-        "{whole?growth not checked (--whole)|[growth is not judged: {steps:plural step} tell too little"
+        "{whole?growth not checked (--whole)|[growth is not judged: {steps:plural complete step} tell too little"
         "|{parts?only parts of steps|{entries?no annotated steps|no step lines}} found; growth not checked{by? (use --by)}]}",
         joined="; ",
     ),

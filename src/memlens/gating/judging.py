@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.series import trend
+from memlens.analyzers.series.shapes import MINIMUM
 from memlens.gating.limits import DEFAULT_LIMIT, METRICS, Rules
 from memlens.results import Result
 from memlens.text import format_bytes, name_list
@@ -235,10 +236,11 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules, *reasons
         same = all(run.steps_by for run in base)
         return replace(row, unjudged="other lines mark the steps of the base" if same else f"{_NO_STEPS} in the base")
     for levels, where in ((head.step_levels, ""), *((run.step_levels, " in the base") for run in base)):
-        if len(levels) < trend.MINIMUM:
-            return replace(row, unjudged=f"{len(levels)} closed steps{where}, {trend.MINIMUM} needed")
+        if len(levels) < MINIMUM:
+            return replace(row, unjudged=f"{len(levels)} closed steps{where}, {MINIMUM} needed")
     found = trend.judge(np.array(head.step_levels, np.int64))
-    rise = found.rise
+    # What fills up within a quarter of the steps is warm-up.
+    rise = found.rise if found.rise is not None and 4 * found.rise.last > count else None
     gained, since = (0, None) if found.since is None else (found.gained_bytes, found.since)
     if rise is not None:
         gained, since = rise.rose_bytes, rise.first

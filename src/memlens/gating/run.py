@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from memlens.analyzers.failures import failure_claim, failures
 from memlens.analyzers.series.growth import Growth, growth
-from memlens.analyzers.series.trend import MINIMUM
+from memlens.analyzers.series.shapes import MINIMUM
 from memlens.errors import InputError, MemlensError, OutputError, UsageError
 from memlens.facts import Kind
 from memlens.gating.baseline import Anchors, Baseline, RunFigures, anchors_for, parse_baseline, read_baseline
@@ -27,7 +27,7 @@ from memlens.summarizing.workers import Order, spread_out
 from memlens.text import terms_of
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.windows.anchor_discovery import find_steps
-from memlens.windows.windows import BEFORE, WHOLE, edges_of, names_of, whole
+from memlens.windows.windows import WHOLE, edges_of, names_of, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -251,8 +251,7 @@ def _growth(head: _Read) -> Growth | None:
     if len(head.figures.step_levels) < MINIMUM:
         return None
     found = growth(head.steps)
-    # What precedes the first step is none.  What piles up is looked up now, for the events may be dropped later.
-    return replace(found, judged=found.judged - (head.steps[0].name == BEFORE), piling=found.piling)
+    return replace(found, piling=found.piling)  # looked up now, for the events may be dropped later
 
 
 def _failed(log: Log) -> Claim | None:

@@ -210,7 +210,7 @@ class _UnjudgedError(Exception):
 
 
 def _of_log(limits: _Limits, item: pytest.Item) -> list[_Figures]:
-    from memlens.analyzers.series.trend import MINIMUM
+    from memlens.analyzers.series.shapes import MINIMUM
     from memlens.analyzing.analyze import analyze
     from memlens.errors import MemlensError
     from memlens.trust.case import RESERVED_DOUBTS

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.series.trend import MINIMUM
+from memlens.analyzers.series.shapes import MINIMUM
+from memlens.analyzing.claims import growth_claim
 from memlens.reports.blocks import ALIKE, OWNER, Column, Figure, Figures, Line, ListOptions, Table, Value, take
 from memlens.results import plain
 from memlens.text import format_bytes, format_share, format_signed, format_value, plural, short_name
@@ -197,19 +198,14 @@ def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[C
 
 
 def _growth_words(growth: Any) -> str:
-    judged = f"over {plural(growth.judged, 'window')} judged"
-    if growth.open_end is not None:
-        judged += f"; left out: {short_name(growth.open_end)}, which runs to the end of the log"
     if growth.judged < MINIMUM:
         return f"not judged: {plural(growth.judged, 'window')}, {MINIMUM} are the fewest that tell anything"
-    if growth.verdict == "growing":
-        gained = f"{format_signed(round(growth.gained_bytes_per_window))} a window, {format_bytes(growth.gained_bytes)} in all"
-        return f"growing from {short_name(growth.since)} on: {gained}, {judged}"
-    if growth.verdict == "swinging":
-        return f"swinging within ±{format_bytes(growth.swing_bytes)} {judged}"
-    if growth.verdict == "shrinking":
-        return f"shrinking, {format_signed(round(growth.gained_bytes_per_window))} a window {judged}"
-    return f"flat {judged}"
+    left = (
+        ""
+        if growth.open_end is None
+        else f"; left out: {short_name(growth.open_end)}, which runs to the end of the log"
+    )
+    return f"{growth_claim(growth, 'window').text}{left}"
 
 
 def _generic(name: str, result: Any, options: ListOptions) -> Iterator[Table | Line | Figures]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.analyzers.series.trend import MINIMUM
+from memlens.analyzers.series.shapes import MINIMUM
 from memlens.reports.blocks import ALL_ROWS, Block, Column, Line, ListOptions, Table, Value, take
 from memlens.reports.tables import WINDOW_COLUMNS, Measure, measures_of, sorted_windows
 from memlens.text import LINES, Terms, format_value, plural

@@ -13,8 +13,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from memlens.analyzers.series.growth import Growth
-from memlens.analyzers.series.trend import MINIMUM, judge
+from memlens.analyzers.series.growth import Growth, of_levels
+from memlens.analyzers.series.shapes import MINIMUM
+from memlens.analyzers.series.trend import judge
 from memlens.analyzing.claims import growth_claim
 from memlens.claims.claim import Claim, Weight, claim
 from memlens.text import file_names, plural, short_name
@@ -48,24 +49,14 @@ def growth_of(state: LogState, before: Growth | None = None) -> Growth:
         state: The log.
         before: What was found before: it may know the name of a window that is no longer kept.
     """
-    trend, judged = judge(state.end_live_bytes), len(state.end_live_bytes)
+    live, first = state.end_live_bytes, state.windows[0] if state.windows else None
+    # What precedes the first window is no window of the series; where it is long gone, there was such a part.
+    start = int(len(live) > 1 and (first is None or first.index > 0 or first.name == BEFORE))
     names = {window.index: window.name for window in state.windows}
     if before is not None and before.since_window is not None and before.since is not None:
         names.setdefault(before.since_window, before.since)
-    since, rise = trend.since, trend.rise
-    return Growth(
-        state.window_count,
-        judged,
-        (),
-        trend.gained_bytes,
-        trend.gained_bytes_per_window,
-        trend.verdict,
-        None if since is None else names.get(since, f"window no. {since + 1:,}"),
-        since,
-        trend.swing_bytes,
-        rose=None if rise is None else rise.how,
-        rose_bytes=0 if rise is None else rise.rose_bytes,
-    )
+    found = of_levels(live, start, lambda window: names.get(window, f"window no. {window + 1:,}"))
+    return Growth(state.window_count, len(live) - start, (), **found)
 
 
 def lasting_gain(live: Ints) -> int | None:
@@ -211,10 +202,7 @@ def _of_one(state: LogState, growth: Growth | None) -> Iterator[Claim]:
     else:
         yield claim("peak", Weight.PEAK, reserved_bytes=state.reserved_peak_bytes)
     if growth is not None and growth.judged >= MINIMUM:
-        # What precedes the first window is no window of the series; where it is long gone, there was such a part.
-        first = state.windows[0] if state.windows else None
-        windows = growth.judged - (first is None or first.index > 0 or first.name == BEFORE)
-        yield growth_claim(growth, windows=windows, unit="window")
+        yield growth_claim(growth, unit="window")
     # Why the file of that name does not hold all that was read.
     if state.restarts:
         yield claim("log_replaced", Weight.LIMITS, times=state.restarts)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from msgspec import structs
 
-from memlens.analyzers.fates import held_events
+from memlens.analyzers.fates import held_events, until
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
+from memlens.analyzers.series.shapes import MINIMUM, floor_of
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
-from memlens.columns import spans
+from memlens.columns import distinct, spans
+from memlens.facts import Kind
 from memlens.folding import bounds, profile
 from memlens.results import Result, Tables, deferred, lazy
 from memlens.windows.windows import BEFORE, judged, some_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,17 +31,21 @@ PILE_WINDOWS = 3
 #: In so large a share of the windows reserved memory must rise: a pool takes a chunk for each request larger than all before, and of
 #: requests by chance these come ever more seldom.
 _OFTEN = 1 / 3
+#: In so many windows it is counted what each leaves until a later one, as always.
+_SAMPLES = 16
 
 
 class Pile(Result, frozen=True):
     """Blocks of one size (and owner, where that is known) that window after window leaves behind.
 
     Attributes:
-        count: Blocks born in the judged windows from ``since`` on and still live at the end of the last one.
+        count: Blocks born in the judged windows from ``since`` on and still live at the end of the last one, less as many as each of these
+            windows leaves until a later one as always.
         total_bytes: Their bytes.
         windows: In how many of these windows they were born.
         phase: The phase of a step in which all of them were born, where there is one; text from the log.
         bytes_per_window: ``total_bytes`` by the number of these windows.
+        at_exit: So many are freed after the last ALLOC of the log.
     """
 
     size_bytes: int
@@ -49,6 +55,7 @@ class Pile(Result, frozen=True):
     windows: int
     bytes_per_window: float
     phase: str | None = None
+    at_exit: bool = False
 
 
 @lazy("piling")
@@ -57,13 +64,15 @@ class Growth(Result, frozen=True):
 
     Attributes:
         windows: How many windows there are.
-        judged: How many of them the verdict is about: all but an open one at the end.
+        judged: How many of them the verdict is about: all but what precedes the first one and an open one at the end.
         live_bytes: The level at the end of each window (all of them).
         gained_bytes: By how much the floor of the level rose; see :class:`~memlens.analyzers.series.trend.Trend`.
         gained_bytes_per_window: What is gained in a window; see there.
+        every: So many windows lie between any two gains, where these come evenly; else ``None``.
         verdict: ``"flat"``, ``"growing"``, ``"shrinking"`` or ``"swinging"``; the rule is in :mod:`memlens.analyzers.series.trend`.
         since: Name of the window in which the first bytes were gained, where the series grows.
         since_window: Its 0-based index in the series.
+        growing_windows: How many windows there are from it to the last that is judged; 0 where the series does not grow.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
         open_end: Name of the open window that is left out, or ``None``.
         peak_verdict: The same verdict on the windows' peaks, but for that of what precedes the series.
@@ -77,11 +86,17 @@ class Growth(Result, frozen=True):
         reserved_from_bytes: As for the peaks.
         reserved_gained_bytes: As for the peaks; ``None`` where it is not known.
         rose: How the level rose where the verdict is neither ``"growing"`` nor ``"shrinking"``: ``"stayed"``, ``"late"`` or ``"unsteady"``; ``None`` where it did not; see
-            :class:`~memlens.analyzers.series.trend.Rise`.
+            :class:`~memlens.analyzers.series.shapes.Rise`.
+        rose_from_bytes: The floor right before it rose, or ``None``.
         rose_bytes: By how much; 0 where it did not.
         rose_from: Name of the window in which it began to rise, or ``None``.
-        rose_until: Name of the last window in which its floor rose, or ``None``.
-        rose_windows: How many judged windows there are from ``rose_from`` to the last; 0 where it did not rise.
+        rose_until: Name of the window from which on it stays above what it rose to, or ``None``.
+        rose_windows: How many windows there are from the first of these to the last that is judged; 0 where it did not rise.
+        rising_windows: How many there are from the first of these to the second.
+        rises_bytes: By how much it rose in each of its parts, by their windows; ``None`` where it did not.
+        period: After so many windows a level repeats itself that swings and did not rise; ``None`` where it does not.
+        lowest_bytes: The lowest level at the end of a judged window.
+        highest_bytes: The highest one.
         piling: The blocks that pile up from window ``since`` on, the largest total first; none where the series does not grow.
     """
 
@@ -106,39 +121,42 @@ class Growth(Result, frozen=True):
     reserved_from_bytes: int | None = None
     reserved_gained_bytes: int | None = None
     rose: Literal["stayed", "late", "unsteady"] | None = None
+    rose_from_bytes: int | None = None
     rose_bytes: int = 0
     rose_from: str | None = None
     rose_until: str | None = None
     rose_windows: int = 0
+    rising_windows: int = 0
+    rises_bytes: dict[str, int] | None = None
+    period: int | None = None
+    lowest_bytes: int = 0
+    highest_bytes: int = 0
+    growing_windows: int = 0
+    every: int | None = None
     piling: tuple[Pile, ...] = ()
 
 
 def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
     """Analyze a series of windows of one log, in their order; ``pieces`` are their phases, where they have some."""
     if not windows:
-        return Growth(0, 0, (), 0, 0.0, "flat", None, None, 0)
+        return Growth(0, 0, (), **of_levels(np.zeros(0, np.int64), 0, str))
     found = profile(windows)
     log, lo, hi = bounds(windows)
     fates = np.array(judged(windows, (hi - lo).tolist()), bool)
     chosen = some_of(windows, fates)
     live = found["live_bytes"]
-    trend = judge(live[fates])
-    since, rise = trend.since, trend.rise
     before = int(len(chosen) > 1 and chosen[0].name == BEFORE)
+    of_live = of_levels(live[fates], before, lambda window: chosen[window].name)
+    since = of_live["since_window"]
     peaks = _of_device(found["peak_bytes"][fates][before:], 0)
     reserved = None
     if log.tells_of_chunks:
         reserved = _of_device((found.levels[1] + found["reserve_bytes"] - found["release_bytes"])[fates], _OFTEN)
     return Growth(
         windows=len(windows),
-        judged=len(chosen),
+        judged=len(chosen) - before,
         live_bytes=tuple(live.tolist()),
-        gained_bytes=trend.gained_bytes,
-        gained_bytes_per_window=trend.gained_bytes_per_window,
-        verdict=trend.verdict,
-        since=None if since is None else chosen[since].name,
-        since_window=since,
-        swing_bytes=trend.swing_bytes,
+        **of_live,
         open_end=windows[-1].name if len(chosen) < len(windows) else None,
         peak_verdict=peaks.verdict,
         peak_since=None if peaks.since is None else chosen[before + peaks.since].name,
@@ -148,13 +166,40 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
         reserved_since=None if reserved is None or reserved.since is None else chosen[reserved.since].name,
         reserved_from_bytes=None if reserved is None else reserved.from_bytes,
         reserved_gained_bytes=None if reserved is None else reserved.gained_bytes,
-        rose=None if rise is None else rise.how,
-        rose_bytes=0 if rise is None else rise.rose_bytes,
-        rose_from=None if rise is None else chosen[rise.first].name,
-        rose_until=None if rise is None else chosen[rise.last].name,
-        rose_windows=0 if rise is None else len(chosen) - rise.first,
         piling=() if since is None else deferred(piles, chosen[since:], pieces),
     )
+
+
+def of_levels(live: NDArray[np.int64], before: int, name: Callable[[int], str]) -> dict[str, Any]:
+    """The fields of :class:`Growth` that follow from the levels at the ends of windows, of which the first ``before`` precede the series."""
+    trend = judge(live if len(live) - before >= MINIMUM else live[:0], before)
+    since, rise, of_series = trend.since, trend.rise, live[before:]
+    found = {
+        "gained_bytes": trend.gained_bytes,
+        "gained_bytes_per_window": trend.gained_bytes_per_window,
+        "every": trend.every,
+        "verdict": trend.verdict,
+        "since": None if since is None else name(since),
+        "since_window": since,
+        "growing_windows": 0 if since is None else len(live) - since,
+        "swing_bytes": trend.swing_bytes,
+        "period": trend.period,
+        "lowest_bytes": min(of_series.tolist(), default=0),
+        "highest_bytes": max(of_series.tolist(), default=0),
+    }
+    if rise is None:
+        return found
+    ends = [tuple(dict.fromkeys((name(part.first), name(part.last)))) for part in rise.parts]
+    return found | {
+        "rose": rise.how,
+        "rose_from_bytes": rise.from_bytes,
+        "rose_bytes": rise.rose_bytes,
+        "rose_from": name(rise.first),
+        "rose_until": name(rise.last),
+        "rose_windows": len(live) - rise.first,
+        "rising_windows": rise.last - rise.first + 1,
+        "rises_bytes": {" to ".join(end): part.rose_bytes for end, part in zip(ends, rise.parts, strict=True)},
+    }
 
 
 def _of_device(levels: NDArray[np.int64], often: float) -> Trend:
@@ -162,7 +207,7 @@ def _of_device(levels: NDArray[np.int64], often: float) -> Trend:
     trend = judge(levels)
     if trend.since is None:
         return trend
-    floor = np.minimum.accumulate(levels[::-1])[::-1]
+    floor = floor_of(levels)
     rises = np.count_nonzero(np.diff(floor)[trend.since - 1 :])
     if rises < often * (len(levels) - trend.since):
         return structs.replace(trend, verdict="swinging" if trend.swing_bytes else "flat", since=None, from_bytes=None)
@@ -183,29 +228,51 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
     # A row for each block and window that it was born in: windows may overlap, and a block between windows is in none.
     first, last = np.searchsorted(left, lo), np.searchsorted(left, hi)
     count = np.maximum(last - first, 0)
-    window = np.repeat(np.arange(len(windows)), count)
-    rows = spans(first, count)
-    kind, sizes, owners = kinds_of_blocks(log, left[rows])
-    order = np.lexsort((window, kind))
-    kind, window, rows = kind[order], window[order], rows[order]
-    starts = np.flatnonzero(np.diff(kind, prepend=-1))
-    if not len(starts):
-        return ()
-    # Within a kind the windows rise: each rise is one more window.
-    fresh = np.diff(window, prepend=-1) != 0
-    fresh[starts] = True
-    seen = np.add.reduceat(fresh, starts, dtype=np.int64)
-    names, phase_of = owner_labels(log), _phases_of(pieces, left)
-    found = []
-    # Every kind has blocks, so the k-th one starts at starts[k].
+    rows, window = spans(first, count), np.repeat(np.arange(len(windows)), count)
+    passing, sample, ends = _passing(windows, end)
+    kind, sizes, owners = kinds_of_blocks(log, np.concatenate([left, passing]))
+    born = distinct(kind[rows] * len(windows) + window) // len(windows)
+    seen = np.bincount(born, minlength=len(sizes))
+    # Of each kind by the phase in which it was born: what passes through in one does not hide what another leaves.
+    phases = 1 + (len(pieces.names) if pieces else 0)
+    part = kind * phases + 1 + _phases_of(pieces, np.concatenate([left, passing]))
+    parts, inside = distinct(part), distinct(rows)
+    part = parts.searchsorted(part)
+    kept = np.bincount(part[inside], minlength=len(parts))
+    some = distinct(part[len(left) :])
+    samples = min(_SAMPLES, len(windows) - 1)
+    table = np.zeros((len(some), samples), np.int64)
+    np.add.at(table, (some.searchsorted(part[len(left) :]), sample), ends)
+    kept[some] -= np.sort(table)[:, samples // 2]
+    partner, allocs = until(log.lifetimes.partner)[left[inside]], np.flatnonzero(log.kind[end:] == Kind.ALLOC)
+    freed_late = (partner < len(log)) & (partner >= (end + int(allocs[-1]) if len(allocs) else end))
+    at_exit = np.bincount(part[inside], freed_late, minlength=len(parts)) >= kept
+    names, found = owner_labels(log), []
+    edges = parts.searchsorted(phases * np.arange(len(sizes) + 1)).tolist()
     for k in np.flatnonzero(seen >= PILE_WINDOWS).tolist():
-        stop = int(starts[k + 1]) if k + 1 < len(starts) else len(kind)
-        size, count = int(sizes[k]), len(np.unique(rows[starts[k] : stop]))
-        here = phase_of[rows[starts[k] : stop]]
-        phase = pieces.names[int(here[0])] if pieces and here[0] >= 0 and (here == here[0]).all() else None
-        total = size * count
-        found.append(Pile(size, count, total, names[owners[k]], int(seen[k]), total / len(windows), phase))
+        of_kind = edges[k] + np.flatnonzero(kept[edges[k] : edges[k + 1]] > 0)
+        size, count = int(sizes[k]), int(kept[of_kind].sum())
+        if count:
+            place = int(parts[of_kind[0]]) % phases if len(of_kind) == 1 else 0
+            phase = pieces.names[place - 1] if pieces and place else None
+            total, late = size * count, bool(at_exit[of_kind].all())
+            found.append(Pile(size, count, total, names[owners[k]], int(seen[k]), total / len(windows), phase, late))
     return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes, pile.owner or "")))
+
+
+def _passing(windows: Sequence[Window], end: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The blocks of some windows that these do not free and others do before ``end``; of each in which sample it is, and how many ends of windows it passes.
+
+    Where windows do alike, so many of them are live at the end of each: as many as are born in one, times the ends that they pass.
+    """
+    log, lo, hi = bounds(windows)
+    chosen = np.linspace(0, len(windows) - 2, min(_SAMPLES, len(windows) - 1)).astype(np.int64).tolist()
+    partner = until(log.lifetimes.partner)
+    held = [held_events(log, int(lo[k]), int(hi[k]), int(hi[k])) for k in chosen]
+    held = [blocks[partner[blocks] < end] for blocks in held]
+    passing, edges = np.concatenate(held), distinct(hi)
+    ends = edges.searchsorted(partner[passing].astype(np.int64), "right") - edges.searchsorted(passing, "right")
+    return passing, np.repeat(np.arange(len(chosen)), [len(blocks) for blocks in held]), ends
 
 
 def _phases_of(pieces: Pieces | None, events: NDArray[np.int64]) -> NDArray[np.int64]:

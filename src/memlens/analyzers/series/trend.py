@@ -21,9 +21,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from memlens.analyzers.series.shapes import (
+    MINIMUM,
+    SPANS,
+    TAIL,
+    Rise,
+    came_back,
+    floor_of,
+    lowest_levels,
+    period_of,
+    rise_of,
+)
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.columns import Ints
@@ -33,14 +43,8 @@ if TYPE_CHECKING:
 
 Verdict = Literal["flat", "growing", "shrinking", "swinging"]
 
-#: The fewest windows that are judged.
-MINIMUM = 4
 #: Shorter series are judged window by window: see :func:`_rises_throughout`.
 _FEW = 8
-#: A tail spans so many widths at least; one more where the windows of its first floor count.
-_SPANS = 4
-#: The least number of windows in a tail.
-_TAIL = 7
 #: How many times what came back before the floor must rise: in single windows, and in lowest levels of several.
 _BEYOND = (5, 4)
 #: How many steps of equal size the rise is worth, at least; below so many they must come evenly.
@@ -70,41 +74,24 @@ class Trend(Struct, frozen=True):
         gained_bytes_per_window: The same by that number.  Where the series grows, what the floor rose by from its first rise (not
             included) to its last one, by the windows between, of the rises at least half as large as the largest: of a block in every
             tenth window a tenth, wherever the series begins and ends.
+        every: So many windows lie between any two of these rises; ``None`` where their distances differ, or the series does not grow.
         since: Index of the window in which the first bytes were gained, or ``None`` where the series does not grow.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
         from_bytes: The floor right before ``since``, or ``None`` where the series does not grow.
-        rise: The rise of a series that does not grow, or ``None``.
+        rise: How its floor rose all the same where the series does not grow, or ``None``.
+        period: After so many windows a series repeats itself that swings and whose floor did not rise; ``None`` where it does not.
     """
 
     verdict: Verdict
     gained_bytes: int
     spanned: int
     gained_bytes_per_window: float
+    every: int | None
     since: int | None
     swing_bytes: int
     from_bytes: int | None = None
     rise: Rise | None = None
-
-
-class Rise(Struct, frozen=True):
-    """By how much the floor of a series rose that does not grow.
-
-    It counts where the floor rose after a quarter of its windows (what comes before is warm-up), and by more than the level ever rose and
-    came back, or fell and came back.
-
-    Attributes:
-        rose_bytes: By how much, in all.
-        first: Index of the first window of the rise: the first one after the quarter, or that with which the rises began which lead up
-            to it window by window, none larger by a quarter than all from it on.
-        last: Index of the last window in which the floor rose.
-        how: ``"stayed"`` where more windows follow than the floor ever waited for its next rise, two at least; ``"late"`` where the rise is
-            in the last windows, too few to be judged; else ``"unsteady"``.
-    """
-
-    rose_bytes: int
-    first: int
-    last: int
-    how: Literal["stayed", "late", "unsteady"]
+    period: int | None = None
 
 
 class _Tail(Struct, frozen=True):
@@ -115,68 +102,55 @@ class _Tail(Struct, frozen=True):
     lowest: Ints
 
 
-def judge(live: Ints) -> Trend:
+def judge(live: Ints, start: int = 1) -> Trend:
     """Judge a series.
 
     Args:
         live: The live bytes at the ends of consecutive windows, int64, shape ``(windows,)``.
+        start: The window after which a rise counts that is no growth: by then the run has started.
     """
     live = np.asarray(live, np.int64)
     if not len(live):
-        return Trend("flat", 0, 0, 0.0, None, 0)
-    back = max(_came_back(live), _came_back(-live))
+        return Trend("flat", 0, 0, 0.0, None, None, 0)
+    back = max(came_back(live), came_back(-live))
     swing = back // 2
     if tail := _growing_tail(live):
         since = _since(tail)
         spanned = len(tail.lowest) - since
         before = int(tail.lowest[since - 1])
         gained = int(tail.lowest[-1]) - before
-        return Trend("growing", gained, spanned, _rate(tail, since, gained / spanned), since, swing, before)
+        return Trend("growing", gained, spanned, *_rate(tail, since, gained / spanned), since, swing, before)
     half = len(live) // 2
     quarter = half // 2
     spanned = half - quarter if len(live) >= MINIMUM else 0
     gained = int(live[half:].min() - live[quarter:half].min()) if spanned else 0
     verdict: Verdict = "swinging" if swing * 2 * _FLAT > int(np.abs(live).max()) else "flat"
-    rise = _rise(live, back)
+    rise = period = None
     if _growing_tail(-live):
-        verdict, rise = "shrinking", None
-    return Trend(verdict, gained, spanned, gained / spanned if spanned else 0.0, None, swing, None, rise)
+        verdict = "shrinking"
+    else:
+        period = period_of(live[start:]) if verdict == "swinging" else None
+        rise = rise_of(live, start, period)
+    rate = gained / spanned if spanned else 0.0
+    return Trend(verdict, gained, spanned, rate, None, None, swing, None, rise, None if rise else period)
 
 
 def began(levels: Ints, since: int) -> int:
     """The window in which a floor began to rise that rose in each window up to ``since``, in none by a quarter more than in all from it on."""
-    steps = np.diff(_floor(levels))
+    steps = np.diff(floor_of(levels))
     before = steps[: since - 1]
     apart = np.flatnonzero((before == 0) | (4 * before > 5 * steps[since - 1 :].max()))
     return int(apart[-1]) + 2 if len(apart) else 1
 
 
-def _rise(live: Ints, back: int) -> Rise | None:
-    """By how much a series rose for good, beyond what came back (``back``) and after its warm-up."""
-    n, floor = len(live), _floor(live)
-    steps = np.diff(floor)
-    warm = n // 4
-    if n < MINIMUM or floor[-1] - floor[warm] <= back:
-        return None
-    first = warm + int(np.flatnonzero(steps[warm:])[0])
-    first = began(live, first + 1)
-    rises = first - 1 + np.flatnonzero(steps[first - 1 :])
-    last = int(rises[-1]) + 1
-    wait = int(np.diff(rises).max()) if len(rises) > 1 else 0
-    how: Literal["stayed", "late", "unsteady"] = "late" if n - first < _TAIL else "unsteady"
-    if n - 1 - last > max(wait, 1):
-        how = "stayed"
-    return Rise(int(floor[-1] - floor[first - 1]), first, last, how)
-
-
-def _rate(tail: _Tail, since: int, plain: float) -> float:
-    """Return the gain of a tail per window: from the first to the last of its rises that are half as large as the largest, or more.
+def _rate(tail: _Tail, since: int, plain: float) -> tuple[float, int | None]:
+    """Return the gain of a tail per window, from the first to the last of its rises that are half as large as the largest, or more; and their distance.
 
     Of these the first one is not counted, nor, where windows are taken together, are those that follow right after another one at the
     end, which may be a tooth that is cut off.  So it makes no difference where in a sawtooth the series ends.  Where there is only one,
     all rises count; ``plain`` where there is one in all.
     """
-    floor = _floor(tail.lowest)
+    floor = floor_of(tail.lowest)
     steps = np.diff(floor)[since - 1 :]
     for least in (int(steps.max()), 1):
         rises = since + np.flatnonzero(2 * steps >= least)
@@ -185,19 +159,9 @@ def _rate(tail: _Tail, since: int, plain: float) -> float:
             rises = rises[: apart[-1] + 2]
         if len(rises) > 1:
             first, last = int(rises[0]), int(rises[-1])
-            return int(floor[last] - floor[first]) / (last - first)
-    return plain
-
-
-def _came_back(live: Ints) -> int:
-    """The most by which the level rose from a window and fell again to a later one."""
-    lowest_before = np.minimum.accumulate(live)
-    return int(np.minimum(live - lowest_before, live - _floor(live)).max())
-
-
-def _floor(levels: Ints) -> Ints:
-    """The lowest level from each place on, int64, rising."""
-    return np.minimum.accumulate(levels[::-1])[::-1]
+            waits = np.unique(np.diff(rises))
+            return int(floor[last] - floor[first]) / (last - first), int(waits[0]) if len(waits) == 1 else None
+    return plain, None
 
 
 def _growing_tail(live: Ints) -> _Tail | None:
@@ -206,11 +170,7 @@ def _growing_tail(live: Ints) -> _Tail | None:
     if n < _FEW:
         return _Tail(1, 0, live) if _rises_throughout(live) else None
     best: _Tail | None = None
-    lowest, before = live, 1
-    for width in _widths(n):
-        # Two stretches of the width before cover one of this width, for a width at most doubles.
-        more, before = width - before, width
-        lowest = np.minimum(lowest[: len(lowest) - more], lowest[more:])
+    for width, lowest in lowest_levels(live):
         start = _start_of_growth(live, lowest, width)
         # A wider look costs precision about the start, so it must show a good deal more.
         if start is not None and (best is None or n - start > 1.25 * (n - best.start)):
@@ -231,28 +191,21 @@ def _rises_throughout(live: Ints) -> bool:
     return lasting and 2 * int(counted.min()) >= int(counted.max())
 
 
-def _widths(windows: int) -> Iterator[int]:
-    width = 1
-    while width * (_SPANS + 1) <= windows:
-        yield width
-        width = width + 1 if width < 8 else width * 13 // 10
-
-
 def _start_of_growth(live: Ints, lowest: Ints, width: int) -> int | None:
     """Where the longest growing tail of lowest levels starts: the last window of its first floor."""
     m = len(lowest)
     came_back = int((np.maximum.accumulate(lowest) - lowest).max())
-    floor = _floor(lowest)
+    floor = floor_of(lowest)
     beyond = _BEYOND[width > 1] * came_back
 
     def grows(first: int) -> bool:
         gain = int(floor[-1] - floor[first])
         # Windows that stand on the first floor, or hardly above it, do not belong to the rise.
         start = int(np.searchsorted(floor, floor[first] + gain // 20, "right")) - 1
-        enough = m - start >= max(_TAIL, _SPANS * width) - width + 1
+        enough = m - start >= max(TAIL, SPANS * width) - width + 1
         return enough and gain > beyond and _grows(live, lowest, floor, start, width, beyond)
 
-    least = max(_TAIL + 1, (_SPANS + 1) * width) - width + 1
+    least = max(TAIL + 1, (SPANS + 1) * width) - width + 1
     length, before = m, -1
     while length >= least and floor[-1] - floor[m - length] > beyond:
         if grows(m - length):
@@ -361,7 +314,7 @@ def _since(tail: _Tail) -> int:
     product = np.cumsum(after[::-1])[::-1][1:]  # Σ ramp · y
     fit = (product - ramp * y.mean()) ** 2 / (squares - ramp**2 / m)
     bend = tail.start + int(fit.argmax())
-    floor = _floor(tail.lowest)
+    floor = floor_of(tail.lowest)
     steps = np.diff(floor)
     rises = np.flatnonzero(steps)
     first, rises = rises[(rises >= tail.start) & (rises < bend)], rises[rises >= bend]
