@@ -81,8 +81,6 @@ class SizeGroups(Struct, frozen=True, eq=False):
 
     def then(self, other: SizeGroups) -> SizeGroups:
         """These and others of the same log, the largest total first; among equals the one with the earlier event."""
-        if not len(other):
-            return self
         size, count, first, owner = (
             np.concatenate((getattr(self, name), getattr(other, name))) for name in ("size", "count", "first", "owner")
         )
