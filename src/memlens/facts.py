@@ -6,12 +6,16 @@ Readers fill these; :mod:`memlens.trust` judges them.  Nothing here is computed 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np  # noqa: TC002  the types of columns are read when facts are read from a file
 from msgspec import Struct
 from numpy.typing import NDArray  # noqa: TC002
 
 from memlens.results import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: The largest size that is believed: 128 TiB, the address space of one process.  A larger one is a damaged line.
 MAX_SIZE = 1 << 47
@@ -100,6 +104,42 @@ class Ending(Result, frozen=True):
     what: str
     offset: int
     line: int
+
+
+class MessageLines(Struct, frozen=True, eq=False):
+    """Out-of-memory messages, as columns in file order (there may be millions); a size is -1 where a message does not say it.
+
+    Attributes:
+        offset: Byte offset of the line, int64.
+        line: Its number, int64.
+        device: The device, an index of a list of names, int32, -1 where the message names none.
+        requested: What was asked for, int64.
+        free: What was left on the device, int64.
+        total: What the device has, int64.
+        limit: What the run may use of it, int64.
+    """
+
+    offset: NDArray[np.int64]
+    line: NDArray[np.int64]
+    device: NDArray[np.int32]
+    requested: NDArray[np.int64]
+    free: NDArray[np.int64]
+    total: NDArray[np.int64]
+    limit: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def message(self, k: int, devices: Sequence[str], text: str = "") -> OutOfMemory:
+        """One of them, given the names of the devices."""
+        device, *sizes = (
+            None if (value := column.item(k)) < 0 else value
+            for column in (self.device, self.requested, self.free, self.total, self.limit)
+        )
+        requested, free, total, limit = sizes
+        name = "" if device is None else devices[device]
+        place = self.offset.item(k), self.line.item(k)
+        return OutOfMemory(*place, name, requested, free, text, total, limit_bytes=limit)
 
 
 class Figure(Struct, frozen=True):
@@ -257,7 +297,9 @@ class Facts(Struct, frozen=True):
         other_layers: Lines seen of other layers that tell of the same memory, by layer name (``stream_safe``, ``stats``,
             ``naive_best_fit``).
         hints: Other things seen, by name, with the 1-based number of the first line: ``prealloc``, ``binary``, …
-        ooms: Out-of-memory messages, in file order.
+        ooms: Out-of-memory messages, in file order; of a log of Paddle the first hundred, and the one that it is cut in.
+        later_ooms: The others.
+        oom_devices: The names of the devices of these.
         ending: How the run ended, where the log says so.
         figures: The framework's own figures, in file order.
         stat_lines: The framework's running totals, where the log has them.
@@ -288,9 +330,16 @@ class Facts(Struct, frozen=True):
     other_layers: dict[str, int] = {}
     hints: dict[str, int] = {}
     ooms: tuple[OutOfMemory, ...] = ()
+    later_ooms: MessageLines | None = None
+    oom_devices: tuple[str, ...] = ()
     ending: Ending | None = None
     figures: tuple[Figure, ...] = ()
     stat_lines: StatLines | None = None
     requests: RequestLines | None = None
     uneven_segments: tuple[UnevenSegment, ...] = ()
     settings: dict[str, str] = {}
+
+    @property
+    def oom_messages(self) -> int:
+        """How many out-of-memory messages there are."""
+        return len(self.ooms) + (0 if self.later_ooms is None else len(self.later_ooms))

@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.columns import distinct
-from memlens.facts import Kind
+from memlens.events import running_sums
 from memlens.spool import walk
 from memlens.windows.windows import Windows, edges_of
 
@@ -323,20 +323,18 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
     return known[1][key]
 
 
-def levels_before(log: EventLog, events: Ints) -> list[tuple[int, int]]:
-    """The allocated and the reserved level right before each of some events, in bytes."""
+def levels_before(log: EventLog, events: Ints) -> Ints:
+    """The allocated and the reserved level right before each of some events, in bytes; int64, a row an event."""
     if log not in _LAST:
         figures(log, np.zeros(1, np.int64), np.array([len(log)]))
     last = _LAST[log][0]  # which begins with the first event of the log
     if (events > last.edges[-1]).any():
-        whole = tally(log, distinct(np.append(0, events)))
-        return list(map(tuple, whole.over(events, events).levels.T.tolist()))
-    found = []
-    for event, k in zip(events.tolist(), (np.searchsorted(last.edges, events, "right") - 1).tolist(), strict=True):
-        allocated, reserved = last.levels[:, k].tolist()
-        for lo, hi in walk(int(last.edges[k]), event):
-            signed = log.size[lo:hi] * (1 - 2 * (log.kind[lo:hi] & 1))
-            block = log.kind[lo:hi] <= Kind.FREE
-            allocated, reserved = allocated + int(signed[block].sum()), reserved + int(signed[~block].sum())
-        found.append((allocated, reserved))
+        last = tally(log, np.array([0, len(log)]))
+    order, found = events.argsort(kind="stable"), np.empty((len(events), 2), np.int64)
+    edge = np.searchsorted(last.edges, events[order], "right") - 1
+    for some in np.split(order, np.flatnonzero(np.diff(edge)) + 1) if len(order) else ():  # those behind one edge
+        k = int(np.searchsorted(last.edges, events[some[0]], "right")) - 1
+        lo, hi = int(last.edges[k]), int(events[some[-1]])
+        for row, after in enumerate(running_sums(log.kind[lo:hi], log.size[lo:hi], *last.levels[:, k].tolist())):
+            found[some, row] = np.append(last.levels[row, k], after)[events[some] - lo]
     return found

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from browser import Browser, Page, browser
-from hostile import hostile_log, hostile_snapshot
 from logs_of_reports import million_events, small_log
 
+from hostile import hostile_log, hostile_snapshot
 from memlens.cli import main
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from browser import Browser
 from elements import Elements
-from hostile import TEXTS, hostile_log
 from made_lives import plain_levels, rows_of
 
 import memlens
+from hostile import TEXTS, hostile_log
 from memlens.cli import main
 from memlens.comparing.result import Comparison
 from memlens.drawing.compared import comparison_page

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from browser import Make, Page
-from hostile import TEXTS
 
+from hostile import TEXTS
 from memlens.text import visible
 
 NAMES = ("hostile log", "hostile snapshot")

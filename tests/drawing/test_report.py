@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from elements import Elements
-from hostile import FILE_NAME, TEXTS, hostile_log, hostile_snapshot
 from logs import ALLOC
 from logs_of_reports import small_log
 from unpacked import view_of
 
 import memlens
+from hostile import FILE_NAME, TEXTS, hostile_log, hostile_snapshot
 from memlens.drawing.page import MODULES, page, script_of
 from memlens.drawing.report import ReportPage
 from memlens.errors import MemlensError, OutputError

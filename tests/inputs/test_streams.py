@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from memlens.errors import InputError
 from memlens.inputs import blocks, streams
@@ -121,3 +122,10 @@ def test_a_link_that_leads_nowhere_is_not_meant_instead_of_itself(tmp_path: Path
     with pytest.raises(InputError, match="no such file") as raised:
         open_bytes(link)
     assert raised.value.hint == "Check the path."
+
+
+def test_a_small_zstd_file_of_gigabytes_is_unpacked_in_small_pieces() -> None:
+    text = b"x" * (1 << 28)  # 4 KiB of the file are more than 100 MB of the text
+    pieces = list(streams.Decompressor("zstd").feed(zstandard.compress(text)))
+    assert b"".join(pieces) == text
+    assert max(map(len, pieces)) <= 8 << 20

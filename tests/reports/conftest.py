@@ -64,8 +64,8 @@ class Make:
             "unmatched": Unmatched(
                 *(2, 2 * BLOCK, 0, 0, 23_889_664, 0, 0, 0, 0, 0, 0, 0),
                 held=(
-                    HeldGroup(BLOCK, 1, BLOCK, "later", None, 34, 64, 60, 150),
                     HeldGroup(BLOCK, 1, BLOCK, "never", None, 33, 58, None, None),
+                    HeldGroup(BLOCK, 1, BLOCK, "later", None, 34, 64, 60, 150),
                 ),
             ),
         }

@@ -37,7 +37,7 @@ def test_json_holds_exact_integers_under_the_names_of_the_contract(make: Any) ->
     assert (window["peak"]["line"], window["peak"]["event"]) == (69, 35)
     assert window["peak"]["live"][1] == {"size_bytes": 16809728, "count": 1, "total_bytes": 16809728, "owner": None}
     assert (window["stats"]["allocs"], window["stats"]["frees"]) == (3, 1)
-    assert window["unmatched"]["held"][0]["freed"] == "later"
+    assert window["unmatched"]["held"][0]["freed"] == "never"
     assert values["failures"] == []
 
 

@@ -7,10 +7,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_failures import read_messages
 
 from memlens.facts import Figure
 from memlens.inputs.paddle.message_formats import FORMATS
-from memlens.inputs.paddle.messages import read_message
+from memlens.inputs.paddle.messages import read_figures
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -27,16 +28,13 @@ FULL_CUSTOM_DEVICE = (
 
 
 def figures(line: str) -> list[tuple[str, int, int]]:
-    message = read_message(line.encode(), 0, 1)
-    return [] if message is None else [(each.metric, each.low_bytes, each.high_bytes) for each in message.figures]
+    return [(each.metric, each.low_bytes, each.high_bytes) for each in read_figures(line.encode(), 0)]
 
 
 def asked_and_free(line: str) -> tuple[str, int | None, int | None]:
-    message = read_message(line.encode(), 40, 3)
-    assert message is not None
-    assert message.oom is not None
-    assert (message.oom.offset, message.oom.line) == (40, 3)
-    return message.oom.device, message.oom.requested_bytes, message.oom.free_bytes
+    ((oom,), _) = read_messages(b"\n\n" + line.encode())
+    assert (oom.offset, oom.line) == (2, 2)
+    return oom.device, oom.requested_bytes, oom.free_bytes
 
 
 @pytest.mark.parametrize(
@@ -63,7 +61,6 @@ def asked_and_free(line: str) -> tuple[str, int | None, int | None]:
             "OSError: (External)  CustomDevice error, the error code is : 2.  (at custom_device.cc:387)",
             ("", None, None),
         ),
-        ("ResourceExhaustedError: ", ("", None, None)),
     ],
 )
 def test_a_wording_of_out_of_memory_gives_device_and_bytes(
@@ -76,7 +73,7 @@ def test_a_wording_of_out_of_memory_gives_device_and_bytes(
     "line", ["", "Alloc 256 bytes, ptr = 0x7f01", "RuntimeError: out of memory", '{"allocated": 5}']
 )
 def test_a_line_that_says_nothing_of_memory_gives_nothing(line: str) -> None:
-    assert read_message(line.encode(), 0, 1) is None
+    assert (figures(line), read_messages(line.encode())) == ([], ([], []))
 
 
 def test_an_exit_line_in_megabytes_gives_the_range_of_its_six_digits() -> None:
@@ -88,12 +85,10 @@ def test_an_exit_line_in_megabytes_gives_the_range_of_its_six_digits() -> None:
 
 
 def test_an_exit_line_in_bytes_is_exact_and_has_a_device() -> None:
-    message = read_message(b"[Memory Usage (Byte)] gpu 1 : Reserved = 6403840, Allocated = 4467968", 7, 1)
-    assert message is not None
-    assert message.figures == (
+    assert list(read_figures(b"[Memory Usage (Byte)] gpu 1 : Reserved = 6403840, Allocated = 4467968", 7)) == [
         Figure(7, "reserved_peak", 6403840, 6403840, "memory_usage_byte", 1),
         Figure(7, "allocated_peak", 4467968, 4467968, "memory_usage_byte", 1),
-    )
+    ]
 
 
 @given(st.integers(0, 1 << 44))
@@ -153,8 +148,8 @@ def test_a_trainer_line_gives_its_figures(line: str, expected: list[tuple[str, i
 @given(st.binary(max_size=300), st.sampled_from([sample.line.encode() for line in FORMATS for sample in line.samples]))
 def test_no_bytes_around_a_message_make_reading_fail(noise: bytes, message: bytes) -> None:
     for line in (noise, noise + message, message[: len(noise)] + noise, message[:40] + noise + message[40:]):
-        found = read_message(line, 0, 1)
-        assert found is None or all(0 <= each.low_bytes <= each.high_bytes < 1 << 62 for each in found.figures)
+        assert all(0 <= each.low_bytes <= each.high_bytes < 1 << 62 for each in read_figures(line, 0))
+        read_messages(line)
 
 
 def test_a_line_of_megabytes_is_read_in_a_moment() -> None:
@@ -164,12 +159,6 @@ def test_a_line_of_megabytes_is_read_in_a_moment() -> None:
         b"max_mem_reserved: ",
         b"x",
     ):
-        read_message(part * (2_000_000 // len(part)), 0, 1)
-
-
-def test_the_text_of_a_message_is_cut() -> None:
-    message = read_message(b"x" * 5000 + b"Allocation failed when allocating 4096 bytes" + b"\xff" * 5000, 0, 1)
-    assert message is not None
-    assert message.oom is not None
-    assert message.oom.text.startswith("Allocation failed when allocating 4096 bytes")
-    assert len(message.oom.text) == 300
+        line = part * (2_000_000 // len(part))
+        list(read_figures(line, 0))
+        read_messages(line)

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.folding import profile
-from memlens.trust import failures_in, refused_before
+from memlens.trust.failures import failures_in, refused_before
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,8 @@ Where the log's own figures are in doubt nothing is claimed.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -38,16 +39,19 @@ from memlens.folding import levels_before
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.spool import walk
 from memlens.text import format_bytes, plural, terms_of
-from memlens.trust import allocs_before, failures_of, refused_before, trust_of
-from memlens.windows.windows import NEVER
+from memlens.trust import trust_of
+from memlens.trust.failures import allocs_before, failures_of, refused_before
+from memlens.windows.windows import NEVER, edges_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
     from memlens.facts import OutOfMemory
+    from memlens.trust.failures import Failures
     from memlens.windows.windows import Window
 
 
@@ -237,22 +241,22 @@ class MemoryFailure(Result, frozen=True, eq=False):
     must_go_bytes: int | None
     allocs_after: int
     ended: bool
-    live: tuple[LiveGroup, ...] = ()
+    live: Sequence[LiveGroup] = ()
     youngest: LiveBlock | None = None
     oldest: LiveBlock | None = None
 
 
-def run_ended_in(log: EventLog, messages: Sequence[OutOfMemory]) -> list[bool]:
-    """Of each message whether hardly anything is allocated after it: the run ended in what it reports."""
-    return [after * STILL_GOING <= count for after, count in _allocs_after(log, messages)]
+def run_ended_in(log: EventLog, found: Failures) -> Flags:
+    """Of each failure whether hardly anything is allocated after it: the run ended in it."""
+    after, count = _allocs_after(log, found)
+    ended: Flags = after * STILL_GOING <= count
+    return ended
 
 
-def _allocs_after(log: EventLog, messages: Sequence[OutOfMemory]) -> list[tuple[int, int]]:
-    """Of each message the ALLOCs after it, and those of the whole log."""
-    if not messages:
-        return []
-    *before, count = allocs_before(log, [*(oom.offset for oom in messages), NEVER])
-    return [(count - some, count) for some in before]
+def _allocs_after(log: EventLog, found: Failures) -> tuple[Ints, int]:
+    """Of each failure the ALLOCs after it, and those of the whole log."""
+    before = allocs_before(log, np.append(found.offset, NEVER))
+    return before[-1] - before[:-1], int(before[-1])
 
 
 def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence[MemoryFailure]:
@@ -264,18 +268,18 @@ def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence
     """
     found = failures_of(log)
     if windows is not None:
-        found = tuple(oom for oom, inside in zip(found, _inside(found, windows), strict=True) if inside)
+        found = found.chosen(_inside(found, windows))
     if not found:
         return ()
     stops = refused_before(log, found)
-    after = _allocs_after(log, found)
+    after, allocs = _allocs_after(log, found)
     levels = cache(lambda: levels_before(log, stops))
     reserves = cache(lambda: any((log.kind[lo:hi] == Kind.RESERVE).any() for lo, hi in walk(0, len(log))))
 
     def one(k: int) -> MemoryFailure:
-        allocated, reserved = levels()[k]
+        allocated, reserved = levels()[k].tolist()
         known = allocated if log.tells_of_blocks else None, reserved if reserves() else None
-        return _failure(log, found[k], int(stops[k]), *known, *after[k])
+        return _failure(log, found[k], int(stops[k]), *known, int(after[k]), allocs)
 
     return OnDemand(len(found), one)
 
@@ -283,13 +287,11 @@ def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence
 def failures_outside(log: EventLog, windows: Sequence[Window]) -> Iterator[str]:
     """Return remarks on failures before windows that follow each other, and of those behind them: where the first one is."""
     found = failures_of(log)
-    outside = [oom for oom, inside in zip(found, _inside(found, windows), strict=True) if not inside]
     at = terms_of(log.facts.has_lines).at
-    earlier = [oom.line for oom in outside if oom.offset < windows[0].start_offset]
-    later = [oom.line for oom in outside if oom.offset >= windows[-1].end_offset]
-    for lines, when in ((earlier, "earlier"), (later, "later")):
-        if lines:
-            yield f"The log runs out of memory {when}, at {at(lines[0])}."
+    earlier, later = found.offset < windows[0].start_offset, found.offset >= windows[-1].end_offset
+    for outside, when in ((earlier, "earlier"), (later, "later")):
+        if outside.any():
+            yield f"The log runs out of memory {when}, at {at(found[int(outside.argmax())].line)}."
 
 
 def most_telling(failures: Sequence[MemoryFailure]) -> int:
@@ -333,13 +335,11 @@ def failure_claim(failures: Sequence[MemoryFailure], *, has_lines: bool = True, 
     )
 
 
-def _inside(found: Sequence[OutOfMemory], windows: Sequence[Window]) -> list[bool]:
-    """Of each message whether it stands in one of some windows that follow each other."""
-    if not found:
-        return []
-    begins = [window.start_offset for window in windows]
-    last = [bisect_right(begins, oom.offset) - 1 for oom in found]
-    return [k >= 0 and oom.offset < windows[k].end_offset for oom, k in zip(found, last, strict=True)]
+def _inside(found: Failures, windows: Sequence[Window]) -> Flags:
+    """Of each failure whether it stands in one of some windows that follow each other."""
+    last = edges_of(windows, "start_offset").searchsorted(found.offset, "right") - 1
+    inside: Flags = (last >= 0) & (found.offset < edges_of(windows, "end_offset")[last])
+    return inside
 
 
 def _failure(

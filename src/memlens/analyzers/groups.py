@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from memlens.columns import distinct
+from memlens.results import OnDemand
 from memlens.text import innermost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.events import EventLog
 
 
@@ -24,19 +28,105 @@ BEFORE_INPUT = "(before the input)"
 NO_STACK = "(no stack)"
 
 
-class SizeGroup(NamedTuple):
-    """Blocks alike: their size, how many, their bytes together, the first event among theirs, and whom they belong to."""
+#: Rows that are made at once.
+_AT_ONCE = 64
 
-    size_bytes: int
-    blocks: int
-    total_bytes: int
-    first_event: int
-    owner: str | None
+T = TypeVar("T")
 
 
-def by_size_and_owner(
-    log: EventLog, blocks: NDArray[np.int64], events: NDArray[np.int64] | None = None
-) -> list[SizeGroup]:
+class SizeGroups(Struct, frozen=True, eq=False):
+    """Groups of blocks alike, one entry a group.
+
+    Attributes:
+        size: The size of each of its blocks, int64.
+        count: How many there are, int64.
+        first: The first event among theirs, int64.
+        owner: Whom they belong to, an index of ``names``, int64.
+        names: The owners.
+    """
+
+    size: Ints
+    count: Ints
+    first: Ints
+    owner: Ints
+    names: tuple[str | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    @property
+    def total(self) -> Ints:
+        """The bytes of each, int64."""
+        total: Ints = self.size * self.count
+        return total
+
+    @property
+    def blocks(self) -> int:
+        """The blocks of all."""
+        return int(self.count.sum())
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all."""
+        return int(self.size @ self.count)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether an owner is known of some."""
+        return any(map(self.names.__getitem__, distinct(self.owner).tolist()))
+
+    def part(self, rows: slice | Ints) -> SizeGroups:
+        """Some of them."""
+        return SizeGroups(self.size[rows], self.count[rows], self.first[rows], self.owner[rows], self.names)
+
+    def then(self, other: SizeGroups) -> SizeGroups:
+        """These and others of the same log, the largest total first; among equals the one with the earlier event."""
+        size, count, first, owner = (
+            np.concatenate((getattr(self, name), getattr(other, name))) for name in ("size", "count", "first", "owner")
+        )
+        both = SizeGroups(size, count, first, owner, self.names)
+        return both.part(np.lexsort((both.first, -both.total)))
+
+    def rows(self) -> Iterator[tuple[int, int, int, str | None]]:
+        """Of each its size, its blocks, their bytes and their owner."""
+        owners = map(self.names.__getitem__, self.owner.tolist())
+        return zip(self.size.tolist(), self.count.tolist(), self.total.tolist(), owners, strict=True)
+
+
+class Groups(OnDemand[T]):
+    """Groups of blocks as rows of a result, a few of which are made when one is asked for.
+
+    Args:
+        columns: The groups.
+        rows: Makes the rows of some of them.
+    """
+
+    def __init__(self, columns: SizeGroups, rows: Callable[[SizeGroups], Iterable[T]]) -> None:
+        self.columns = columns
+
+        @lru_cache(maxsize=_AT_ONCE)
+        def some(start: int) -> list[T]:
+            return list(rows(columns.part(slice(start, start + _AT_ONCE))))
+
+        super().__init__(len(columns), lambda k: some(k - k % _AT_ONCE)[k % _AT_ONCE])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def columns_of(groups: Sequence[Any]) -> SizeGroups:
+    """The columns of groups of blocks, which have ``size_bytes``, ``count`` and ``owner``."""
+    if isinstance(groups, Groups):
+        return groups.columns
+    names = tuple(dict.fromkeys(group.owner for group in groups))
+    rows = [(group.size_bytes, group.count, 0, names.index(group.owner)) for group in groups]
+    size, count, first, owner = np.array(rows, np.int64).reshape(-1, 4).T
+    return SizeGroups(size, count, first, owner, names)
+
+
+def by_size_and_owner(log: EventLog, blocks: NDArray[np.int64], events: NDArray[np.int64] | None = None) -> SizeGroups:
     """Group blocks by size, and by owner where the log has owners.
 
     The largest total comes first; among equal totals the larger blocks, then the group with the earlier event.
@@ -46,18 +136,13 @@ def by_size_and_owner(
         blocks: The event that says the size and the owner of each block, int64.
         events: An event of each block, rising, int64; ``None`` for ``blocks`` itself.
     """
-    if not len(blocks):
-        return []
     events = blocks if events is None else events
     group, sizes, owners = kinds_of_blocks(log, blocks)
-    count = np.bincount(group)
     first = np.empty(len(sizes), np.int64)
     first[group[::-1]] = events[::-1]  # written from the back, so that the first event of a group is what stays
-    total = sizes * count
-    order = np.lexsort((first, -sizes, -total))
     names = owner_labels(log)
-    rows = zip(*(column[order].tolist() for column in (sizes, count, total, first, owners)), strict=True)
-    return [SizeGroup(size, alike, together, event, names[owner]) for size, alike, together, event, owner in rows]
+    found = SizeGroups(sizes, np.bincount(group, minlength=len(sizes)), first, owners % len(names), names)
+    return found.part(np.lexsort((first, -sizes, -found.total)))
 
 
 def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
@@ -68,12 +153,13 @@ def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
         with_stack = not owners.keys() <= {BEFORE_INPUT}
         ties = sum(total == size for total, _ in owners.values()) - 1
         return {"total_bytes": size, "blocks": blocks, "ties": ties or None, **_whose(owner, with_stack)}
-    sizes: Counter[int] = Counter()
-    for group in groups:
-        sizes[group.size_bytes] += group.count
-    total = max(size * blocks for size, blocks in sizes.items())
-    largest, *others = sorted((size for size, blocks in sizes.items() if size * blocks == total), reverse=True)
-    return {"total_bytes": total, "blocks": sizes[largest], "block_bytes": largest, "ties": len(others) or None}
+    of = columns_of(groups)
+    sizes, counts = distinct(of.size), np.zeros(len(of), np.int64)
+    np.add.at(counts, sizes.searchsorted(of.size), of.count)
+    totals = sizes * counts[: len(sizes)]
+    (most,) = (totals == totals.max()).nonzero()
+    largest, blocks = sizes.item(most[-1]), counts.item(most[-1])
+    return {"total_bytes": largest * blocks, "blocks": blocks, "block_bytes": largest, "ties": len(most) - 1 or None}
 
 
 def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:
@@ -81,17 +167,25 @@ def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:
     return {"owner": None if before else owner, "before_input": before, "no_stack": (before and with_stack) or None}
 
 
-def _by_label(groups: Iterable[Any]) -> dict[str | None, tuple[int, int]]:
+def _by_label(groups: Sequence[Any]) -> dict[str | None, tuple[int, int]]:
     """How many bytes and blocks there are of each owner as sentences name it, the most bytes first.
 
     Args:
-        groups: Groups of blocks, with ``owner``, ``total_bytes`` and ``count``.
+        groups: Groups of blocks, with ``size_bytes``, ``count`` and ``owner``.
     """
+    of = columns_of(groups)
+    sums = np.zeros((2, len(of.names)), np.int64)
+    first = np.zeros(len(of.names), np.int64)
+    first[of.owner[::-1]] = np.arange(len(of))[::-1]
+    for total, column in zip(sums, (of.total, of.count), strict=True):
+        np.add.at(total, of.owner, column)
     found: dict[str | None, tuple[int, int]] = {}
-    for group in groups:
-        label = None if group.owner is None else innermost(group.owner)
+    owners = distinct(of.owner)
+    for number in owners[first[owners].argsort()].tolist():
+        name = of.names[number]
+        label = None if name is None else innermost(name)
         size, blocks = found.get(label, (0, 0))
-        found[label] = size + group.total_bytes, blocks + group.count
+        found[label] = size + int(sums[0, number]), blocks + int(sums[1, number])
     return dict(sorted(found.items(), key=lambda item: -item[1][0]))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import starmap
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.groups import by_size_and_owner
+from memlens.analyzers.groups import Groups, by_size_and_owner
 from memlens.analyzers.places import Lines, time_of
 from memlens.facts import Kind
 from memlens.folding import levels_before, profile
@@ -15,8 +17,6 @@ from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
 from memlens.spool import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
@@ -79,7 +79,7 @@ class Peak(Result, frozen=True):
     event: int | None
     line: int | None = None
     time_us: int | None = None
-    live: tuple[LiveGroup, ...] = ()
+    live: Sequence[LiveGroup] = ()
     reserved_at_peak_bytes: int | None = None
     reserved_peak_line: int | None = None
 
@@ -114,7 +114,7 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
 
 
 def _reserved_before(log: EventLog, event: int) -> int:
-    return levels_before(log, np.array([event]))[0][1]
+    return levels_before(log, np.array([event])).item(1)
 
 
 def _reserved_line(window: Window, highest: int) -> int | None:
@@ -132,7 +132,6 @@ def _reserved_line(window: Window, highest: int) -> int | None:
     return None
 
 
-def live_before(log: EventLog, event: int) -> tuple[LiveGroup, ...]:
+def live_before(log: EventLog, event: int) -> Groups[LiveGroup]:
     """The blocks born and not freed before an event, in groups."""
-    groups = by_size_and_owner(log, live_events(log, event))
-    return tuple(LiveGroup(*group[:3], group.owner) for group in groups)
+    return Groups(by_size_and_owner(log, live_events(log, event)), lambda some: starmap(LiveGroup, some.rows()))

@@ -18,7 +18,7 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import Lines
 from memlens.folding import levels_before, power_of_two, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
-from memlens.trust import failures_in, refused_before
+from memlens.trust.failures import failures_in, refused_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     _OfChunks = tuple[int | None, int | None, int | None, int | None, int | None]
 
 
+#: So many failures of a window are looked at.
+FAILURES = 10
 #: The figures of chunks where no address tells them.
 _UNKNOWN: _OfChunks = (None, None, None, None, None)
 
@@ -107,7 +109,7 @@ class Segments(Result, frozen=True):
     """Chunks and the gaps in them, at the peak, at the end, and at each out-of-memory failure of a window.
 
     Attributes:
-        moments: The peak, the end, and then failures in order; none where the input reports no chunk, or no block.
+        moments: The peak, the end, and then failures in order, :data:`FAILURES` at most; none where the input reports no chunk, or no block.
         histogram: The gaps of each moment by size.
         pools: The same figures by memory pool and stream, where the input has them: the largest reserved first.
     """
@@ -143,7 +145,7 @@ def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin
     events = [stop - 1 if stop > log.facts.opening else None for stop in stops.tolist()]
     lines = Lines(log, events)
     for number, ((at, stop, message, requested), event) in enumerate(zip(moments, events, strict=True)):
-        allocated, reserved = levels[number]
+        allocated, reserved = levels[number].tolist()
         found = layout_before(log, stop)
         of_chunks = _UNKNOWN if found is None else found.figures()
         free = None if of_chunks[-1] or reserved < allocated else reserved - allocated
@@ -160,7 +162,8 @@ def _moments(window: Window, peak: int) -> Iterator[tuple[str, int, int | None, 
     yield "peak", peak, None, None
     yield "end", window.hi, None, None
     found = failures_in(window)
-    for oom, stop in zip(found, refused_before(window.log, found).tolist(), strict=True):
+    stops = refused_before(window.log, found)[:FAILURES].tolist()
+    for oom, stop in zip(found, stops, strict=False):
         yield "oom", stop, oom.line, oom.asked_bytes
 
 

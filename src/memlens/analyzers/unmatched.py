@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from memlens.analyzers.fates import held_events, pairing, released_events
-from memlens.analyzers.groups import by_size_and_owner
+from memlens.analyzers.groups import Groups, SizeGroups, by_size_and_owner
 from memlens.analyzers.places import both_ends
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from memlens.columns import Ints
     from memlens.events import EventLog
@@ -100,10 +101,10 @@ class Unmatched(Result, frozen=True):
     double_allocs: int
     size_mismatches: int
     mismatch_bytes: int
-    held: tuple[HeldGroup, ...] = ()
-    opening: tuple[HeldGroup, ...] = ()
-    released: tuple[FreedGroup, ...] = ()
-    unknown: tuple[FreedGroup, ...] = ()
+    held: Sequence[HeldGroup] = ()
+    opening: Sequence[HeldGroup] = ()
+    released: Sequence[FreedGroup] = ()
+    unknown: Sequence[FreedGroup] = ()
 
 
 def unmatched(windows: Sequence[Window]) -> OnDemand[Unmatched]:
@@ -112,50 +113,47 @@ def unmatched(windows: Sequence[Window]) -> OnDemand[Unmatched]:
     return per_window(Unmatched, windows, pairing(windows), **tables)
 
 
-def held_groups(window: Window) -> tuple[HeldGroup, ...]:
+def held_groups(window: Window) -> Groups[HeldGroup]:
     """The held blocks of a window, in groups."""
     return _kept_groups(window.log, held_events(window.log, window.lo, window.hi, window.hi))
 
 
-def opening_groups(window: Window) -> tuple[HeldGroup, ...]:
+def opening_groups(window: Window) -> Groups[HeldGroup]:
     """The opening blocks that are not freed up to a window's end, in groups."""
     return _kept_groups(window.log, held_events(window.log, 0, window.log.facts.opening, window.hi))
 
 
-def _kept_groups(log: EventLog, blocks: Ints) -> tuple[HeldGroup, ...]:
+def _kept_groups(log: EventLog, blocks: Ints) -> Groups[HeldGroup]:
     partner = log.lifetimes.partner
     ended = partner[blocks] >= 0
-    found = [
-        (group, freed, int(partner[group.first_event]) if freed == "later" else None)
-        for freed, events in (("later", blocks[ended]), ("never", blocks[~ended]))
-        for group in by_size_and_owner(log, events)
-    ]
-    found.sort(key=lambda row: (-row[0].total_bytes, row[0].first_event))
-    places = both_ends(log, [(group.first_event, free) for group, _, free in found])
-    return tuple(
-        HeldGroup(group.size_bytes, group.blocks, group.total_bytes, freed, group.owner, *at)
-        for (group, freed, _), at in zip(found, places, strict=True)
-    )
+    groups = by_size_and_owner(log, blocks[~ended]).then(by_size_and_owner(log, blocks[ended]))
+
+    def rows(some: SizeGroups) -> Iterator[HeldGroup]:
+        frees = [free if free >= 0 else None for free in partner[some.first].tolist()]
+        places = both_ends(log, list(zip(some.first.tolist(), frees, strict=True)))
+        for (size, count, total, owner), free, at in zip(some.rows(), frees, places, strict=True):
+            yield HeldGroup(size, count, total, "never" if free is None else "later", owner, *at)
+
+    return Groups(groups, rows)
 
 
-def released_groups(window: Window) -> tuple[FreedGroup, ...]:
+def released_groups(window: Window) -> Groups[FreedGroup]:
     """The blocks that a window frees and that were born before it, in groups by the size and the owner of their ALLOC."""
     frees = released_events(window.log, window.lo, window.hi)
     return _freed_groups(window.log, frees, window.log.lifetimes.partner[frees].astype(np.int64))
 
 
-def unknown_groups(window: Window) -> tuple[FreedGroup, ...]:
+def unknown_groups(window: Window) -> Groups[FreedGroup]:
     """The FREEs of a window that no ALLOC accounts for, in groups."""
     unknown = window.log.free_anomalies.unknown
     first, last = np.searchsorted(unknown, (window.lo, window.hi))
     return _freed_groups(window.log, unknown[first:last], None)
 
 
-def _freed_groups(log: EventLog, frees: Ints, allocs: Ints | None) -> tuple[FreedGroup, ...]:
-    groups = by_size_and_owner(log, frees if allocs is None else allocs, frees)
-    born = [None if allocs is None else int(log.lifetimes.partner[group.first_event]) for group in groups]
-    places = both_ends(log, [(group.first_event, alloc) for group, alloc in zip(groups, born, strict=True)])
-    return tuple(
-        FreedGroup(group.size_bytes, group.blocks, group.total_bytes, group.owner, *at)
-        for group, at in zip(groups, places, strict=True)
-    )
+def _freed_groups(log: EventLog, frees: Ints, allocs: Ints | None) -> Groups[FreedGroup]:
+    def rows(some: SizeGroups) -> Iterator[FreedGroup]:
+        born = [None] * len(some) if allocs is None else log.lifetimes.partner[some.first].tolist()
+        places = both_ends(log, list(zip(some.first.tolist(), born, strict=True)))
+        return (FreedGroup(*row, *at) for row, at in zip(some.rows(), places, strict=True))
+
+    return Groups(by_size_and_owner(log, frees if allocs is None else allocs, frees), rows)

@@ -364,16 +364,18 @@ def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
     remaining, unmatched = window.results.get("remaining"), window.results.get("unmatched")
     if remaining is None or unmatched is None or UNPAIRED_DOUBTS & log.trust.doubt_codes or remaining.live_bytes < 0:
         return
-    opening = unmatched.opening if window.starts_input else ()
-    held = sum(group.count for group in unmatched.held)
+    held = unmatched.held_allocs
+    opening = (unmatched.opening_blocks, unmatched.opening_bytes) if window.starts_input else (0, 0)
     if not window.whole:
         if held:
             yield claim("held_in_window", Weight.LEFT, unmatched, blocks=held)
         else:
             yield claim("nothing_held_in_window", Weight.LEFT)
-    elif blocks := held + sum(group.count for group in opening):
-        size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
-        yield claim("live_at_end", Weight.LEFT, live_bytes=size, blocks=None if opening and _uncounted(log) else blocks)
+    elif blocks := held + opening[0]:
+        size = unmatched.held_bytes + opening[1]
+        yield claim(
+            "live_at_end", Weight.LEFT, live_bytes=size, blocks=None if opening[0] and _uncounted(log) else blocks
+        )
     else:
         piling = () if log.growth is None else log.growth.piling
         grows = bool(piling) and all(pile.at_exit for pile in piling)

@@ -14,7 +14,7 @@ from memlens.diffing.alignment.blocks import gather_windows, tell_threads_apart
 from memlens.diffing.pairing import match
 from memlens.facts import Kind
 from memlens.results import Result
-from memlens.trust import failures_of
+from memlens.trust.failures import failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def failed_runs(pairs: Sequence[tuple[Window, Window]], logs: tuple[EventLog, Ev
     """
     found = []
     for side, (name, log) in enumerate(zip(_SIDES, logs, strict=True)):
-        own, offsets = failures(log), [oom.offset for oom in failures_of(log)]
+        own, offsets = failures(log), failures_of(log).offset.tolist()
         if logs[0] is logs[1]:
             windows = [pair[side] for pair in pairs]
             inside = [k for k, offset in enumerate(offsets) if any(_holds(window, offset) for window in windows)]

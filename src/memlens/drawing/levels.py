@@ -20,7 +20,7 @@ from memlens.errors import InputError, NoEventsError
 from memlens.events import running_sums
 from memlens.folding import levels_before
 from memlens.text import LINES, Terms, format_bytes, terms_of, visible
-from memlens.trust import failures_in
+from memlens.trust.failures import failures_in
 from memlens.windows.anchor_discovery import find_steps
 from memlens.windows.anchors import landmarks_of
 
@@ -68,7 +68,7 @@ def levels(window: Window, made: Curve, owners: Owners) -> dict[str, Any]:
     stretches = _stretches(made) if len(window) > EXACT else []
     starts = np.array([lo for lo, _ in stretches], np.int64)
     details = []
-    for (lo, hi), before in zip(stretches, levels_before(log, starts) if stretches else (), strict=True):
+    for (lo, hi), before in zip(stretches, levels_before(log, starts).tolist(), strict=True):
         allocated, reserved = running_sums(log.kind[lo:hi], log.size[lo:hi], *before)
         after = {"lo": lo, "bytes": allocated, "reserved_bytes": reserved}
         details.append(after | _places(log, np.arange(lo, hi), owners))
@@ -139,7 +139,7 @@ def marks(window: Window, curve: Curve) -> list[dict[str, Any]]:
         at, highest = window.lo if event is None else event, int(curve.high_bytes.max())
         found.append({"kind": "peak", "event": at, "line": line or 0, "bytes": highest, "label": label})
     events = curve.failures[:_MOST_MARKED]
-    levels = levels_before(log, np.array(events, np.int64) + 1) if events else []
+    levels = levels_before(log, np.array(events, np.int64) + 1).tolist()
     for event, oom, (allocated, _) in zip(events, failures_in(window), levels, strict=False):
         request = "" if oom.asked_bytes is None else f": {format_bytes(oom.asked_bytes)} asked for"
         label = f"out of memory{request}"

@@ -17,7 +17,7 @@ from memlens.drawing.page import pack_json
 from memlens.facts import Kind
 from memlens.folding import levels_before, profile, tally
 from memlens.text import format_bytes, visible
-from memlens.trust import failures_in, refused_before
+from memlens.trust.failures import failures_in, refused_before
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -227,7 +227,7 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> dict[str, Any]:
         the pairs that differ, less the frees of what the log never allocates; below 0 as a rule where it is not 0.
     """
     log, grid = window.log, _grid(window, of.peak)
-    level = np.array([allocated for allocated, _ in levels_before(log, grid + 1)], np.int64)
+    level = levels_before(log, grid + 1)[:, 0]
     born, gone = grid.searchsorted(of.alloc), grid.searchsorted(of.end)
     number, sizes, labels = kinds_of_blocks(log, of.alloc)
     area = np.bincount(number, of.life, len(sizes)) * sizes
@@ -259,7 +259,7 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> dict[str, Any]:
 def _grid(window: Window, peak: int) -> Ints:
     """The window's edges, its peak and its failures, and of each of many stretches the event with the highest level."""
     log, (lo, hi) = window.log, (window.lo, window.hi)
-    before = refused_before(log, failures_in(window)[:FAILURES]) - 1
+    before = refused_before(log, failures_in(window))[:FAILURES] - 1
     fixed = np.clip(np.array([lo - 1, hi - 1, peak, *before.tolist()], np.int64), lo - 1, max(hi - 1, lo - 1))
     stretches = min(GRID - len(fixed), hi - lo)
     if not stretches:

@@ -15,6 +15,7 @@ from msgspec.structs import asdict, replace
 
 from memlens.analyzers import registry
 from memlens.analyzers.curve import curve
+from memlens.analyzers.groups import columns_of
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
@@ -321,8 +322,8 @@ def flame_view(found: Peak, owners: Owners, line: str = "line") -> dict[str, Any
         ``other_bytes``, what of the level is no block's: below 0 where the log frees what it never allocated, all of it where no line says which
         block it is about.
     """
-    shown, left = found.live[:_BOXES], found.live[_BOXES:]
-    other_bytes = found.peak_bytes - sum(group.total_bytes for group in found.live)
+    shown, live = found.live[:_BOXES], columns_of(found.live)
+    left, other_bytes = live.part(slice(_BOXES, None)), found.peak_bytes - live.bytes
     return {
         "words": _flame_words(found, other_bytes, line),
         "peak_bytes": found.peak_bytes,
@@ -330,11 +331,7 @@ def flame_view(found: Peak, owners: Owners, line: str = "line") -> dict[str, Any
         "size_bytes": _column(shown, "size_bytes"),
         "blocks": _column(shown, "count"),
         "owners": owners.code_texts(group.owner for group in shown),
-        "left": {
-            "groups": len(left),
-            "blocks": sum(group.count for group in left),
-            "bytes": sum(group.total_bytes for group in left),
-        },
+        "left": {"groups": len(left), "blocks": left.blocks, "bytes": left.bytes},
         "other_bytes": other_bytes,
     }
 
@@ -343,7 +340,7 @@ def _flame_words(found: Peak, other_bytes: int, line: str) -> str:
     """The same in a sentence or two."""
     if not found.peak_bytes:
         return "Nothing is allocated, as far as this input says."
-    count = format_count(sum(group.count for group in found.live))
+    count = format_count(columns_of(found.live).blocks)
     blocks = f" in {count} blocks" if found.live else ", and it is not known in which blocks"
     where = "" if found.line is None else f" at {line} {format_count(found.line)}"
     lower = f" The level is {format_exact(-other_bytes)} lower than what is live: so much is freed that the log never allocated."

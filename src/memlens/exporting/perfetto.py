@@ -27,7 +27,7 @@ from memlens.analyzers.places import rising_us
 from memlens.exporting.tables import NO_BLOCKS, Counted, Lives, Wanted, Written, line_numbers, lives_of_windows
 from memlens.facts import Kind
 from memlens.text import clipped, format_bytes, innermost, visible
-from memlens.trust import failures_of
+from memlens.trust.failures import failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Bytes of text that a block holds as a rule: with its rows it stays in the cache, and the cost of each array operation is small against what it does.
 BLOCK_BYTES = 1 << 21
 #: A line longer than this is cut into pieces: what stands in it is still read, but an event may lie across a cut.
-LONGEST_LINE = 1 << 26
+LONGEST_LINE = 1 << 24
 #: Line ends that stand in every buffer before the text and after it.
 PAD = 128
 #: More threads than this wait for each other: putting the results together is the work of one.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Compressed bytes handed to a decompressor at once.  Small, because a hostile file may expand a thousandfold.
 _CHUNK = 1 << 16
 _MOST_AT_ONCE = 1 << 22
+#: Bytes that are handed to one without a bound on its output where a byte becomes so many, or nothing is known of that.
+_LEAST, _MUCH = 1 << 7, 1 << 8
 
 
 class NamedPath(str):
@@ -197,10 +199,13 @@ def _feed(member: Any, data: bytes) -> Generator[bytes, None, bytes]:
 
 
 def _feed_zstandard(member: Any, data: bytes) -> Generator[bytes, None, bytes]:
-    # This library has no bound on the output; feeding little at a time bounds it instead.
+    # This library has no bound on the output; feeding little at a time bounds it instead, and very little of what expands much: a byte may become 32 KiB.
+    size = _LEAST
     while data and not member.eof:
-        piece, data = data[: 1 << 12], data[1 << 12 :]
-        yield member.decompress(piece)
+        piece, data = data[:size], data[size:]
+        text = member.decompress(piece)
+        size = min(2 * size, _CHUNK >> 6) if len(text) < _MUCH * size else _LEAST
+        yield text
     return bytes(member.unused_data) + data
 
 

@@ -26,7 +26,7 @@ from memlens.replaying.claims import claims_of, claims_of_log
 from memlens.replaying.result import ReplayedLog, ReplayProof, WhatIf
 from memlens.replaying.trials import Trials
 from memlens.results import Failure, claimed
-from memlens.trust import failures_of
+from memlens.trust.failures import failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -238,9 +238,9 @@ class ListOptions(Struct, frozen=True):
     min_size: int = 0
     terms: Terms = LINES
 
-    def large(self, groups: Sequence[Any]) -> list[Any]:
+    def large(self, groups: Sequence[Any]) -> Sequence[Any]:
         """Those groups, or findings, whose blocks are not too small to be listed."""
-        return [group for group in groups if not self.min_size or group.size_bytes >= self.min_size]
+        return [group for group in groups if group.size_bytes >= self.min_size] if self.min_size else groups
 
     def table(
         self, title: str, columns: Sequence[Column], items: Sequence[Any], what: str, total: int = 0, /, **made: Any

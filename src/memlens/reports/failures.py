@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlens.analyzers.failures import UNKNOWN, device_among, most_telling
-from memlens.analyzers.groups import largest_of
+from memlens.analyzers.groups import columns_of, largest_of
 from memlens.claims.template import write
 from memlens.claims.words import LARGEST
 from memlens.reports.blocks import ALIKE, OWNER, Block, Column, Figure, Figures, Line, ListOptions
@@ -121,8 +121,8 @@ def _missing(failure: MemoryFailure) -> str:
 
 
 def _all_live(failure: MemoryFailure) -> str:
-    blocks = plural(sum(group.count for group in failure.live), "block")
-    return f"{format_bytes(sum(group.total_bytes for group in failure.live))} live in {blocks}"
+    live = columns_of(failure.live)
+    return f"{format_bytes(live.bytes)} live in {plural(live.blocks, 'block')}"
 
 
 def _of(owner: str | None) -> str:
@@ -139,7 +139,7 @@ def _blocks(failure: MemoryFailure, options: ListOptions) -> Iterator[Block]:
         yield Line(failure.explanation, label="Cause")
     if failure.live:
         yield None
-        owner = (OWNER,) if any(group.owner for group in failure.live) else ()
+        owner = (OWNER,) if columns_of(failure.live).is_owned else ()
         yield options.table(f"{_all_live(failure)} then", (*ALIKE, *owner), failure.live, "group")
 
 

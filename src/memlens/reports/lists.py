@@ -6,8 +6,10 @@ Results of other packages, and those without a screen of their own, are shown by
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
 from typing import TYPE_CHECKING, Any
 
+from memlens.analyzers.groups import columns_of
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzing.claims import growth_claim
 from memlens.reports.blocks import ALIKE, OWNER, Column, Figure, Figures, Line, ListOptions, Table, Value, take
@@ -103,12 +105,13 @@ def _chunks(segments: Any, options: ListOptions) -> Iterator[Table]:
 
 def _live(peak: Any, options: ListOptions, paired: bool) -> Iterator[Table | Line]:
     groups = peak.live
-    total = sum(group.total_bytes for group in groups)
+    live = columns_of(groups)
+    total = live.bytes
     if not paired:
         yield Line(f"Live at the peak: {_CANNOT}", "doubt")
         return
     if groups:
-        title = f"Live at the peak: {format_bytes(total)} in {plural(sum(group.count for group in groups), 'block')}"
+        title = f"Live at the peak: {format_bytes(total)} in {plural(live.blocks, 'block')}"
         columns, what = _owned((*ALIKE, _SHARE), groups)
         yield options.table(title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total))
     else:
@@ -130,7 +133,7 @@ def _held(unmatched: Any, window: WindowAnalysis, options: ListOptions, paired: 
     whole, first = window.whole, window.starts_input
     # Where nothing else is carried in, the opening blocks make the list all that is live at the end.
     opening = unmatched.opening if first else ()
-    size = unmatched.held_bytes + sum(group.total_bytes for group in opening)
+    size = unmatched.held_bytes + (unmatched.opening_bytes if first else 0)
     which = "Held at the end" if whole else "Held at its end" if opening else "Held (allocated here, not freed here)"
     if not paired:
         yield Line(f"{which}: {_CANNOT}", "doubt")
@@ -149,8 +152,11 @@ def _held_table(
     which: str, unmatched: Any, opening: Sequence[Any], size: int, options: ListOptions, whole: bool
 ) -> Table:
     """The blocks held, and those from before the input where they count: ``size`` bytes together."""
-    groups = sorted((*unmatched.held, *opening), key=lambda group: (-group.total_bytes, group.first_event))
-    title = f"{which}: {format_bytes(size)} in {plural(sum(group.count for group in groups), 'block')}"
+    groups = unmatched.held or opening
+    if opening and unmatched.held:
+        groups = list(merge(unmatched.held, opening, key=lambda group: (-group.total_bytes, group.first_event)))
+    blocks = unmatched.held_allocs + (unmatched.opening_blocks if opening else 0)
+    title = f"{which}: {format_bytes(size)} in {plural(blocks, 'block')}"
     if opening:
         part = f"{format_bytes(unmatched.opening_bytes)} of it" if unmatched.held else "all of it"
         title += f", {part} from before the input"
@@ -194,7 +200,7 @@ def piling_table(growth: Any, options: ListOptions) -> Table:
 
 def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:
     """The columns of groups, with their owners where some has one; and what a row is then."""
-    return ((*columns, OWNER), "group") if any(group.owner for group in groups) else (columns, "size")
+    return ((*columns, OWNER), "group") if columns_of(groups).is_owned else (columns, "size")
 
 
 def _growth_words(growth: Any) -> str:

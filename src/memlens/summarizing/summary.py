@@ -24,7 +24,8 @@ from memlens.folding import bounds, figures
 from memlens.results import Result
 from memlens.summarizing.figures import COLUMNS, METRICS, NOT_KNOWN, OF_BLOCKS, OF_CHUNKS, RunWindow, WindowTable
 from memlens.text import innermost
-from memlens.trust import PEAK_MAY_BE_EARLIER, allocs_before, failures_of, trust_of
+from memlens.trust import PEAK_MAY_BE_EARLIER, trust_of
+from memlens.trust.failures import allocs_before, failures_of
 from memlens.windows.windows import (
     BEFORE,
     NEVER,
@@ -325,14 +326,14 @@ def _counted(table: WindowTable, windows: Sequence[Window]) -> Flags:
 def _ending(log: Log) -> Oom | None:
     """The out-of-memory failure that the run ended in."""
     found = failures_of(log)
-    endings = [failure for failure, ended in zip(found, run_ended_in(log, found), strict=True) if ended]
+    endings = found.chosen(run_ended_in(log, found))
     if not endings:
         return None
     asked = (failure.asked_bytes for failure in endings if failure.asked_bytes is not None)
     first = endings[0]
     last = int(log.offset.searchsorted(first.offset)) - 1
     time = log.times_of([last])[0] if last >= log.facts.opening else None
-    allocs = allocs_before(log, [first.offset])[0] - _opening_blocks(log)
+    allocs = int(allocs_before(log, endings.offset[:1])[0]) - _opening_blocks(log)
     return Oom(next(asked, None), first.device, first.line, time, allocs)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from msgspec import structs
 
 from memlens.facts import Ending, Facts, Kind, LineSample, OutOfMemory
 from memlens.results import Result
@@ -18,26 +17,18 @@ from memlens.text import format_bytes, plural
 from memlens.trust.agreement import Disagreement, compare
 from memlens.trust.case import Case, Doubt, Note
 from memlens.trust.doubts import DOUBTS
+from memlens.trust.failures import failures_of
 from memlens.trust.notes import NOTES
 from memlens.trust.processes import writers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from memlens.events import EventLog
-    from memlens.windows.windows import Window
 
 __all__ = ["PEAK_MAY_BE_EARLIER", "Disagreement", "Doubt", "Note", "Trust", "trust_of"]
 
 
 #: What to say beside a peak where :attr:`Trust.peak_may_be_earlier`.
 PEAK_MAY_BE_EARLIER = "The peak may lie before the first recorded event: what came before is not in the input."
-
-
-#: Events that are looked at together for the first one of a block after a failure.
-_NEAR = 1 << 10
 
 
 class Trust(Result, frozen=True):
@@ -70,7 +61,8 @@ class Trust(Result, frozen=True):
         layer: The log layer that the events come from.
         has_lines: The input consists of lines, and not of entries, as a snapshot or a trace does.
         other_layers: Lines of other layers that tell of the same memory and were passed over, by layer.
-        ooms: Out-of-memory messages.
+        ooms: Out-of-memory messages; of a log of Paddle the first hundred, and the one that it is cut in.
+        oom_messages: How many there are.
         distinct_ooms: How many different failures they tell of; one failure may be printed several times.
         figures_checked: Figures of the framework that could be compared with our sums.
         figures_agreeing: Those that agree.
@@ -106,6 +98,7 @@ class Trust(Result, frozen=True):
     has_lines: bool
     other_layers: dict[str, int]
     ooms: tuple[OutOfMemory, ...]
+    oom_messages: int
     distinct_ooms: int
     figures_checked: int
     figures_agreeing: int
@@ -184,6 +177,7 @@ def _judge(log: EventLog) -> Trust:
         path=log.source.name,
         events=len(log),
         **taken,
+        oom_messages=facts.oom_messages,
         threads=len(facts.threads),
         processes=wrote.groups,
         figures_checked=agreement.checked,
@@ -236,62 +230,3 @@ def _allocated_above_reserved(log: EventLog) -> tuple[int | None, int]:
             first = batch.lo + int((over > 0).argmax())
         most = max(most, highest)
     return first, most
-
-
-def failures_of(log: EventLog) -> tuple[OutOfMemory, ...]:
-    """The failures that the messages of a log tell of, in file order.
-
-    Messages with no ALLOC between them that name the same size and device, or none, are one: the first of them, with what the others
-    say beyond it.
-    """
-    ooms = log.facts.ooms
-    if not ooms:
-        return ()
-    before = allocs_before(log, [oom.offset for oom in ooms])
-    found = [ooms[0]]
-    for oom, since, taken in zip(ooms[1:], before, before[1:], strict=False):
-        previous = found[-1]
-        same_device = not oom.device or not previous.device or oom.device == previous.device
-        asked, known = oom.requested_bytes, previous.requested_bytes
-        # A size printed in GB with six decimals is known to about a KiB.
-        same_size = asked is None or known is None or abs(asked - known) <= 1024
-        if same_device and same_size and taken == since:
-            unsaid = [name for name in oom.__struct_fields__ if getattr(previous, name) in (None, "")]
-            found[-1] = structs.replace(previous, **{name: getattr(oom, name) for name in unsaid})
-        else:
-            found.append(oom)
-    return tuple(found)
-
-
-def allocs_before(log: EventLog, offsets: Sequence[int]) -> list[int]:
-    """How many ALLOCs stand on lines before each of some places, given as byte offsets."""
-    stops = log.events_before(np.array(offsets, np.int64))
-    order, count, reached, found = np.argsort(stops), 0, 0, np.zeros(len(stops), np.int64)
-    for k in order.tolist():
-        stop = int(stops[k])
-        count += sum(int(np.count_nonzero(log.kind[lo:hi] == Kind.ALLOC)) for lo, hi in walk(reached, stop))
-        found[k], reached = count, stop
-    counts: list[int] = found.tolist()
-    return counts
-
-
-def refused_before(log: EventLog, ooms: Sequence[OutOfMemory]) -> NDArray[np.int64]:
-    """Of each failure the first event after it, int64.
-
-    After the line of a request that is the first block that is allocated or freed: chunks that the allocator gave back before it asked the
-    device once more have gone by then, and no block that is freed on the way to the message.
-    """
-    stops = log.events_before(np.array([oom.offset for oom in ooms], np.int64))
-    for k in (k for k, oom in enumerate(ooms) if oom.message_line is not None):
-        for lo, hi in walk(int(stops[k]), len(log), _NEAR):
-            blocks = log.kind[lo:hi] <= Kind.FREE
-            stops[k] = lo + int(blocks.argmax()) if blocks.any() else hi
-            if blocks.any():
-                break
-    return stops
-
-
-def failures_in(window: Window) -> tuple[OutOfMemory, ...]:
-    """Those of them whose line is one of a window."""
-    found = failures_of(window.log)
-    return tuple(oom for oom in found if window.start_offset <= oom.offset < window.end_offset)

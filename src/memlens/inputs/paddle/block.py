@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from memlens.facts import MAX_SIZE, Kind, RequestLines, StatLines
+from memlens.facts import MAX_SIZE, Kind, MessageLines, OutOfMemory, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Part, Text
 from memlens.inputs.joins import ThreadLines
 from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import message_formats
 from memlens.inputs.paddle import other_events as others
+from memlens.inputs.paddle.failures import MOST_LOOKED_INTO, first_of, messages_of
 from memlens.inputs.paddle.layers import Layer, layer_named
 from memlens.inputs.paddle.lines import (
     ALIKE,
@@ -91,7 +92,8 @@ class BlockReading(Struct, frozen=True):
         last_thread: The thread of the last header, :data:`NO_HEADER` where there is none.
         streams: The ALLOC lines that name a stream.
         malformed: Lines that look like an event and cannot be read, of other layers than auto-growth: how many, and the first few.
-        messages: The lines that may hold a message of the framework.
+        messages: The lines that may hold figures of the framework.
+        ooms: The out-of-memory messages, the names of their devices, and the first of them with their texts.
         stat_lines: The framework's running totals.
         requests: Lines of requests, where they are asked for.
         lines: Lines of each layer family.
@@ -107,6 +109,7 @@ class BlockReading(Struct, frozen=True):
     streams: Streams | None
     malformed: Mapping[Layer, tuple[int, tuple[Text, ...]]]
     messages: tuple[Text, ...]
+    ooms: tuple[MessageLines, tuple[str, ...], list[OutOfMemory]] | None
     stat_lines: StatLines | None
     requests: RequestLines | None
     lines: Mapping[str, int]
@@ -158,6 +161,7 @@ class BlockReader:
         malformed = rows.lines_of(np.concatenate((rows.of(*ALIKE), oversize)))
         broken = {} if alone else _broken_others(rows)
         last = self._scanner.last_header(block.data, block.begin, block.end)
+        ooms = messages_of(rows)
         part = Part.of(
             block,
             columns,
@@ -180,6 +184,7 @@ class BlockReader:
             streams=_streams(rows, found, rare),
             malformed={layer: (len(lines), rows.texts(lines[:SAMPLES])) for layer, lines in broken.items()},
             messages=_messages(rows),
+            ooms=None if ooms is None else (*ooms, first_of(*ooms, rows, MOST_LOOKED_INTO)),
             stat_lines=_stat_lines(rows),
             requests=request_lines(rows, found.row) if self._requests else None,
             lines={"auto_growth": blocks, **_lines_of(rows, rare)},
@@ -373,7 +378,7 @@ def _stat_lines(rows: BlockRows) -> StatLines | None:
 
 
 def _messages(rows: BlockRows) -> tuple[Text, ...]:
-    """The lines that may hold a message of the framework; of those that every operator prints, samples."""
+    """The lines that may hold figures of the framework; of those that every operator prints, samples."""
     found = []
     for number, text in zip(MESSAGES, message_formats.LITERALS, strict=True):
         at = rows.of(number)

@@ -43,7 +43,9 @@ EVENTS = (*events.EVENTS, *others.EVENTS)
 OF_NEXT_ALLOC = (events.REQUEST, others.STREAM_REQUEST, others.NAIVE_SIZE)
 
 
-#: Texts whose lines may hold a message: they are read in another way.
+#: What an out-of-memory message may say: texts, whatever number they are.
+FAILURE_GROUPS = frozenset({"device", "requested", "used", "free", "total", "limit"})
+#: Texts whose lines may hold figures: they are read in another way.
 _MESSAGES = tuple(
     LineFormat(text.decode(), "message", text, re.escape(text).decode(), {}) for text in message_formats.LITERALS
 )
@@ -55,6 +57,7 @@ _SCANS = (
     Scan(others.STREAM_DEFERRED),
     Scan(events.PREALLOC, "before"),
     *(Scan(form, once=True) for form in _MESSAGES),
+    *(Scan(form, once=True, texts=FAILURE_GROUPS & form.means.keys()) for form in message_formats.OUT_OF_MEMORY),
 )
 #: What only a replay needs follows all others.
 _ALL_SCANS = (*_SCANS, *(Scan(form, "before") for form in events.OF_REPLAYS))
@@ -72,11 +75,13 @@ def _numbers(forms: Sequence[LineFormat]) -> range:
     return range(number_of(forms[0]), number_of(forms[-1]) + 1)
 
 
-#: Numbers of the formats of context lines; of what looks like an event, of the auto-growth layer and of the others; of messages.
+#: Numbers of the formats of context lines; of what looks like an event, of the auto-growth layer and of the others; of lines with figures; of
+#: out-of-memory messages.
 CONTEXTS = _numbers(context.FORMATS)
 ALIKE = _numbers(events.LOOK_ALIKES)
 ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
 MESSAGES = _numbers(_MESSAGES)
+FAILURES = _numbers(message_formats.OUT_OF_MEMORY)
 #: Those of other layers than auto-growth: not looked for where these are not read.
 OF_OTHER_LAYERS = tuple(number_of(form) for form in OF_NEXT_ALLOC[1:])
 
@@ -146,6 +151,10 @@ class BlockRows:
     def lines_of(self, rows: Ints) -> Ints:
         """One row for each line that holds some rows, in order."""
         return self.found.first_of_lines(np.sort(rows))
+
+    def text(self, start: int, most: int) -> bytes:
+        """The line that starts at a position, so many bytes of it at most."""
+        return Text.of(self.block, start, 0, most).text
 
     def texts(self, rows: Ints) -> tuple[Text, ...]:
         """The lines of some rows."""

@@ -6,8 +6,8 @@ import re
 
 from memlens.scanner.formats import LineFormat, Sample
 
-#: What a reader looks for: a line that holds none of these holds no message.  Each begins with a comma or with one of the
-#: letters A, F, G, N and O, so that a scan of all bytes has few places to look at.
+#: What a reader looks for: a line that holds none of these holds no figure.  Each, and the literal of each format of an out-of-memory message,
+#: begins with a comma or with one of the letters A, F, G, N and O, so that a scan of all bytes has few places to look at.
 LITERALS: tuple[bytes, ...] = (
     b', "allocated',
     b', "reserved',
@@ -16,12 +16,6 @@ LITERALS: tuple[bytes, ...] = (
     b", max_mem",
     b", current_memory_",
     b"FO: Epoch: [",  # of ``INFO: Epoch: [0] [ 100/827] … max_mem_reserved: …``: some trainers put no commas
-    b", available ",
-    b", the error code is",
-    b"Allocation failed ",
-    b"Allocation of ",
-    b"Out of memory error on ",
-    b"FLAGS_gpu_memory_limit_mb` is ",
 )
 
 #: Of these a log may have one for every operator that runs; a reader may take samples of them.
@@ -41,7 +35,8 @@ _MEANS_OOM = {
     "limit": "what the run may use of the device",
 }
 
-#: Out-of-memory messages.  Where a message has several lines, its figures are on the line of the format.
+#: Out-of-memory messages, of which a line is one at most: of the first format that it matches.  Where a message has several lines, its figures are on
+#: the line of the format.
 OUT_OF_MEMORY: tuple[LineFormat, ...] = (
     LineFormat(
         "oom",
@@ -85,7 +80,7 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
     LineFormat(
         "oom_custom_device",
         "custom_device",
-        b". total memory is ",
+        b"Out of memory error on ",
         rf"Out of memory error on (?P<device>{_DEVICE})\. total memory is (?P<total>{_SIZE}), used memory is {_SIZE},"
         rf" available memory is only (?P<free>{_SIZE})",
         {key: _MEANS_OOM[key] for key in ("device", "total", "free")},
@@ -101,7 +96,7 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
     LineFormat(
         "oom_naive_best_fit",
         "naive_best_fit",
-        b"Cannot allocate ",
+        b", available ",
         rf"Cannot allocate (?P<requested>{_SIZE}) in (?P<device>{_DEVICE}), available (?P<free>{_SIZE}), total (?P<total>{_SIZE})",
         {key: _MEANS_OOM[key] for key in ("device", "requested", "free", "total")},
         samples=(
@@ -156,7 +151,7 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
     LineFormat(
         "custom_device_error",
         "custom_device",
-        b"CustomDevice error, the error code is",
+        b", the error code is",
         r"CustomDevice error, the error code is : (?P<code>2)\b",
         {"code": "2: the device refused the call, as it does when it has no memory left"},
         samples=(
@@ -183,15 +178,6 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
             ),
         ),
         traps=("Currently `FLAGS_gpu_memory_limit_mb` is 0", "set `FLAGS_gpu_memory_limit_mb` is 60 enough?"),
-    ),
-    LineFormat(
-        "resource_exhausted",
-        "enforce",
-        b"ResourceExhaustedError",
-        r"(?<!\w)ResourceExhaustedError: ",
-        {},
-        samples=(Sample("ResourceExhaustedError: ", {}),),
-        traps=("raise MyResourceExhaustedError: no", "except ResourceExhaustedError:"),
     ),
 )
 

@@ -1,7 +1,7 @@
-"""Out-of-memory messages, and the figures that the framework prints about itself, read from single lines.
+"""The figures that the framework prints about itself, read from single lines; and what stands above an out-of-memory message.
 
-These lines are few, so each is read by the regular expressions of :mod:`memlens.inputs.paddle.message_formats`.  A reader finds the lines
-worth a look by :data:`LITERALS`, and hands each to :func:`read_message`.
+Lines with figures are few, so each is read by the regular expressions of :mod:`memlens.inputs.paddle.message_formats`.  A reader finds the lines
+worth a look by :data:`LITERALS`, and hands each to :func:`read_figures`.
 
 What was asked for when memory ran out the message need not say: the request before it that never got its block, and who asked.
 An allocator that fails throws: its thread writes ``Allocate … aligned to N`` and no ``Alloc`` after it, and then the message, mostly
@@ -14,11 +14,9 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.facts import MAX_SIZE, Figure, OutOfMemory
@@ -30,24 +28,20 @@ from memlens.inputs.paddle.message_formats import (
     EXECUTOR_MEMORY,
     JSON,
     OP_MEMORY,
-    OUT_OF_MEMORY,
     TRAINER,
     USAGE_BYTE,
     USAGE_MB,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from memlens.inputs.blocks import Block
-    from memlens.inputs.builder import Text
     from memlens.windows.patterns import Matcher
 
 
 #: Bytes before a message that are looked at: a traceback, and what is logged between the request and it.
 _FAR = 1 << 15
-#: So many messages of a log are looked into, and of each of its blocks.
-_MOST = 100
 #: Bytes that a message has at most that a log is cut in; the title that the framework puts over one, and how far above it stands.
 _LONGEST_CUT, _SUMMARY, _NEAR = 600, b"Error Message Summary:", 100
 
@@ -58,64 +52,16 @@ _Line: TypeAlias = tuple[int, str, bytes]
 _OPERATOR = rb"\b_(?:legacy_)?C_ops\.(\w{1,64})\("
 
 
-class Message(Struct, frozen=True):
-    """The content of one line: an out-of-memory message, figures, or both."""
-
-    oom: OutOfMemory | None
-    figures: tuple[Figure, ...]
-
-
-def read_message(line: bytes, offset: int, line_number: int) -> Message | None:
-    """Read what one line says about memory.
+def read_figures(line: bytes, offset: int) -> Iterator[Figure]:
+    """The figures that the framework prints about itself in one line.
 
     Args:
         line: The text of the line, with or without its line end.
         offset: Byte offset of the line.
-        line_number: Its 1-based number.
-
-    Returns:
-        The message, or ``None`` where the line holds none.
     """
-    oom = _out_of_memory(line, offset, line_number)
-    figures = tuple(
-        Figure(offset, metric, low, high, origin, device)
-        for origin, metric, (low, high), device in _figures(line)
-        if high < 1 << 62  # beyond that no memory is, and no sum of ours could be compared
-    )
-    return Message(oom, figures) if oom is not None or figures else None
-
-
-#: Groups of formats that are sizes.
-_SIZES = ("requested", "free", "used", "total", "limit")
-
-
-def _out_of_memory(line: bytes, offset: int, line_number: int) -> OutOfMemory | None:
-    for form in OUT_OF_MEMORY:
-        match = form.search(line)
-        if match is not None:
-            found = {key: text.decode() for key, text in match.groupdict().items() if text is not None}
-            size = {key: _size(found[key]) for key in _SIZES if key in found}
-            total = size.get("total", size.get("limit"))
-            if total is None and "used" in size and "free" in size:
-                total = size["used"] + size["free"]
-            shown = line if len(line) <= 300 else line[match.start() : match.start() + 1200]
-            return OutOfMemory(
-                offset,
-                line_number,
-                found.get("device", ""),
-                size.get("requested"),
-                size.get("free"),
-                shown.decode("utf-8", "replace").strip()[:300],
-                total,
-                limit_bytes=size.get("limit"),
-            )
-    return None
-
-
-def _size(text: str) -> int:
-    """Bytes of ``98.000244MB``, rounded to the nearest; a bare number is bytes."""
-    number, unit = re.fullmatch(r"([\d.]+) ?([kKMGTP]?)B?", text).groups()  # type: ignore[union-attr]
-    return int((_exact.multiply(Decimal(number), _scale(unit))).to_integral_value(ROUND_HALF_EVEN))
+    for origin, metric, (low, high), device in _figures(line):
+        if high < 1 << 62:  # beyond that no memory is, and no sum of ours could be compared
+            yield Figure(offset, metric, low, high, origin, device)
 
 
 #: Wide enough that no size times a unit is ever rounded.
@@ -212,15 +158,13 @@ def _digits(text: str, scale: Decimal) -> tuple[int, int]:
     return max(int(low), 0), int(high)
 
 
-def text_before(block: Block, messages: Iterable[Text]) -> tuple[dict[int, bytes], bytes]:
-    """The text before each out-of-memory message among those of a block, by the offset of the message, and the end of the block."""
+def text_before(block: Block, ooms: Sequence[OutOfMemory]) -> tuple[list[bytes], bytes]:
+    """The text before each of some out-of-memory messages of a block, and the end of the block."""
 
     def text(end: int) -> bytes:
         return block.data[max(block.begin, end - _FAR) : end].tobytes()
 
-    failed = (message.offset for message in messages if any(form.literal in message.text for form in OUT_OF_MEMORY))
-    to_position = block.begin - block.offset
-    return {offset: text(offset + to_position) for offset in islice(failed, _MOST)}, text(block.end)
+    return [text(oom.offset + block.begin - block.offset) for oom in ooms], text(block.end)
 
 
 class RefusedRequests:
@@ -233,13 +177,9 @@ class RefusedRequests:
     def __init__(self, marks: Sequence[Matcher]) -> None:
         self._marks = marks
         self._tail = b""
-        self._left = _MOST
 
-    def completed(self, oom: OutOfMemory, before: bytes | None) -> OutOfMemory:
+    def completed(self, oom: OutOfMemory, before: bytes) -> OutOfMemory:
         """A message with what the text before it tells, which begins with its block where it is short."""
-        if before is None or not self._left:
-            return oom
-        self._left -= 1
         return self._filled_in(oom, self._tail + before)
 
     def cut_off(self, end: int, line_ends: int) -> OutOfMemory | None:

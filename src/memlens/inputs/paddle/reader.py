@@ -14,15 +14,16 @@ from msgspec import structs
 
 from memlens.columns import TAKE
 from memlens.errors import UsageError
-from memlens.facts import Facts, Figure, Kind, OutOfMemory, RequestLines, StatLines
+from memlens.facts import Facts, Figure, Kind, MessageLines, OutOfMemory, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
 from memlens.inputs.input_format import LineReader, NewEvents, Selection
 from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
 from memlens.inputs.paddle.endings import LastText, text_after_allocs
+from memlens.inputs.paddle.failures import MOST_LOOKED_INTO
 from memlens.inputs.paddle.layers import SIZELESS, Layer, Layers, layer_named
 from memlens.inputs.paddle.lines import time_of_line
-from memlens.inputs.paddle.messages import RefusedRequests, read_message, text_before
+from memlens.inputs.paddle.messages import RefusedRequests, read_figures, text_before
 from memlens.spool import GrowingColumns, chosen, walk
 from memlens.windows.patterns import Matcher
 
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from memlens.source import TextSource
 
 
-Lines = TypeVar("Lines", StatLines, RequestLines, Streams)
-_Read: TypeAlias = "tuple[BlockReading, tuple[dict[int, bytes], bytes], tuple[bool, bytes]]"
+Lines = TypeVar("Lines", StatLines, RequestLines, MessageLines, Streams)
+_Read: TypeAlias = "tuple[BlockReading, tuple[list[bytes], bytes], tuple[bool, bytes]]"
 
 #: Columns that are read only when asked for.
 COLUMNS = frozenset({"thread", "time_us", "requests"})
@@ -82,17 +83,21 @@ class PaddleReader(LineReader["_Read"]):
         self._owners = ByThread(once=False)
         self._names: dict[str, int] = {}
         self._last_thread = -1
-        self._ooms: list[OutOfMemory] = []
+        self._ooms: list[OutOfMemory] = []  # the first hundred; of the others the columns
+        self._devices: dict[str, int] = {}
         self._refused = RefusedRequests([Matcher(pattern) for pattern in request.owners])
         self._last_text = LastText()
         self._figures: list[Figure] = []
         # There may be as many of these lines as events.
-        self._stats, self._streams, self._requests = (GrowingColumns({}, self._builder.spool) for _ in range(3))
+        self._stats, self._streams, self._requests, self._later_ooms = (
+            GrowingColumns({}, self._builder.spool) for _ in range(4)
+        )
 
     def read(self, block: Block) -> _Read:
-        """Read a block; also the text before its out-of-memory messages, by their offset, its end, and what follows its last ALLOC."""
+        """Read a block; also the text before each of its first out-of-memory messages, its end, and what follows its last ALLOC."""
         reading = self._blocks.read(block)
-        return reading, text_before(block, reading.messages), text_after_allocs(block, reading.part.columns)
+        above = text_before(block, () if reading.ooms is None else reading.ooms[-1])
+        return reading, above, text_after_allocs(block, reading.part.columns)
 
     def add(self, result: _Read) -> None:
         reading, (above, tail), last_text = result
@@ -113,17 +118,32 @@ class PaddleReader(LineReader["_Read"]):
         for of, (count, texts) in reading.malformed.items():
             self._layers.add_malformed(of, count, [Builder.sample(text, first) for text in texts])
         for text in reading.messages:
-            message = read_message(text.text, text.offset, first + text.line)
-            if message is not None:
-                self._figures.extend(message.figures)
-                if message.oom is not None:
-                    self._ooms.append(self._refused.completed(message.oom, above.get(text.offset)))
+            self._figures.extend(read_figures(text.text, text.offset))
+        if reading.ooms is not None:
+            self._add_ooms(*reading.ooms, above, first)
         self._refused.end_block(tail)
         if reading.stat_lines is not None:
             self._stats.append(structs.asdict(reading.stat_lines))
         if reading.streams is not None:
             before = reading.streams.before + (self._builder.events - len(columns["kind"]))
             self._streams.append({**reading.streams._asdict(), "before": before})
+
+    def _add_ooms(
+        self,
+        lines: MessageLines,
+        names: Sequence[str],
+        found: Sequence[OutOfMemory],
+        above: Sequence[bytes],
+        first: int,
+    ) -> None:
+        """Take the out-of-memory messages of a block, given the text above the first of them, and the number of the block's first line."""
+        whole = found[: MOST_LOOKED_INTO - len(self._ooms)]
+        self._ooms += map(
+            self._refused.completed, (structs.replace(oom, line=oom.line + first) for oom in whole), above
+        )
+        number = np.array([*(self._devices.setdefault(name, len(self._devices)) for name in names), -1], np.int32)
+        columns = structs.asdict(lines) | {"line": lines.line + first, "device": number[lines.device]}
+        self._later_ooms.append({name: column[len(whole) :] for name, column in columns.items()})
 
     def _add_requests(self, reading: BlockReading) -> None:
         """Values that lines give for the next ALLOC of their thread: the bytes requested; of naive best fit the size and place."""
@@ -190,7 +210,7 @@ class PaddleReader(LineReader["_Read"]):
             group=layer,
             sets=tuple(frozenset({int(of)}) for of in present),
             selected=(Selection(None, self._label() if present else "", blocks, chunks, self._malformed),),
-            ooms=len(self._ooms) + (ended and self._cut_off() is not None),
+            ooms=len(self._ooms) + len(self._later_ooms) + (ended and self._cut_off() is not None),
         )
 
     def _label(self) -> str:
@@ -206,7 +226,8 @@ class PaddleReader(LineReader["_Read"]):
     def _cut_off(self) -> OutOfMemory | None:
         """The message that the log is cut in, if it is cut in one."""
         found = self._refused.cut_off(self._builder.end, self._builder.lines)
-        return None if found is None or (self._ooms and self._ooms[-1].line >= found.line) else found
+        last = self._later_ooms.entries("line")[-1:] if len(self._later_ooms) else [oom.line for oom in self._ooms[-1:]]
+        return None if found is None or any(line >= found.line for line in last) else found
 
     def finish(self, problem: str) -> list[Log]:
         builder = self._builder
@@ -251,6 +272,8 @@ class PaddleReader(LineReader["_Read"]):
             "layer": self._label(),
             "ooms": tuple(sorted(self._ooms, key=lambda oom: oom.offset)),
             "ending": self._last_text.ending(builder.end, builder.lines),
+            "later_ooms": _lines(MessageLines, self._later_ooms) if len(self._later_ooms) else None,
+            "oom_devices": tuple(self._devices),
             "figures": tuple(self._figures),
             "stat_lines": _lines(StatLines, self._stats) if [*self._stats] else None,
         }

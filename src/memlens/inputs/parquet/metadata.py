@@ -32,7 +32,7 @@ KEY = b"memlens"
 SCHEMA = "memlens.events/1"
 
 #: Facts that are columns.
-_COLUMNS = ("kept", "stat_lines", "requests")
+_COLUMNS = ("kept", "stat_lines", "requests", "later_ooms")
 #: Bytes that what is packed may unpack to, all together.
 _LARGEST = 1 << 30
 #: Running totals of the framework are left out where there are more: they would be most of the file.
