@@ -118,6 +118,13 @@ def test_what_is_claimed_of_real_runs_is_so(shared: Path, base: str, head: str) 
         assert judged(logs / base, logs / head, by)
 
 
+def test_what_is_reserved_and_grew_is_as_claimed(shared: Path) -> None:
+    base, head = (shared / "data/paddle" / f"05_{name}_331.log.gz" for name in ("fixed", "grow_batch"))
+    gate = memlens.gate(head, base=base, limits=["peak=1GiB", "growth=1GiB"])
+    claims = [claim for claim in gate.to_dict()["claims"] if claim["kind"] == "reserved_not_judged"]
+    assert judge(claims, RawPair(base, head))
+
+
 @pytest.mark.parametrize(("base", "head"), some(permutations(TRAPS, 2), 6))
 def test_what_is_claimed_of_long_runs_is_so(shared: Path, base: str, head: str) -> None:
     paths = [shared / "data/traps" / f"{name}.log.gz" for name in (base, head)]

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from memlens.gating.baseline import RunFigures, WindowFigures
 from memlens.gating.judging import Judged, judge, pair_runs
-from memlens.gating.limits import BUDGETED, DEFAULT_LIMIT, METRICS, Limit, Metric, Rules
+from memlens.gating.limits import BUDGETED, DEFAULT_OF_WINDOWS, METRICS, Limit, Metric, Rules
 from memlens.windows.windows import WHOLE
 
 DEFAULT = Rules.parse()
+FLOOR = 64 << 10
 
 
 def run(*windows: WindowFigures, peak: int | None = 0, reserved: int | None = 0, **more: Any) -> RunFigures:
@@ -92,7 +93,8 @@ def test_by_default_the_peak_of_the_run_and_peak_and_remaining_of_windows_are_ju
         (WHOLE, "growth", "no steps found")
     ]
     assert all(row.ok for row in rows)
-    assert (the(rows, "peak").limit_bytes, the(rows, "peak").limit_from) == (31 * MIB, "floor")
+    assert (the(rows, "peak").limit_bytes, the(rows, "peak").limit_from) == (30 * MIB * 102 // 100, "base")
+    assert (the(rows, "peak", "0").limit_bytes, the(rows, "peak", "0").limit_from) == (11 * MIB, "floor")
     # What is reserved, and the rise, where it is asked for.
     rules = Rules.parse(["reserved=1MiB", "rise=0"])
     more = run(window("0", 10 * MIB, 1), window("1", 10 * MIB + 1, 2), peak=30 * MIB, reserved=41 * MIB + 1)
@@ -169,7 +171,7 @@ def test_what_is_not_known_is_not_judged_and_leaves_the_rest_judged() -> None:
     known, unknown = run(window("w"), reserved=5), run(window("w"), reserved=None)
     rows = judged(known, unknown, rules)
     assert (the(rows, "reserved").unjudged, the(rows, "reserved").ok) == ("not reported by the log", True)
-    assert the(rows, "peak").limit_bytes == MIB
+    assert the(rows, "peak").limit_bytes == FLOOR
     assert the(judged(unknown, known, rules), "reserved").unjudged == "not reported by the base"
     # A budget asks for no base.
     budget = the(judged(unknown, known, Rules(rules.limits, {"reserved": 4})), "reserved")
@@ -192,7 +194,7 @@ def test_what_is_not_known_is_not_judged_and_leaves_the_rest_judged() -> None:
         # Two that begin at one level begin at one place.
         (40, 40, 5, None),
         (40, 40, 9 * MIB, None),
-        (40, 40 + MIB + 1, 5, "the log begins late, and may have been higher before"),
+        (40, 40 + FLOOR + 1, 5, "the log begins late, and may have been higher before"),
     ],
 )
 def test_a_recording_that_begins_late_shows_a_peak_that_may_have_been_higher(
@@ -204,7 +206,7 @@ def test_a_recording_that_begins_late_shows_a_peak_that_may_have_been_higher(
     row = the(judged(old, new), "peak")
     assert (row.unjudged, row.ok) == (unjudged, peak == 5 or unjudged is not None)
     if unjudged is None and peak > 5:
-        assert row.over_bytes == peak - 5 - MIB
+        assert row.over_bytes == peak - 5 - FLOOR
 
 
 # --- several accepted runs ---
@@ -336,7 +338,7 @@ def test_every_gated_figure_has_its_row_and_the_worst_one_stands_first(
     rows = judged(old, new, rules)
     wanted = {(WHOLE, metric) for metric in (*BUDGETED, "growth") if rules.gated(metric)}
     ours, theirs = new.reserved_peak_bytes or 0, old.reserved_peak_bytes or 0
-    wanted |= {(WHOLE, "reserved")} if ours - theirs > DEFAULT_LIMIT.allows(theirs) else set()
+    wanted |= {(WHOLE, "reserved")} if ours - theirs > DEFAULT_OF_WINDOWS.allows(theirs) else set()
     wanted |= {
         (str(n), metric)
         for n in range(len(pairs))

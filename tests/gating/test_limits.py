@@ -107,9 +107,12 @@ def test_more_memory_never_turns_a_failing_figure_green(base: int, head: int, mo
 # --- how they are written ---
 
 
-def test_by_default_peak_and_growth_may_grow_by_two_percent_or_one_mebibyte_and_so_what_windows_leave_behind() -> None:
-    default = Limit(Fraction(1, 50), MIB)
-    assert Rules.parse().limits == dict.fromkeys(("peak", "remaining", "growth"), default)
+def test_by_default_figures_may_grow_by_two_percent_with_one_floor_for_the_run_and_another_for_windows() -> None:
+    default, of_windows = Limit(Fraction(1, 50), 64 << 10), Limit(Fraction(1, 50), MIB)
+    assert Rules.parse().limits == {"peak": default, "remaining": of_windows, "growth": default}
+    for rules, peak in ((Rules.parse(), of_windows), (Rules.parse("peak=5B"), Limit(absolute_bytes=5))):
+        assert rules.limit("peak", of_window=True) == peak
+        assert rules.limit("remaining", of_window=True) == of_windows
     assert Rules.parse(windows=False).limits == dict.fromkeys(("peak", "growth"), default)
     rules = Rules.parse(["reserved=5%", "remaining=0", "growth=OFF"], windows=False)
     assert dict(rules.limits) == {"peak": default, "remaining": Limit(), "reserved": Limit(Fraction(1, 20))}

@@ -38,7 +38,8 @@ def test_json_holds_the_names_of_the_contract_and_exact_bytes() -> None:
         "SOT_CALL_0", "remaining", made.BLOCK, 2 * made.BLOCK, made.BLOCK + (1 << 20), False
     ]  # fmt: skip
     assert values["limits"] == {
-        name: {"percent": "2", "absolute_bytes": 1 << 20} for name in ("peak", "remaining", "growth")
+        name: {"percent": "2", "absolute_bytes": floor}
+        for name, floor in (("peak", 64 << 10), ("remaining", 1 << 20), ("growth", 64 << 10))
     }
     assert values["blame"][0]["metrics"] == ["remaining"]
     assert values["blame"][0]["findings"][0]["kind"] == "missing_free"

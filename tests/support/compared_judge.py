@@ -382,7 +382,9 @@ def _limited(v: Values, p: RawPair) -> None:
         assert [v["base_bytes"], v["head_bytes"]] == figures
     base, head, limit = v["base_bytes"], v["head_bytes"], v["limit_bytes"]
     assert v["d_bytes"] == head - base
-    assert limit - base == v.get("allowed_bytes", max(abs(base) * 2 // 100, 1 << 20))
+    floor = (64 if window == WHOLE else 1024) << 10
+    assert limit - base == max(abs(base) * 2 // 100, floor)
+    assert v.get("allowed_bytes", floor) == floor
     assert v.get("over_bytes", 0) == max(head - limit, 0)
     assert (head > limit) == (v["kind"] == "over_limit")
 

@@ -58,6 +58,7 @@ def verdict(
         "trust": fake_trust(),
         "anchors": Cut(by=r"START (SOT_CALL_\d+)"),
         "limits": rules.limits,
+        "peak_of_windows": rules.peak_of_windows,
         "budgets": rules.budgets,
         "allow_missing": rules.allow_missing,
         "steps_by": head.steps_by,

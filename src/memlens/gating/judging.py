@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memlens.analyzers.series import trend
 from memlens.analyzers.series.shapes import MINIMUM
-from memlens.gating.limits import DEFAULT_LIMIT, METRICS, Rules
+from memlens.gating.limits import DEFAULT_OF_WINDOWS, METRICS, Rules
 from memlens.results import Result
 from memlens.text import format_bytes, name_list
 from memlens.windows.windows import BEFORE, WHOLE, kind_of
@@ -167,7 +167,7 @@ def judge(
 ) -> tuple[Judged, ...]:
     """Judge the run and every window of it, in each metric that has a limit or a budget.
 
-    What is reserved has a row without these, too, which is not judged, where it grew by more than the default limit.
+    What is reserved has a row without these, too, which is not judged, where it grew by more than 2 % and 1 MiB: chunks are large.
 
     Args:
         base: The accepted runs; none where only budgets hold.
@@ -190,7 +190,7 @@ def judge(
     if rules.gated("reserved"):
         rows.append(_judged(row, reserved, rules))
     elif "reserved" not in rules.named:
-        row = _judged(row, reserved, Rules({"reserved": DEFAULT_LIMIT}))
+        row = _judged(row, reserved, Rules({"reserved": DEFAULT_OF_WINDOWS}))
         rows += [] if row.ok else [_unjudged(row, NOT_NAMED)]
     no_blocks = [_NO_BLOCKS.format("log")] if head.peak_bytes is None else []
     no_blocks += [_NO_BLOCKS.format("base")] if any(run.peak_bytes is None for run in base) else []
@@ -271,7 +271,7 @@ def _may_be_higher(row: Judged, base: Sequence[RunFigures], head: RunFigures, ru
     """A row of the run, or of what precedes its windows, not judged where one recording begins later than the other and may have been higher before."""
     if row.name not in (WHOLE, BEFORE) or row.metric == "growth" or row.unjudged or row.base_bytes is None:
         return row
-    limit = rules.limits.get(row.metric)
+    limit = rules.limit(row.metric, of_window=row.name != WHOLE)
 
     def later(one: RunFigures, other: RunFigures) -> bool:
         if one.begins_at_bytes is None or other.begins_at_bytes is None:
@@ -305,7 +305,7 @@ def _judged(row: Judged, base: Sequence[int | None], rules: Rules, reason: str |
         rules: What to judge by.
         reason: Why it is not judged whatever is known.
     """
-    limit, head = rules.limits.get(row.metric), row.head_bytes
+    limit, head = rules.limit(row.metric, of_window=row.name != WHOLE), row.head_bytes
     budget = rules.budgets.get(row.metric) if row.name == WHOLE else None
     known = [figure for figure in base if figure is not None]
     if known and len(known) == len(base):

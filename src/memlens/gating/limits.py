@@ -70,8 +70,10 @@ class Limit(Result, frozen=True):
         return ", ".join(parts)
 
 
-#: What real runs of one program need that were repeated: threads move a peak by up to 545 KiB, and a block of 1 MiB to the other side of an anchor.
-DEFAULT_LIMIT = Limit(Fraction(2, 100), 1 << 20)
+#: How much a figure of the run may grow, and one of a window, where nothing else is said.  The floors are what real runs of one program need that
+#: were repeated: those of the run are alike to the byte, and next to an anchor threads move blocks to its other side (docs/gate.md).
+DEFAULT_LIMIT = Limit(Fraction(2, 100), 64 << 10)
+DEFAULT_OF_WINDOWS = Limit(Fraction(2, 100), 1 << 20)
 
 
 class Rules(Struct, frozen=True):
@@ -80,12 +82,14 @@ class Rules(Struct, frozen=True):
     Attributes:
         limits: How much each metric may grow.
         budgets: How high each metric of the whole run may be, in bytes.
+        peak_of_windows: How much the peak of a window may grow; ``None`` where that of the run may grow as much.
         named: The metrics that the user gave a limit, or switched off: a limit that cannot be judged is no pass.
         allow_missing: Windows that the log lacks do not fail.
     """
 
     limits: Mapping[Metric, Limit] = {}
     budgets: Mapping[Metric, int] = {}
+    peak_of_windows: Limit | None = None
     named: frozenset[Metric] = frozenset()
     allow_missing: bool = False
 
@@ -109,15 +113,22 @@ class Rules(Struct, frozen=True):
         Raises:
             UsageError: One of them is none.
         """
-        default: tuple[Metric, ...] = ("peak", "growth", "remaining") if windows else ("peak", "growth")
         given = parse_limits(limits)
-        found = {**dict.fromkeys(default, DEFAULT_LIMIT), **given}
+        found: dict[Metric, Limit | None] = {"peak": DEFAULT_LIMIT, "growth": DEFAULT_LIMIT}
+        found |= {"remaining": DEFAULT_OF_WINDOWS} if windows else {}
+        found |= given
         return cls(
             {metric: limit for metric in METRICS if (limit := found.get(metric)) is not None},
             parse_budgets(budgets),
+            None if "peak" in given else DEFAULT_OF_WINDOWS,
             frozenset(given),
             allow_missing,
         )
+
+    def limit(self, metric: Metric, *, of_window: bool) -> Limit | None:
+        """How much a figure of the run or of a window may grow; ``None`` where it has no limit."""
+        own = self.peak_of_windows if of_window and metric == "peak" and metric in self.limits else None
+        return own or self.limits.get(metric)
 
     def gated(self, metric: Metric) -> bool:
         """Whether a metric has a limit or a budget."""

@@ -193,6 +193,7 @@ def _judged(order: Order) -> Verdict:
         head.log.trust,
         cut,
         rules.limits,
+        rules.peak_of_windows if cut.given else None,
         rules.budgets,
         rules.allow_missing,
         tuple(reasons),

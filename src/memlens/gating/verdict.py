@@ -73,6 +73,7 @@ class Verdict(Tabular, frozen=True, eq=False):
         trust: What to believe of the log.
         anchors: Where the logs were cut.
         limits: How much each metric may grow.
+        peak_of_windows: How much the peak of a window may grow, where that of the run may grow by another limit.
         budgets: How high each metric may be, in bytes.
         allow_missing: Windows that the log lacks do not fail.
         reasons: Why nothing can be said; empty unless ``unjudged``.
@@ -108,6 +109,7 @@ class Verdict(Tabular, frozen=True, eq=False):
     trust: Trust
     anchors: Cut
     limits: Mapping[Metric, Limit] = {}
+    peak_of_windows: Limit | None = None
     budgets: Mapping[Metric, int] = {}
     allow_missing: bool = False
     reasons: tuple[str, ...] = ()

@@ -52,12 +52,12 @@ from memlens.text import (
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from memlens.diffing.finding import Finding
     from memlens.gating.baseline import Baseline
     from memlens.gating.judging import Judged
-    from memlens.gating.limits import Limit, Metric
+    from memlens.gating.limits import Limit
     from memlens.gating.verdict import Blame, Verdict
 
 
@@ -133,11 +133,13 @@ def comment(verdict: Verdict) -> str:
     return f"### memlens gate: {verdict.verdict}\n\n{markdown.plain(verdict.explanation)}\n\nEverything else was too long for a comment.\n"
 
 
-def _limit_words(limits: Mapping[Metric, Limit]) -> str:
+def _limit_words(verdict: Verdict) -> str:
     """The limits, metrics of one limit together: ``peak, rise 2%, 1.00 MiB; reserved 5%``."""
     metrics: dict[Limit, list[str]] = {}
-    for metric, limit in limits.items():
+    for metric, limit in verdict.limits.items():
         metrics.setdefault(limit, []).append(metric)
+    if verdict.peak_of_windows is not None and "peak" in verdict.limits:
+        metrics.setdefault(verdict.peak_of_windows, []).append("peak of a window")
     return "; ".join(f"{', '.join(names)} {limit}" for limit, names in metrics.items())
 
 
@@ -184,7 +186,7 @@ def _head(verdict: Verdict) -> Iterator[Line]:
     against = f" against {visible(clipped(verdict.base))}" if verdict.base else ""
     yield Line(f"{verdict.verdict}{against}", "heading", clipped(verdict.path))
     yield from _remarks("Reason", verdict.reasons)
-    if limits := _limit_words(verdict.limits):
+    if limits := _limit_words(verdict):
         yield Line(f"{limits} over the base (fails beyond both parts)", "quiet", label="Limits")
     if verdict.runs > 1:
         text = f"the highest of {format_count(verdict.runs)} accepted runs; no limit is narrower than their spread"
