@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from memlens.claims.template import Words, names_in, parsed, write
+from memlens.claims.template import PAUSE, Words, names_in, parsed, write
 from memlens.claims.words import WORDS as _OF_LOGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Tone: TypeAlias = Literal["good", "bad", "plain"]
-#: Sentences that are read at a glance.
-_MOST = 3
+#: What a pause is followed by: a semicolon or a colon, and a blank.
+_MARK = "; "
+#: Claims that are read at a glance, with those that go on with them; and words of a sentence.
+_MOST, MOST_WORDS = 3, 25
 
 
 class _Words(dict[str, Words]):
@@ -90,10 +92,15 @@ class Claim(Struct, frozen=True):
     tone: Tone = "plain"
 
     @property
-    def text(self) -> str:
-        """The claim in words: a clause without a capital or a full stop."""
+    def words(self) -> str:
+        """The claim in words, without a capital or a full stop, with each :data:`~memlens.claims.template.PAUSE` at which it may be parted."""
         words = WORDS[self.kind].template
         return write(words, self.values) if isinstance(words, str) else words(self.values)
+
+    @property
+    def text(self) -> str:
+        """The claim in words, as it stands in one sentence."""
+        return self.words.replace(PAUSE, "")
 
     def to_dict(self) -> dict[str, Any]:
         """The claim as it stands in the machine output."""
@@ -105,7 +112,7 @@ class Answer(NamedTuple):
     """A verdict in plain words, with exact figures.
 
     Attributes:
-        sentences: One to three, the most important first; names in them are text from logs.
+        sentences: The most important first, for one to three claims and what goes on with them; names in them are text from logs.
         tone: That of the claims: ``bad``, ``good`` or ``plain``.
     """
 
@@ -140,42 +147,55 @@ def answer_of(claims: Iterable[Claim], most: int = _MOST) -> Answer:
     """Rank claims and join them into sentences.
 
     A claim begins a sentence, or goes on with that of the claim before it, which has its weight, where its words say how
-    (:attr:`~memlens.claims.words.Words.joined`).
+    (:attr:`~memlens.claims.words.Words.joined`).  A sentence that would be too long to be read at once becomes several.
 
     Args:
         claims: All claims.
-        most: Sentences at most, beside those that are always there (:attr:`~memlens.claims.words.Words.place`); lighter ones are left out.
+        most: Claims, with those that go on with them, at most, beside those that are always there
+            (:attr:`~memlens.claims.words.Words.place`); lighter ones are left out.
     """
     in_order = ranked(claims)
-    sentences: list[tuple[str, str]] = []
+    joint: list[tuple[list[str], str]] = []
     before: Claim | None = None
-    opening, small = "", False
+    heading = ""
     for claim in in_order:
-        words, text = WORDS[claim.kind], claim.text
-        if sentences and (joint := _joint(claim, before)):
-            last, place = sentences[-1]
-            if joint.endswith(". ") and not claim.values.get(words.named):
-                text = f"{text[:1].upper()}{text[1:]}"
-            sentences[-1] = f"{last}{joint}{text}", place
+        words, text = WORDS[claim.kind], claim.words
+        if not claim.values.get(words.named):
+            text = f"{text[:1].upper()}{text[1:]}"
+        if words.place == "heads":
+            heading += f"{text}: "
+        elif joint and (mark := _joint(claim, before)):
+            parts = joint[-1][0]
+            if mark == ". ":
+                parts.append(text)
+            else:
+                # What explains a claim is a sentence of its own where both are too long for one.
+                parts[-1] += f"{PAUSE if mark == ': ' else ''}{mark}{claim.words}"
         else:
-            if small:
-                text = f"{text[:1].lower()}{text[1:]}"
-            elif not claim.values.get(words.named):
-                text = f"{text[:1].upper()}{text[1:]}"
-            opens = words.place in ("opens", "heads")
-            small = words.place == "opens"
-            if not opens:
-                sentences.append((f"{opening}{text}", words.place))
-            opening = f"{opening}{text}: " if opens else ""
+            joint.append(([f"{heading}{text}"], words.place))
+            heading = ""
         before = claim
-    left = most - sum(place == "always" for _, place in sentences)
-    kept = []
-    for text, place in sentences:
+    left = most - sum(place == "always" for _, place in joint)
+    kept: list[str] = []
+    for parts, place in joint:
         left -= not place
         if place or left >= 0:
-            kept.append(f"{text}.")
+            kept += [sentence for part in parts for sentence in sentences(part)]
     tone: Tone = next((claim.tone for claim in in_order if claim.tone != "plain"), "plain")
     return Answer(tuple(kept), tone)
+
+
+def sentences(text: str, most: int = MOST_WORDS) -> list[str]:
+    """The sentences of a text: where one would have more words than can be read at once, it ends at a :data:`~memlens.claims.template.PAUSE`."""
+    found: list[str] = []
+    for part in text.split(PAUSE):
+        clause = part[len(_MARK) :] if found else part
+        if found and len(f"{found[-1]} {clause}".split()) <= most:
+            found[-1] += part
+        else:
+            first = clause.partition(" ")[0]
+            found.append(f"{clause[:1].upper()}{clause[1:]}" if found and first.isalpha() else clause)
+    return [f"{sentence}." for sentence in found]
 
 
 def difference(kind: str, **values: Any) -> Claim:
@@ -192,9 +212,9 @@ def joined(claims: Iterable[Claim]) -> str:
     """Claims that are one sentence, without its capital and its full stop."""
     text, before = "", None
     for claim in claims:
-        text += f"{_joint(claim, before)}{claim.text}"
+        text += f"{_joint(claim, before)}{claim.words}"
         before = claim
-    return text
+    return text.replace(PAUSE, "")
 
 
 def _joint(claim: Claim, before: Claim | None) -> str:
@@ -202,4 +222,4 @@ def _joint(claim: Claim, before: Claim | None) -> str:
     if before is None or before.weight != claim.weight:
         return ""
     words = WORDS[claim.kind]
-    return words.again if words.again and before.kind == claim.kind else write(words.joined, claim.values)
+    return write(words.again if words.again and before.kind == claim.kind else words.joined, claim.values)

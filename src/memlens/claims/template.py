@@ -47,8 +47,7 @@ class Words(NamedTuple):
         joined: A template of how it goes on with the sentence of the claim before it, if that has its weight (``"; "``); ``""`` where it
             begins one.
         again: How it goes on with one of its own kind (``", and "``).
-        place: Where it stands.  Nothing of a sentence by its weight; ``opens`` before the next sentence, which goes on in small letters
-            (``In doubt (…): ``); ``heads`` before the next sentence, which begins with a capital (``Device 1: ``); ``always`` for a sentence that
+        place: Where it stands.  Nothing of a sentence by its weight; ``heads`` before the next sentence (``Device 1: ``); ``always`` for one that
             is there even if weightier ones are left out for it; ``besides`` for one that does not count among those that there is room for.
         named: The value with which the text begins where there is one: a name, which gets no capital.
     """
@@ -56,7 +55,7 @@ class Words(NamedTuple):
     template: Wording
     joined: str = ""
     again: str = ""
-    place: Literal["", "opens", "heads", "always", "besides"] = ""
+    place: Literal["", "heads", "always", "besides"] = ""
     named: str = ""
 
 
@@ -74,6 +73,8 @@ class _Choice(NamedTuple):
 
 _Piece: TypeAlias = "str | _Value | _Choice"
 
+#: Stands in text before each semicolon of a template: a sentence that is too long ends there.
+PAUSE = "\x1f"
 _TOKEN = re.compile(r"\{(?P<value>\w+)(?::(?P<how>[^{}?|]*))?\}|\{(?P<flag>\w+(?:[<=>][^{}?|]*)?)\?|(?P<mark>[][|{}])")
 _COMPARED = re.compile(r"([<=>])")
 
@@ -137,7 +138,9 @@ def _parse(template: str, position: int, end: str) -> tuple[tuple[tuple[_Piece, 
 
 
 def _written(pieces: Sequence[_Piece], values: Values) -> str:
-    return "".join(piece if isinstance(piece, str) else _one(piece, values) for piece in pieces)
+    return "".join(
+        piece.replace("; ", f"{PAUSE}; ") if isinstance(piece, str) else _one(piece, values) for piece in pieces
+    )
 
 
 def _one(piece: _Value | _Choice, values: Values) -> str:

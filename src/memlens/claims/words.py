@@ -9,7 +9,7 @@ _LEFT = (
 )
 _IN_USE = "[{allocated_bytes:bytes} of the {reserved_bytes:bytes} reserved were in use|{allocated_bytes:bytes} were allocated]"
 _USE = "{allocated_bytes:given}" + _IN_USE + "[, with " + _LEFT + "]"
-_AND_USE = "[, and " + _USE + "|, and there were " + _LEFT + "]"
+_AND_USE = "[; " + _USE + "|; there were " + _LEFT + "]"
 _OUT_OF_MEMORY = (
     "[{run} ]ran out of memory[ on {device:name}] at {line:at}[{requested_bytes:given}| in {owner:short_owner}]"
     "{ended?|, and went on}"
@@ -39,12 +39,13 @@ _ENOUGH = (
     f"{{within?: {_WHO} needs {_RANGE}|{{reserves? (without a limit it reserves {_RANGE})"
     "|, though not within all limits from there to {needs_most_bytes:near}}}"
 )
-_CHUNKS = "[, taking {chunks:chunks} from the device and not {chunks_as_set:count}]"
+_MADE = "{chunks:plural device allocation}[ instead of {chunks_as_set:count}{chunks>chunks_as_set? (slower)|}]"
+_CHUNKS = f"[{{chunks:given}}; it makes {_MADE}]"
 
 #: By the kind of the claim.
 WORDS: dict[str, Words] = {
     # One log.
-    "in_doubt": Words("in doubt ({doubts:doubts})", place="opens"),
+    "in_doubt": Words("in doubt: {doubts:doubts}", place="besides"),
     "out_of_memory": Words(_OUT_OF_MEMORY, named="run"),
     "run_ended": Words(
         "{how=cut?the log stops|{how=exception?the run ended with a Python exception[ ({what:clipped})]"
@@ -57,17 +58,17 @@ WORDS: dict[str, Words] = {
         " {gained_bytes:bytes} in all over [the last {last_windows:count} of ]{windows:units}"
     ),
     "piling_up": Words(
-        f"{{beyond?{_PILE}{_WHERE} pile up|{{most?most of it in {_PILE}"
-        f"|above all {_PILE} ({{total_bytes:share gained_bytes}})}}{_WHERE}}}{_TIES}",
-        joined="{beyond?; |, }",
+        f"{{beyond?{_PILE}{_WHERE} pile up|{{most?most|{{total_bytes:bytes}} ({{total_bytes:share gained_bytes}})}} of it is in"
+        f" {_PILE}{_WHERE}}}{_TIES}",
+        joined="; ",
     ),
-    "no_size_piles_up": Words("and no blocks of one size pile up", joined=", "),
+    "no_size_piles_up": Words("no blocks of one size pile up", joined="; "),
     "live_not_growing": Words("what is live after each {unit} does not {rose?keep growing|grow} over {windows:units}"),
     "level_growing": Words(
         "{level=peak?the peak of a {unit}|{level}} {live_growing?grows|does} from {since:window} on, from {from_bytes:bytes} to"
         " {to_bytes:bytes}",
         joined="{live_growing?; |, but }",
-        again=", and ",
+        again="; ",
     ),
     "peak": Words(
         "{snapshot?live when the snapshot was taken|{series?the highest peak|peak}{since_recording? since recording began"
@@ -82,8 +83,8 @@ WORDS: dict[str, Words] = {
         joined=". ",
     ),
     "reserved_idle": Words(
-        "up to {reserved_peak_bytes:bytes} is reserved[ (at {line:at})] for at most {peak_bytes:bytes} allocated;"
-        f" [with {{setting}} the run reserves {_RANGE}[ ({{chunks:chunks}}, not {{chunks_as_set:count}})]|memlens whatif tries settings that reserve less]"
+        "up to {reserved_peak_bytes:bytes} is reserved[ (at {line:at})] while at most {peak_bytes:bytes} is allocated;"
+        f" [with {{setting}} the run reserves {_RANGE}[{{chunks:given}}, with {_MADE}]|memlens whatif tries settings that reserve less]"
     ),
     "reserved_peak": Words(
         "the most reserved is {reserved_peak_bytes:bytes}[ in {window:window}][, at {line:at}]", joined="; "
@@ -128,19 +129,19 @@ WORDS: dict[str, Words] = {
     "budget_exceeded": Words(
         "[{log:name}: ]{metric=peak?the peak|{metric=reserved?what is reserved|what the windows gain}} exceeds"
         " {budget_bytes:bytes}: {reached_bytes:bytes}[, at {line:at}][, from {since:short_window} on]"
-        "{passed?, for a time and not at the end}[ ({more:plural more budget} exceeded)]",
+        "{passed?, but not at the end}[ ({more:plural more budget} exceeded)]",
         place="besides",
         named="log",
     ),
     "oom_messages": Words("{messages:plural out-of-memory message}"),
     "nothing_read": Words("nothing was read: [{why}|nothing is written yet]"),
     "no_events_yet": Words("no event of an allocator in {lines:plural line}"),
-    "no_blocks_yet": Words("of {count:plural log} none has told of a block"),
+    "no_blocks_yet": Words("no block is reported in {count:plural log} yet"),
     "log_replaced": Words(
-        "the file was replaced by that of another run {times:plural time}; this is of the last one", place="always"
+        "the file was replaced by that of another run {times:plural time}; figures are of the last run", place="always"
     ),
     "log_rotated": Words(
-        "the log went on in a new file {times:plural time}, so that earlier parts may be gone; this is of all that was read",
+        "the log continued in a new file {times:plural time}, so earlier parts may be lost; figures are of all that was read",
         place="always",
     ),
     # One block.
@@ -155,40 +156,41 @@ WORDS: dict[str, Words] = {
     "live_at_peak": Words("it is {at_peak?|not }live at the peak", joined=", and "),
     # Replays under other settings.
     "replay_differs": Words(
-        "nothing can be said of other settings: replayed as it was set, this run differs from its log[ at {line:at}]: {difference}"
+        "nothing is known of other settings; replayed with its own, this run differs from its log[ at {line:at}]: {difference}"
     ),
     "log_cut_short": Words("the log is cut short: what the run did later is not known", place="besides"),
     "needs_as_set": Words(
-        f"as it was set this run {_NEEDS}[; of {{others:plural other setting}} none surely needs less]"
+        f"as configured this run {_NEEDS}[; none of {{others:plural other setting}} surely needs less]"
     ),
     "setting_needs_less": Words(
-        f"with {{setting}} this run {_NEEDS}, {{certain?|at least }}{{saved_bytes:bytes}} less than as it was set"
+        f"with {{setting}} this run {_NEEDS}, {{certain?|at least }}{{saved_bytes:bytes}} less than as configured"
         f" ({{as_set_bytes:range as_set_most_bytes}}){_CHUNKS}"
     ),
-    "fewer_chunks": Words(f"with {{setting}} it takes {{chunks:count}} and {_NEEDS}"),
+    "fewer_chunks": Words(f"with {{setting}} it makes {{chunks:plural device allocation}} and {_NEEDS}"),
     "no_setting_needs_less": Words("no setting needs less than {live_peak_bytes:near}, the most bytes live at once"),
-    "completes_as_set": Words(f"as it was set this run {_GETS_ON} within {{limit_bytes:near}}{_ENOUGH}"),
+    "completes_as_set": Words(f"as configured this run {_GETS_ON} within {{limit_bytes:near}}{_ENOUGH}"),
     "ran_out": Words("this run ran out of memory[ at {line:at}]"),
     "depends_as_set": Words(
-        f"as it was set this run {_GETS_ON} within {{limit_bytes:near}} only where addresses are kind"
-        " ({completing} of {replays} replays)"
+        f"as configured this run {_GETS_ON} within {{limit_bytes:near}} in {{completing}} of {{replays}} replays only;"
+        " it depends on the addresses that the device gives"
     ),
     "fails_as_set": Words(
-        f"as it was set this run fails within {{limit_bytes:near}}[ ({_WHO} needs {_RANGE})]"
-        "[{requested_bytes:given}[ at {line:at}], where {requested_bytes:bytes} are asked for and"
+        f"as configured this run fails within {{limit_bytes:near}}[ ({_WHO} needs {_RANGE})]"
+        "[{requested_bytes:given}[ at {line:at}]; it requests {requested_bytes:bytes} there, and"
         " [{free_bytes:bytes} are free, at most {largest_free_bytes:bytes} in one piece|nothing is free in {entries?segments|chunks}]"
-        "|: as much is reserved before its log begins]"
+        "|; that much is reserved before its log begins]"
     ),
     "setting_helps": Words(f"with {{setting}} it {_GETS_ON} within {{limit_bytes:near}}{_ENOUGH}{_CHUNKS}"),
     "others_help": Words(
-        "so it does with {others:plural other setting}[, and takes {chunks:count} with {setting}]", joined="; "
+        "{others:plural other setting helps/other settings help} too[; with {setting} it makes {chunks:plural device allocation}]",
+        joined="; ",
     ),
     "no_setting_helps": Words(
         "no setting can help: {live_peak_bytes:near} are live at once, [{over_bytes:bytes} more than {with_free?was reserved and free|the limit}"
         "|and so much was refused]"
     ),
     "no_setting_surely_helps": Words(
-        f"[of {{others:plural other setting}} none surely {_GETS_ON}[; with {{setting}} {{completing}} of {{replays}} replays do]"
+        f"[none of {{others:plural other setting}} surely {_GETS_ON}[; with {{setting}} {{completing}} of {{replays}} replays do]"
         "|no other setting was tried]"
         "[; the device had {limit_bytes:near} to {limit_most_bytes:near}, and --memory SIZE says how much]"
     ),
@@ -198,15 +200,13 @@ WORDS: dict[str, Words] = {
         place="always",
     ),
     # What they would have done about a failure.
-    "remedy": Words(
-        "{setting} would have carried it on within {limit_bytes:bytes}[ ({chunks:chunks}, not {chunks_as_set:count})]"
-    ),
+    "remedy": Words(f"{{setting}} would have let it continue within {{limit_bytes:bytes}}[{{chunks:given}} ({_MADE})]"),
     "no_remedy": Words(
-        "no setting would have carried it on: {live_peak_bytes:bytes} live at once"
-        " [are {over_bytes:bytes} more than the {limit_most_bytes:bytes} there were|were refused]"
+        "no setting would have let it continue: {live_peak_bytes:bytes} live at once"
+        " [are {over_bytes:bytes} more than the {limit_most_bytes:bytes} available|were refused]"
     ),
     "no_sure_remedy": Words(
-        "of {others:plural setting} of the allocator none would surely have carried it on within {limit_bytes:bytes}"
+        "none of {others:plural setting} of the allocator would surely have let it continue within {limit_bytes:bytes}"
         "[; the device had up to {limit_most_bytes:bytes}: memlens whatif --memory SIZE]"
     ),
     # Several logs, or devices of one.

@@ -118,7 +118,7 @@ def _in_doubt(values: Values) -> str:
         if codes := values.get(side):
             words = write("{codes:codes}", {"codes": codes[:_NAMED]}) + (", …" if len(codes) > _NAMED else "")
             sides[words] = "both" if words in sides else side
-    return f"in doubt ({'; '.join(f'{side}: {words}' for words, side in sides.items())})"
+    return f"in doubt: {', '.join(f'{side} ({words})' for words, side in sides.items())}"
 
 
 def _no_effect(values: Values) -> str:
@@ -200,7 +200,7 @@ _RUN = "{run}[ (asked for {requested_bytes:bytes})]"
 _BEGIN: dict[str, Wording] = {
     # Two runs compared.
     "both_out_of_memory": _both_out_of_memory,
-    "nothing_compared": "no window of one run has a partner in the other, so nothing was compared",
+    "nothing_compared": "no window of one run matches a window of the other, so nothing was compared",
     "shares_little": "the runs share little: {base_unpaired_bytes:explained base_alloc_bytes} of base's bytes and "
         "{head_unpaired_bytes:explained head_alloc_bytes} of head's have no partner[, and most sizes of head are "
         "those of base times {factor} (another dtype, another batch size)]",
@@ -232,7 +232,7 @@ _BEGIN: dict[str, Wording] = {
         "{min=max?{median:figure}, alike{bytes? to the byte|}|{close?about {median:figure}, at most {apart:figure} "
         "apart|{min:figure} to {max:figure}, median {median:figure}}}",
     "stand_out": "{ranks=1?one rank stands|{ranks:count} ranks stand} out",
-    "too_few_ranks": "of fewer than four ranks none can stand out",
+    "too_few_ranks": "with fewer than four ranks, none can stand out",
     "groups": _groups,
     "none_stands_out": "no rank stands out[ among the ranks of its {peers_by:all_names}]",
 }  # fmt: skip
@@ -273,15 +273,15 @@ _GO_ON: dict[str, Wording] = {
         "the run]{of_run?{windows? and |}|}{windows?{windows:plural window}|}",
     "figures_within": "{figures=1?the one figure|{figures=2?both figures|all {figures:plural figure}}} judged "
         "{figures=1?is|are} within limits",
-    "ends_earlier": "{judged_windows:count} of the base's {base_windows:plural window} judged, for the run ends "
+    "ends_earlier": "only {judged_windows:count} of the base's {base_windows:plural window} are judged, because the run ends "
         "earlier[, {names:names}][ and {more:count} more]",
     "grows": "memory grows by {gained_bytes_per_window:bytes} a {unit}[ from {since:short_window} on], "
         "{gained_bytes:bytes} over {windows:units}{within_limit?, within the limit|}",
     "piles_up": "{blocks:count} × {size_bytes:bytes}[ ({owner:name})] pile up, {total_bytes:bytes}{kinds>1?, first "
         "of {kinds:plural kind}|}",
     "figures_unjudged": _unjudged,
-    "peak_may_be_higher": "the peak may be higher, for the log begins late",
-    "held_and_not_needed": "what a run held when it ran out is not what it needs",
+    "peak_may_be_higher": "the peak may be higher, because the log starts late",
+    "held_and_not_needed": "what a run held when it ran out of memory is less than what it needs",
     # Many runs.
     "without_figures": _with_runs("{count:count} of {runs:plural run} {count=1?is|are} " + _STATUS + ": {listed}" +
         _MORE_RUNS),
@@ -312,7 +312,7 @@ WORDS_COMPARED = {
     **{kind: Words(template) for kind, template in _BEGIN.items()},
     **{kind: Words(template, "; ") for kind, template in _GO_ON.items()},
     # Two runs compared.
-    "runs_in_doubt": Words(_in_doubt, place="opens"),
+    "runs_in_doubt": Words(_in_doubt, place="besides"),
     "run_out_of_memory": Words(_OUT_OF_MEMORY, ". ", named="file"),
     "parting": Words("head first needs {needs} in {window:called} ({line:at}), which [leaves {d_remaining_bytes:more} "
         "behind]{d_remaining_bytes?{d_higher_bytes? and |}|}[rises {d_higher_bytes:size} "
@@ -328,12 +328,12 @@ WORDS_COMPARED = {
     "taken_back": Words("other changes {side=head?save|add} {taken_back_bytes:bytes}", "; "),
     # A run and its limits.
     "within_limit": Words(_WENT, ": "),
-    "over_limit": Words(_WENT + "; over the limit of {limit_bytes:bytes}{limit_from=spread? (the spread of the "
+    "over_limit": Words(_WENT + "; that is over the limit of {limit_bytes:bytes}{limit_from=spread? (the spread of the "
         "accepted runs)|{limit_from=floor?" + _FLOOR + "|}} by {over_bytes:exact}", ": "),
     "reserved_not_judged": Words("reserved grew from {base_bytes:bytes} to {head_bytes:bytes} ({head_bytes:change "
         "base_bytes}) and is not judged, for no limit names it (--limit reserved=2%)", ". "),
     "over_budget": Words("{metric} is {head_bytes:bytes}{d_bytes?, {d_bytes:signed} against "
-        "{base_bytes:bytes}|}; over the budget of {limit_bytes:bytes} by {over_bytes:exact}", ": "),
+        "{base_bytes:bytes}|}; that is over the budget of {limit_bytes:bytes} by {over_bytes:exact}", ": "),
     "missing_window": Words("{metric}: the log has no such window; it was {base_bytes:bytes}", ": "),
     "windows_missing": Words("{missing:plural window is/windows are} missing{allowed?, which is "
         "let go|}[, {names:names}][ and {more:count} more]", "{only?: |; }"),

@@ -155,7 +155,7 @@ def _pairing_notes(found: WindowPairs, counts: Sequence[bool], open_windows: boo
         if not which:
             continue
         name = base.name if base.name == head.name else f"{base.name} / {head.name}"
-        at = f"{name} runs to the end of the log in {' and '.join(which)}: no end anchor closes it"
+        at = f"{name} runs to the end of the log in {' and '.join(which)}"
         if found.by is None:
             yield f"{at}, so it may be cut short, or hold what comes after; doubt what differs in it"
         elif not is_judged:

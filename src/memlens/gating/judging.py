@@ -340,7 +340,7 @@ def why_unjudged(rows: Sequence[Judged], paired: PairedRuns, rules: Rules, *, ne
     if paired.unlike:
         lacking = [figures[0].name for figures in paired.missing if figures[0].name != BEFORE]
         new = [name for name in paired.new if name != BEFORE]
-        yield f"no window of the log could be judged: the base has none of them, it has {name_list(lacking)} and the log {name_list(new)}"
+        yield f"no window of the log could be judged: the base has none of them. The base has {name_list(lacking)}; the log has {name_list(new)}"
     elif needs_window and not any(window.name != BEFORE for _, window in paired.judged):
         yield "no window of the log could be judged: the base has none of them, or none that a line ends"
     judged = any(row.limit_bytes is not None for row in rows)

@@ -17,26 +17,25 @@ To get a log that memlens can read, run Paddle with allocator logging on:
     export GLOG_vmodule='auto_g*=10'
     export FLAGS_allocator_strategy=auto_growth
     python -u train.py > run.log 2>&1
-Write auto_g* and not the whole file name: a GLOG_vmodule longer than 15 characters makes Paddle 3.3.1 die at exit.
+Write auto_g* and not the whole file name: a GLOG_vmodule longer than 15 characters makes Paddle 3.3.1 crash at exit.
 Leave GLOG_v below 6: from 6 on it changes what it measures, and it does not log tensors below 10."""
 
-_OTHERS = "Of PyTorch and RAPIDS, memlens reads other files: memlens formats lists them."
+_OTHERS = "For PyTorch and RAPIDS memlens reads other files: memlens formats lists them."
 _TRIED = (
     "Looked for lines of Paddle's auto-growth allocator: 'Alloc N bytes, ptr = 0x…', 'Free N bytes, ptr = 0x…',"
-    " 'Not found and reallocate N(0x…)' and 'Free chunk with size N'; and for those of the stream-safe and naive best fit"
+    " 'Not found and reallocate N(0x…)' and 'Free chunk with size N'. Also for lines of the stream-safe and naive best fit"
     " allocators, of memory statistics and of cudaMalloc calls."
 )
 
 
 #: What it means that a log has lines of another layer and no event.
 _OF_OTHER_LAYERS = {
-    "naive_best_fit": "lines of the naive_best_fit allocator, and none that could be read as an event: the run was not made with"
+    "naive_best_fit": "lines of the naive_best_fit allocator, none of which is an event: the run did not use"
     " FLAGS_allocator_strategy=auto_growth.",
-    "stream_safe": "lines of the stream-safe allocator, and none that could be read as an event: log the auto-growth allocator below"
-    " it instead.",
+    "stream_safe": "lines of the stream-safe allocator, none of which is an event: log the auto-growth allocator below it instead.",
     "cuda_malloc": "lines of cudaMalloc calls: the run may have used FLAGS_use_cuda_malloc_async_allocator, which bypasses the"
     " auto-growth allocator; set it to 0.",
-    "stats": "memory statistics lines (GLOG_v=8 or 9), but only such that repeat another one.",
+    "stats": "memory statistics lines (GLOG_v=8 or 9), each of which only repeats another one.",
 }
 
 
@@ -56,7 +55,7 @@ def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEven
     if facts.bytes == 0:
         return NoEventsError(
             f"{path}: the file is empty",
-            "Nothing was written to it: see whether the run began, and whether its output goes there. memlens formats lists what"
+            "Nothing was written to it: check that the run started, and that its output goes there. memlens formats lists what"
             " memlens reads.",
         )
     size = f"{plural(facts.lines, 'line')}, {format_bytes(facts.bytes)}"
@@ -65,7 +64,7 @@ def no_events_error(path: str, facts: Facts, layer: str | None = None) -> NoEven
         seen = f"Lines of other layers: {others}." if others else "No line of another layer was counted either."
         return NoEventsError(
             f"{path}: no event of the {layer} layer in {size}\n{seen}",
-            "Leave the layer open, and the most exact one that the log has is read.",
+            "Without --layer the most exact layer of the log is read.",
         )
     if (first := _first_request(facts)) is not None:
         return NoEventsError(f"{path}: {first[0]}; there is no allocator event in {size}", first[1])
@@ -87,8 +86,8 @@ def _first_request(facts: Facts) -> tuple[str, str] | None:
         return words, f"It can never fit: {whole} {format_bytes(oom.total_bytes)}."
     if oom.chunk_bytes > asked and (oom.requested_bytes is None or (oom.asked_bytes or 0) > asked):
         chunk, setting = format_bytes(oom.chunk_bytes), "FLAGS_auto_growth_chunk_size_in_mb"
-        return words, f"A chunk of {chunk} was asked of the device for it: with a smaller {setting} less is."
-    return words, "The run held nothing yet that the log tells of: see what else holds the device, or ask for less."
+        return words, f"The allocator requested a chunk of {chunk} for it: with a smaller {setting} it requests less."
+    return words, "The log shows that the run held nothing yet: check what else uses the device, or request less."
 
 
 def _seen(facts: Facts) -> list[str]:
@@ -101,15 +100,15 @@ def _seen(facts: Facts) -> list[str]:
     if facts.malformed:
         at = f", first line {facts.malformed_samples[0].line:,}" if facts.malformed_samples else ""
         looks = plural(facts.malformed, "line looks", "lines look")
-        found.append(f"{looks} like an event but cannot be read{at}.")
+        found.append(f"{looks} like an event but cannot be parsed{at}.")
     found += [f"There are {other[layer]:,} {what}" for layer, what in _OF_OTHER_LAYERS.items() if other.get(layer)]
     if facts.figures and not found:
         found.append(
-            f"There are {plural(len(facts.figures), 'figure')} that the framework printed about its memory, so something was"
-            " allocated: logging was off, or the run was on the CPU."
+            f"The framework printed {plural(len(facts.figures), 'figure')} about its memory, so something was allocated: logging was off,"
+            " or the run was on the CPU."
         )
     if facts.ooms:
         found.append(f"There is an out-of-memory message in line {facts.ooms[0].line:,}.")
     if not found:
-        found.append("Nothing of another allocator layer was seen either: allocator logging was off.")
+        found.append("No other allocator layer was seen either: allocator logging was off.")
     return found

@@ -22,7 +22,7 @@ RESERVED_DOUBTS = frozenset({"no_chunk_lines", "prealloc", "reserved_too_low"})
 UNPAIRED_DOUBTS = frozenset({"no_lifetimes", "no_tensor_events"})
 
 #: What to do where recording of entries has gaps.
-RECORD_FROM_THE_START = "Begin to record before the first tensor is made, and keep all entries: give no max_entries, and no schedule that skips."
+RECORD_FROM_THE_START = "Start recording before the first tensor is created, and keep all entries: no max_entries, and no schedule that skips."
 
 
 class Remark(NamedTuple):

@@ -24,16 +24,16 @@ def _out_of_memory(case: Case) -> Iterator[Remark]:
 def _missed_peaks(case: Case) -> Iterator[Remark]:
     if (missed := case.agreement.missed_peaks) and not case.writers.groups:
         yield Remark(
-            f"{plural(missed, 'peak')} that the framework printed are lower than ours, by up to"
-            f" {format_bytes(case.agreement.missed_bytes)}: with several threads Paddle's counter looks at the total only when"
-            " one thread's own net value reaches a new maximum, so it misses peaks. The peak here is the true one."
+            f"{plural(missed, 'peak')} that the framework printed {'is' if missed == 1 else 'are'} up to {format_bytes(case.agreement.missed_bytes)}"
+            " lower than the peak computed here, which is the true one. With several threads, Paddle's counter checks the total only"
+            " when one thread reaches a new maximum of its own."
         )
 
 
 def _not_kept(case: Case) -> Iterator[Remark]:
     if names := ", ".join(name.replace("_", " ") for name in case.agreement.not_kept):
         yield Remark(
-            f"the framework prints 0 for {names} all the time: this build does not keep that figure, so it was not compared."
+            f"the framework always prints 0 for {names}: this build does not count them, so they were not compared."
         )
 
 
@@ -41,7 +41,7 @@ def _overtaken(case: Case) -> Iterator[Remark]:
     if count := case.agreement.overtaken:
         were = plural(count, "statistics line was", "statistics lines were")
         yield Remark(
-            f"{were} overtaken by events of other threads on the way into the log; the totals meet again right after."
+            f"{were} written after events of other threads that happened later; the totals agree again right after."
         )
 
 
@@ -49,8 +49,8 @@ def _no_headers(case: Case) -> Iterator[Remark]:
     if count := case.log.facts.unstamped:
         which = "no event has" if count >= len(case.log) else f"{plural(count, 'event')} without"
         yield Remark(
-            f"{which} a log header: time and thread are unknown there. Pairs and sums need neither.",
-            "GLOG_log_prefix=1 writes headers.",
+            f"{which} a log header: time and thread are not known there. Pairs and sums need neither.",
+            "GLOG_log_prefix=1 turns headers on.",
         )
 
 
@@ -62,14 +62,14 @@ def _several_devices(case: Case) -> Iterator[Remark]:
     known = sorted(device for device in devices if device >= 0)
     if len(known) > 1:
         yield Remark(
-            f"the log tells of {len(known)} devices ({', '.join(map(str, known[:16]))}), and events do not say"
-            " theirs: all figures are sums over the devices, and were not compared with the framework's."
+            f"the log mentions {len(known)} devices ({', '.join(map(str, known[:16]))}), but events do not name theirs. All figures are"
+            " sums over the devices, and were not compared with the framework's."
         )
 
 
 def _no_reserved(case: Case) -> Iterator[Remark]:
     if not case.log.facts.has_chunks and case.counts["allocs"] and not case.counts["reserves"]:
-        yield Remark("such an input tells of blocks only: reserved bytes are not known.")
+        yield Remark("this input records blocks only: reserved bytes are not known.")
 
 
 def _starts_late(case: Case) -> Iterator[Remark]:
@@ -82,17 +82,17 @@ def _starts_late(case: Case) -> Iterator[Remark]:
     # Whoever gives a max_entries gives a round number.
     full = entries >= 1000 and (entries % 1000 == 0 or entries & (entries - 1) == 0)
     kept = (
-        "recording began late"
+        "recording started late"
         if not log.facts.keeps_last
-        else f"only the last {entries:,} entries were kept, it seems (max_entries)"
+        else f"it seems that only the last {entries:,} entries were kept (max_entries)"
         if full
-        else "recording began late, or what came before was dropped (max_entries)"
+        else "recording started late, or earlier entries were dropped (max_entries)"
     )
     taken = f", and {format_bytes(reserved)} reserved," if reserved else ""
     peak = (
-        "Peaks hold from the first entry on; the true peak may have been earlier."
+        "Peaks are those since the first entry; the true peak may have been earlier."
         if highest > before
-        else "Nothing after it is higher: the true peak was before the first entry and is not known."
+        else "Nothing after it is higher: the true peak was before the first entry, and is not known."
     )
     yield Remark(
         f"{format_bytes(before)} were live{taken} before the first entry: {kept}. {peak}", RECORD_FROM_THE_START, 1
@@ -107,8 +107,8 @@ def _private_pools(case: Case) -> Iterator[Remark]:
     taken, given_back = (int(log.size[private & (log.kind == kind)].sum()) for kind in (Kind.RESERVE, Kind.RELEASE))
     pools = plural(len(log.pool_names) - (DEFAULT_POOL in log.pool_names), "private pool")
     yield Remark(
-        f"{format_bytes(taken - given_back)} of the {format_bytes(log.level_before(len(log))[1])} reserved at the end are of"
-        f" {pools} (CUDA graphs, torch.cuda.MemPool): what is free there serves nobody else."
+        f"{format_bytes(taken - given_back)} of the {format_bytes(log.level_before(len(log))[1])} reserved at the end belong to"
+        f" {pools} (CUDA graphs, torch.cuda.MemPool). Free memory there cannot be used by others."
     )
 
 
@@ -120,47 +120,46 @@ def _other_layers(case: Case) -> Iterator[Remark]:
     listed = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in sorted(layers.items()))
     layer, chunks = facts.layer.replace("_", " "), facts.chunk_layer.replace("_", " ")
     ours = (
-        f"events are those of the {layer} layer alone"
+        f"Only events of the {layer} layer are used"
         if chunks in ("", layer)
-        else f"blocks are those of the {layer} layer and chunks those of the {chunks} layer"
+        else f"Blocks are taken from the {layer} layer, chunks from the {chunks} layer"
     )
-    passed = f"lines of other layers tell of the same memory and were passed over ({listed}); {ours}."
+    passed = f"lines of other layers report the same memory and were skipped ({listed}). {ours}."
     if not (layers.get("stats") or layers.get("stream_safe")):
         yield Remark(passed)
         return
     which = "this" if layer == "auto growth" else "the auto-growth"
     yield Remark(
-        f"{passed} With GLOG_v of 6 or more Paddle itself keeps more memory from step to step.",
-        f"GLOG_vmodule='auto_g*=10' logs {which} layer alone and does not change what it measures.",
+        f"{passed} With GLOG_v at 6 or above, Paddle itself keeps more memory from step to step.",
+        f"GLOG_vmodule='auto_g*=10' logs {which} layer alone, and does not change what it measures.",
     )
 
 
 def _sizes_from_allocs(case: Case) -> Iterator[Remark]:
     layer = case.log.facts.layer
     if case.counts["frees"] and not case.log.facts.sized_frees:
-        asked = " Sizes are what tensors asked for, before any alignment." if "naive" in layer else ""
+        asked = " Sizes are those requested, before any alignment." if "naive" in layer else ""
         yield Remark(
-            f"free lines of the {layer.replace('_', ' ')} layer have no size: each FREE counts that of its ALLOC, and nothing where"
-            f" its ALLOC is not in the log.{asked}"
+            f"free lines of the {layer.replace('_', ' ')} layer have no size: each FREE counts that of its ALLOC, and 0 where the log has"
+            f" none.{asked}"
         )
 
 
 _WAITING = seen(
     "deferred_frees",
-    "some blocks wait for a stream after they are given back{first}: they count as allocated until they can be used again, as torch"
-    " counts them.",
+    "some freed blocks wait for a stream{first}: they count as allocated until they can be reused, as torch counts them.",
 )
 _PUT_OFF = seen(
     "deferred_frees",
-    "frees were put off until a stream has done its work{first}: the memory is held longer than its FREE here tells, as the"
-    " framework's own figure of allocated bytes has it too.",
-    "GLOG_vmodule='auto_g*=10' logs when the memory is really given back.",
+    "frees were deferred until a stream had finished its work{first}: the memory is held longer than its FREE line says. The"
+    " framework's own figure of allocated bytes has the same error.",
+    "GLOG_vmodule='auto_g*=10' logs when the memory is really freed.",
 )
 
 
 def _host_memory(case: Case) -> Iterator[Remark]:
     if case.log.facts.layer.startswith("host_"):
-        yield Remark("nothing tells of memory of a device: all figures are of the host's memory.")
+        yield Remark("no device memory is reported: all figures are about host memory.")
 
 
 #: Every note there is, by code.
@@ -173,31 +172,29 @@ NOTES: dict[str, Rule] = {
     "no_headers": _no_headers,
     "no_pointers": seen(
         "no_pointers",
-        "lines of chunks have no address{first}: Paddle up to 2.2 logs chunks only, so there is a curve of reserved bytes and nothing"
-        " about tensors.",
+        "lines of chunks have no address{first}: Paddle up to 2.2 logs chunks only, so only reserved bytes are known.",
     ),
     "no_reserved": _no_reserved,
     "no_trace": seen(
         "no_trace",
-        "there is no history of this device, only what was held when the snapshot was written: every block stands in it as one that"
-        " was there before. The true peak was before that, and is not known.",
-        "Call torch.cuda.memory._record_memory_history() before the first tensor is made.",
+        "the snapshot has no history of this device, only what was live when it was written. The true peak was earlier, and is not"
+        " known.",
+        "Call torch.cuda.memory._record_memory_history() before the first tensor is created.",
     ),
     "starts_late": _starts_late,
     "private_pools": _private_pools,
     "deferred_frees": lambda case: case.either(_PUT_OFF, _WAITING)(case),
     "unknown_actions": seen(
-        "unknown_actions", "there are entries with actions that memlens does not know{first}; they were passed over."
+        "unknown_actions", "some entries have actions that memlens does not know{first}; they were skipped."
     ),
     "annotations_not_placed": seen(
         "annotations_not_placed",
-        "there are annotations that cannot be placed among the events, for one or the other has no time, or they cannot be read:"
-        " anchors do not find them.",
+        "some annotations cannot be placed among the events, because times are missing or cannot be read: anchors do not find them.",
     ),
     "no_addresses": seen(
         "no_addresses",
-        "events have no addresses, as up to 2021: a FREE ends the newest live ALLOC of its size. Sums, and what is left by size, are"
-        " exact; which of several blocks of one size is meant is not known.",
+        "events have no addresses, as was usual until 2021: each FREE is paired with the newest live ALLOC of its size. Sums are"
+        " exact; which of several blocks of one size is freed is not known.",
     ),
     "uncounted_blocks": seen(
         "uncounted_blocks",
