@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import memlens
 import pytest
 from night import some
 
+import memlens
 from memlens.claims.claim import MOST_WORDS, Claim, Weight, answer_of, sentences
 from memlens.claims.template import PAUSE
 
@@ -22,7 +22,6 @@ PAIRS = (
     ("paddle/331_ast_pir_cnn.log", "paddle/331_ast_pt_cnn.log"),
     ("paddle/05_oom_331.log", "paddle/331_dygraph_cnn.log"),
     ("paddle/262_ast_cnn_pt.log", "paddle/331_ast_pt_cnn.log"),
-    ("torch/snapshots/medium_256_training.pickle", "torch/snapshots/medium_512_training.pickle"),
 )
 
 

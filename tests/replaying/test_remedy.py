@@ -27,7 +27,7 @@ def test_a_setting_that_carries_the_run_on_is_named() -> None:
     """Chunks of 3 and 5 KiB were reserved when 8 KiB were refused: with as much it would do."""
     found = remedy_of(made_log(recorded(SPLIT, limit=12 * KIB)), ReadAs())
     assert found == FailureRemedy(
-        "MADE_free_idle=True would have carried it on within 8.00 KiB",
+        "MADE_free_idle=True would have let it continue within 8.00 KiB",
         "MADE_free_idle=True",
         tried=6,
         limit_bytes=8 * KIB,
@@ -41,7 +41,7 @@ def test_a_setting_that_takes_many_more_chunks_is_said_to() -> None:
     )
     found = remedy_of(made_log(recorded(program, limit=12 * KIB)), ReadAs())
     assert found is not None
-    assert found.message == ("MADE_free_idle=True would have carried it on within 8.00 KiB (13 chunks, not 3)")
+    assert found.message == ("MADE_free_idle=True would have let it continue within 8.00 KiB, with 13 device allocations instead of 3 (slower)")
 
 
 def test_where_too_much_is_live_none_is_and_it_is_said_by_how_much() -> None:
@@ -50,7 +50,7 @@ def test_where_too_much_is_live_none_is_and_it_is_said_by_how_much() -> None:
     assert found is not None
     assert (found.line, found.over_bytes) == ("", 2 * KIB)
     assert found.message == (
-        "no setting would have carried it on: 14.00 KiB live at once are 2.00 KiB more than the 12.00 KiB there were"
+        "no setting would have let it continue: 14.00 KiB live at once are 2.00 KiB more than the 12.00 KiB available"
     )
 
 
@@ -104,6 +104,6 @@ def test_where_what_lives_would_fit_but_none_is_sure_to_help_that_is_said() -> N
     assert found is not None
     assert (found.line, found.over_bytes, found.tried) == ("", 0, 1)
     assert found.message == (
-        "of 1 setting of the allocator none would surely have carried it on within 10.00 KiB;"
+        "none of 1 setting of the allocator would surely have let it continue within 10.00 KiB;"
         " the device had up to 11.00 KiB: memlens whatif --memory SIZE"
     )

@@ -52,7 +52,7 @@ def test_a_setting_that_joins_what_is_free_needs_less_by_as_much() -> None:
     assert by_values["{'relief': True}"].better
     assert not by_values["{'chunk_kib': 16}"].better
     assert found.verdict == (
-        "With MADE_free_idle=True this run completes within 8.00 KiB, 8.00 KiB less than as it was set (16.00 KiB)."
+        "With MADE_free_idle=True this run completes within 8.00 KiB, 8.00 KiB less than as configured (16.00 KiB)."
         " No setting needs less than 8.00 KiB, the most bytes live at once."
     )
     assert (by_values["{'free_idle': True}"].taken, by_values["{'free_idle': True}"].given_back) == (3, 2)
@@ -68,13 +68,13 @@ def test_a_setting_that_takes_many_more_chunks_is_said_to_and_one_that_does_not_
     assert found.best is not None
     assert (found.own.taken, found.best.taken) == (3, 13)
     assert found.verdict.startswith(
-        "With MADE_free_idle=True this run completes within 8.00 KiB, 8.00 KiB less than as it was set (16.00 KiB), taking 13 chunks from the device and not 3."
-        " With MADE_relief=True it takes 3 and completes within 8.00 KiB. "
+        "With MADE_free_idle=True this run completes within 8.00 KiB, 8.00 KiB less than as configured (16.00 KiB);"
+        " it makes 13 device allocations instead of 3 (slower). With MADE_relief=True it makes 3 device allocations and completes within 8.00 KiB. "
     )
     limited = only(made_log(recorded(program)), memory=12 * KIB)
     assert (
-        "it completes within 12.00 KiB: it needs 8.00 KiB, taking 13 chunks from the device and not 3; so it does with 1 other setting,"
-        " and takes 3 with MADE_relief=True. "
+        "it completes within 12.00 KiB: it needs 8.00 KiB; it makes 13 device allocations instead of 3 (slower)."
+        " 1 other setting helps too; with MADE_relief=True it makes 3 device allocations. "
     ) in limited.verdict
 
 
@@ -86,8 +86,8 @@ def test_a_limit_says_where_the_run_fails_and_with_what_free() -> None:
     assert own.refused is not None
     assert structs.astuple(own.refused) == (5, 8 * KIB, 8 * KIB, 8 * KIB, 5 * KIB)
     assert found.verdict.startswith(
-        "As it was set this run fails within 12.00 KiB at line 5, where 8.00 KiB are asked for and 8.00 KiB are free, at most 5.00 KiB in one piece."
-        " With MADE_free_idle=True it completes within 12.00 KiB: it needs 8.00 KiB; so it does with 1 other setting."
+        "As configured this run fails within 12.00 KiB at line 5. It requests 8.00 KiB there, and 8.00 KiB are free, at most 5.00 KiB in one piece."
+        " With MADE_free_idle=True it completes within 12.00 KiB: it needs 8.00 KiB; 1 other setting helps too."
     )
     assert [trial.within_limit for trial in found.trials[:2]] == ["completes", "completes"]
 
@@ -122,7 +122,7 @@ def test_of_a_run_that_ended_in_a_failure_nothing_is_said_to_complete() -> None:
     history = recorded(SPLIT, limit=12 * KIB)
     enough = only(made_log(history), memory=16 * KIB).verdict
     assert enough.startswith(
-        "As it was set this run gets past its failure at line 5 within 16.00 KiB: up to there it needs 16.00 KiB."
+        "As configured this run gets past its failure at line 5 within 16.00 KiB: up to there it needs 16.00 KiB."
     )
     fails = only(made_log(history), memory=15 * KIB).verdict
     assert "With MADE_free_idle=True it gets past its failure at line 5 within 15.00 KiB: up to there it" in fails
@@ -136,11 +136,11 @@ def test_figures_that_read_alike_and_are_not_are_written_to_the_byte() -> None:
     assert limit == 10_244_588  # 9.77 * 1048576, and 10,240,000 bytes are needed: enough
     found = only(made_log(recorded(program)), memory=10_239_999)
     assert found.verdict == (
-        "As it was set this run fails within 10,239,999 bytes (it needs 10,240,000 bytes) at line 2, where 5.86 MiB are asked for and nothing is free in"
+        "As configured this run fails within 10,239,999 bytes (it needs 10,240,000 bytes) at line 2. It requests 5.86 MiB there, and nothing is free in"
         " chunks. No setting can help: 10,240,000 bytes are live at once, 1 B more than the limit."
     )
     enough = only(made_log(recorded(program)), memory=limit).verdict
-    assert enough.startswith("As it was set this run completes within 10,244,588 bytes: it needs 10,240,000 bytes.")
+    assert enough.startswith("As configured this run completes within 10,244,588 bytes: it needs 10,240,000 bytes.")
 
 
 def test_a_limit_within_the_range_of_what_a_run_needs_is_not_said_to_be_above_it() -> None:
@@ -158,7 +158,7 @@ def test_a_limit_within_the_range_of_what_a_run_needs_is_not_said_to_be_above_it
             if found.own.within_limit == "completes":
                 said += 1
                 more = f", though not within all limits from there to {format_bytes(high)}."
-                assert found.verdict.startswith(f"As it was set this run completes within {format_bytes(limit)}{more}")
+                assert found.verdict.startswith(f"As configured this run completes within {format_bytes(limit)}{more}")
     assert said
 
 
@@ -187,7 +187,7 @@ def test_a_replay_that_differs_names_the_first_difference_and_promises_nothing()
     assert not whatif.proved
     assert (found.proof.addresses, found.proof.addresses_alike, found.proof.line) == (3, 2, 2)
     assert found.verdict.startswith(
-        "Nothing can be said of other settings: replayed as it was set, this run differs from its log at line 2: its block at 0x"
+        "Nothing is known of other settings. Replayed as configured, this run differs from its log at line 2: its block at 0x"
     )
     assert found.trials == ()
     assert found.live_peak_bytes is None
@@ -344,4 +344,4 @@ def test_of_a_log_that_is_cut_short_the_verdict_says_so() -> None:
 
 def test_a_limit_that_is_enough_is_said_to_be() -> None:
     found = only(made_log(recorded(SPLIT)), memory=16 * KIB)
-    assert found.verdict.startswith("As it was set this run completes within 16.00 KiB")
+    assert found.verdict.startswith("As configured this run completes within 16.00 KiB")

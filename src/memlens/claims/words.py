@@ -156,7 +156,7 @@ WORDS: dict[str, Words] = {
     "live_at_peak": Words("it is {at_peak?|not }live at the peak", joined=", and "),
     # Replays under other settings.
     "replay_differs": Words(
-        "nothing is known of other settings; replayed with its own, this run differs from its log[ at {line:at}]: {difference}"
+        "nothing is known of other settings; replayed as configured, this run differs from its log[ at {line:at}]: {difference}"
     ),
     "log_cut_short": Words("the log is cut short: what the run did later is not known", place="besides"),
     "needs_as_set": Words(
@@ -200,7 +200,7 @@ WORDS: dict[str, Words] = {
         place="always",
     ),
     # What they would have done about a failure.
-    "remedy": Words(f"{{setting}} would have let it continue within {{limit_bytes:bytes}}[{{chunks:given}} ({_MADE})]"),
+    "remedy": Words(f"{{setting}} would have let it continue within {{limit_bytes:bytes}}[{{chunks:given}}, with {_MADE}]"),
     "no_remedy": Words(
         "no setting would have let it continue: {live_peak_bytes:bytes} live at once"
         " [are {over_bytes:bytes} more than the {limit_most_bytes:bytes} available|were refused]"
