@@ -21,6 +21,7 @@ PAIRS = (
     ("traps/seven.log.gz", "traps/good.log.gz"),
     ("paddle/331_ast_pir_cnn.log", "paddle/331_ast_pt_cnn.log"),
     ("paddle/05_oom_331.log", "paddle/331_dygraph_cnn.log"),
+    ("torch/snapshots/medium_256_training.pickle", "torch/snapshots/medium_512_training.pickle"),
     ("paddle/262_ast_cnn_pt.log", "paddle/331_ast_pt_cnn.log"),
 )
 

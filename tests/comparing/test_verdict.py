@@ -26,7 +26,7 @@ def test_the_verdict_comes_first_and_all_of_it_is_one_screen(name: str) -> None:
     assert len(text.splitlines()) <= 40
     assert len(brief(compare_blocks(comparison))) == 1
     assert comparison.to_dict()["verdict"] == comparison.verdict
-    assert 1 <= len(comparison.answer.sentences) <= 3
+    assert 1 <= len(comparison.answer.sentences) <= 6
 
 
 def test_case_3_says_who_ran_out_how_much_changed_and_that_it_grows_in_one_branch_only() -> None:

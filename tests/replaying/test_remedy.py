@@ -41,7 +41,9 @@ def test_a_setting_that_takes_many_more_chunks_is_said_to() -> None:
     )
     found = remedy_of(made_log(recorded(program, limit=12 * KIB)), ReadAs())
     assert found is not None
-    assert found.message == ("MADE_free_idle=True would have let it continue within 8.00 KiB, with 13 device allocations instead of 3 (slower)")
+    assert found.message == (
+        "MADE_free_idle=True would have let it continue within 8.00 KiB, with 13 device allocations instead of 3 (slower)"
+    )
 
 
 def test_where_too_much_is_live_none_is_and_it_is_said_by_how_much() -> None:

@@ -135,7 +135,7 @@ def test_no_difference_is_said_only_where_what_is_reserved_and_carried_in_is_equ
     window = made.window("w", base, head, peak=made.peak(carried_in=2 * made.BLOCK))
     assert (window.alike, window.same) == (True, False)
     assert made.equal().verdict.startswith("The same work: ")
-    assert made.equal().verdict.endswith("the reserved peak differs by +3.38 MiB.")
+    assert made.equal().verdict.endswith("he reserved peak differs by +3.38 MiB.")
     found = made.diff(window)
     assert "No difference" not in found.verdict
     assert "+6.75 MiB of that was carried in from before" in found.verdict

@@ -50,7 +50,7 @@ def test_by_default_all_of_it_is_one_screen_and_its_first_line_explains(name: st
     assert render(brief(gate_blocks(verdict))) == f"{visible(verdict.explanation)}\n"
     assert comment(verdict).startswith(render_markdown(brief(gate_blocks(verdict))).rstrip("\n"))
     assert verdict.answer.tone == {"pass": "good", "regression": "bad", "unjudged": "plain"}[verdict.verdict]
-    assert 1 <= len(verdict.answer.sentences) <= 3
+    assert 1 <= len(verdict.answer.sentences) <= 6
     everything = render(gate_blocks(verdict, EVERYTHING), width=80)
     assert "--full" not in everything
     assert len(everything) >= len(text) - len("\n--full shows everything.\n")
@@ -68,11 +68,11 @@ def test_no_text_of_a_log_makes_it_longer_than_a_screen(name: str, text: str, co
 def test_the_verdict_stands_first_with_the_worst_figure_and_the_count() -> None:
     first, _, below = screen(verdicts.failing(), None).partition("\n\n")
     # Of the run before its windows, where both fail.
-    assert first.startswith("Regression in the run: peak is 64.50 MiB, +512.00 KiB against 64.00 MiB; over the budget")
+    assert first.startswith("Regression in the run: peak is 64.50 MiB, +512.00 KiB against 64.00 MiB. That is over the budget")
     base, head = ([verdicts.window("a", 9, size)] for size in (made.BLOCK, 2 * made.BLOCK))
     # 3.375 MiB became 6.75; 1 MiB more is allowed, for that is more than 2 %.
     assert verdicts.verdict(base, head).explanation.startswith(
-        "Regression in a: remaining went from 3.38 MiB to 6.75 MiB, +3.38 MiB (+100.00%); over the limit of 4.38 MiB"
+        "Regression in a: remaining went from 3.38 MiB to 6.75 MiB, +3.38 MiB (+100.00%). That is over the limit of 4.38 MiB"
     )
     # The peak, and 3 windows with 2 gated figures each: what remains in one, and the peak.
     assert "; 2 of 7 figures are over the limit: the peak of the run and 1 window. " in first

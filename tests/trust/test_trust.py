@@ -135,7 +135,7 @@ def test_a_figure_that_is_not_ours_is_told_with_both_figures(report: Report) -> 
     assert first is not None
     assert (first.line, first.metric) == (5, "allocated")
     assert (first.low_bytes, first.high_bytes, first.ours_bytes) == (300, 300, 256)
-    assert "1 of 4 figures" in trust.doubts[0].message
+    assert "1 of 4 of the framework's own figures" in trust.doubts[0].message
     assert "says allocated 300 bytes; the events before it add up to 256" in trust.doubts[0].message
 
 
@@ -162,7 +162,7 @@ def test_a_peak_too_low_is_a_doubt_with_one_thread_and_explained_with_several(re
     assert trust.ok
     assert note_codes(trust) == ["missed_peaks"]
     assert (trust.figures_checked, trust.figures_agreeing, trust.figures_explained) == (4, 3, 1)
-    assert "by up to 256 B" in trust.notes[0].message
+    assert "up to 256 B lower" in trust.notes[0].message
     assert "the others are explained" in trust.summary()
 
 
@@ -342,11 +342,11 @@ def test_true_figures_agree_wherever_they_stand(
         (Facts(bytes=9, lines=1, other_layers={"naive_best_fit": 350}), "350 lines of the naive_best_fit allocator"),
         (
             Facts(bytes=9, lines=1, other_layers={"stream_safe": 3}),
-            "3 lines of the stream-safe allocator, and none that could be read",
+            "3 lines of the stream-safe allocator, none of which is an event",
         ),
         (Facts(bytes=9, lines=1, other_layers={"cuda_malloc": 3}), "FLAGS_use_cuda_malloc_async_allocator"),
         (Facts(bytes=9, lines=1, other_layers={"stats": 3}), "3 memory statistics lines"),
-        (Facts(bytes=9, lines=1, figures=(Figure(0, "allocated", 1, 1, "x"),)), "1 figure that the framework printed"),
+        (Facts(bytes=9, lines=1, figures=(Figure(0, "allocated", 1, 1, "x"),)), "The framework printed 1 figure"),
         (Facts(bytes=9, lines=1, ooms=(OutOfMemory(0, 4, "", None, None, ""),)), "out-of-memory message in line 4"),
     ],
 )

@@ -259,7 +259,7 @@ def test_a_rotated_log_ends_with_the_figures_of_all_that_was_read(examples: Path
     assert (last.states[0].rotations, last.states[0].peak_bytes) == (1, peak.peak_bytes)
     assert last.analysis is None  # the file of that name holds the second half alone
     assert last.verdict.startswith(f"Peak: {memlens.format_bytes(peak.peak_bytes)} allocated, ")
-    assert "went on in a new file 1 time, so that earlier parts may be gone" in last.verdict
+    assert "continued in a new file 1 time, so earlier parts may be lost" in last.verdict
 
 
 def test_every_field_of_the_machine_output_is_on_its_page(examples: Path) -> None:

@@ -200,7 +200,9 @@ WORDS: dict[str, Words] = {
         place="always",
     ),
     # What they would have done about a failure.
-    "remedy": Words(f"{{setting}} would have let it continue within {{limit_bytes:bytes}}[{{chunks:given}}, with {_MADE}]"),
+    "remedy": Words(
+        f"{{setting}} would have let it continue within {{limit_bytes:bytes}}[{{chunks:given}}, with {_MADE}]"
+    ),
     "no_remedy": Words(
         "no setting would have let it continue: {live_peak_bytes:bytes} live at once"
         " [are {over_bytes:bytes} more than the {limit_most_bytes:bytes} available|were refused]"

@@ -34,6 +34,7 @@ from memlens.reports.blocks import (
     answered,
     apart,
     labelled,
+    unbroken,
 )
 from memlens.reports.diff.findings import around, effects_of, finding_blocks
 from memlens.reports.terminal import SCREEN, Part, Size, fits, naming, one_screen, render
@@ -281,7 +282,7 @@ def _window(verdict: Verdict, blame: Blame, room: Room) -> Iterator[Block]:
         yield Line(f"is {what}", "heading", clipped(blame.name))
     for row in verdict.failing:
         if room.figures and row.name == blame.name and row.metric in blame.metrics and not row.missing:
-            yield Line(claim_of(row).text, "quiet")
+            yield Line(unbroken(claim_of(row).text), "quiet")
     findings = telling(blame)
     for finding in findings[: room.findings]:
         yield from apart(
