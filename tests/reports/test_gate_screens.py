@@ -68,7 +68,9 @@ def test_no_text_of_a_log_makes_it_longer_than_a_screen(name: str, text: str, co
 def test_the_verdict_stands_first_with_the_worst_figure_and_the_count() -> None:
     first, _, below = screen(verdicts.failing(), None).partition("\n\n")
     # Of the run before its windows, where both fail.
-    assert first.startswith("Regression in the run: peak is 64.50 MiB, +512.00 KiB against 64.00 MiB. That is over the budget")
+    assert first.startswith(
+        "Regression in the run: peak is 64.50 MiB, +512.00 KiB against 64.00 MiB. That is over the budget"
+    )
     base, head = ([verdicts.window("a", 9, size)] for size in (made.BLOCK, 2 * made.BLOCK))
     # 3.375 MiB became 6.75; 1 MiB more is allowed, for that is more than 2 %.
     assert verdicts.verdict(base, head).explanation.startswith(
