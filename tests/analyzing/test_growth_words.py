@@ -75,8 +75,8 @@ def test_steps_that_need_ever_more_for_a_while_fill_the_device_though_nothing_st
     assert first.startswith("Up to 260.38 MiB is reserved (at line ")
     assert ") while at most 12.75 MiB is allocated; " in first
     assert rest.startswith(
-        "What is live after each step does not grow over 29 steps, but the peak of a step does from STEP 1 on, from 11.00 MiB to"
-        " 12.75 MiB, and reserved does from STEP 0 on, from 3.00 MiB to 260.38 MiB. "
+        "What is live after each step does not grow over 29 steps. The peak of a step grows from STEP 1 on, from 11.00 MiB to"
+        " 12.75 MiB. Reserved grows from STEP 0 on, from 3.00 MiB to 260.38 MiB. "
     )
     assert log.answer.tone == "bad"
     growth = log.growth

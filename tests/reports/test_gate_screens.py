@@ -77,7 +77,7 @@ def test_the_verdict_stands_first_with_the_worst_figure_and_the_count() -> None:
         "Regression in a: remaining went from 3.38 MiB to 6.75 MiB, +3.38 MiB (+100.00%). That is over the limit of 4.38 MiB"
     )
     # The peak, and 3 windows with 2 gated figures each: what remains in one, and the peak.
-    assert "; 2 of 7 figures are over the limit: the peak of the run and 1 window. " in first
+    assert "2 of 7 figures are over the limit: the peak of the run and 1 window. " in first
     assert below.startswith("runs/head.log  regression against memory.json\n")
     # The peak and the reserved bytes of the run, and 2 windows.
     assert "all 6 figures judged are within limits. Not judged: growth of the run (" in verdicts.passing().explanation

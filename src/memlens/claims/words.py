@@ -65,9 +65,9 @@ WORDS: dict[str, Words] = {
     "no_size_piles_up": Words("no blocks of one size pile up", joined="; "),
     "live_not_growing": Words("what is live after each {unit} does not {rose?keep growing|grow} over {windows:units}"),
     "level_growing": Words(
-        "{level=peak?the peak of a {unit}|{level}} {live_growing?grows|does} from {since:window} on, from {from_bytes:bytes} to"
+        "{level=peak?the peak of a {unit}|{level}} grows from {since:window} on, from {from_bytes:bytes} to"
         " {to_bytes:bytes}",
-        joined="{live_growing?; |, but }",
+        joined="; ",
         again="; ",
     ),
     "peak": Words(
