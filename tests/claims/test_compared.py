@@ -18,7 +18,7 @@ from real_windows import RUNS
 
 import memlens
 from memlens.claims.claim import Claim, Weight
-from memlens.claims.template import Words, names_in, parsed
+from memlens.claims.template import PAUSE, Words, names_in, parsed
 from memlens.claims.words_compared import WORDS_COMPARED
 from memlens.results import Answered, to_builtins
 from memlens.text import visible
@@ -186,7 +186,7 @@ def test_the_weightiest_claims_come_first_and_the_verdict_is_made_of_their_texts
         weights = [one.weight for one in result.claims]
         assert weights == sorted(weights, reverse=True)
         if claim is result.claims[0]:
-            assert claim.text[1:] in str(result.answer)
+            assert all(part.removeprefix("; ")[1:] in str(result.answer) for part in claim.words.split(PAUSE))
 
 
 def test_the_text_of_each_kind() -> None:

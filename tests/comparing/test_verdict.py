@@ -26,7 +26,7 @@ def test_the_verdict_comes_first_and_all_of_it_is_one_screen(name: str) -> None:
     assert len(text.splitlines()) <= 40
     assert len(brief(compare_blocks(comparison))) == 1
     assert comparison.to_dict()["verdict"] == comparison.verdict
-    assert 1 <= len(comparison.answer.sentences) <= 6
+    assert 1 <= len(comparison.answer.sentences) <= 9
 
 
 def test_case_3_says_who_ran_out_how_much_changed_and_that_it_grows_in_one_branch_only() -> None:
@@ -41,7 +41,7 @@ def test_case_3_says_who_ran_out_how_much_changed_and_that_it_grows_in_one_branc
     )
     # Of 15 pairs without a failure: 4 MB more in 6 and 64 MB more in one; 254 to 8252 less in 7; one is alike.
     assert (
-        "; 7 of 15 runs need more than develop, by up to 64.00 MiB (gbs 2048 PR rank 0); 7 need less, by up to 8.06 GiB"
+        "7 of 15 runs need more than develop, by up to 64.00 MiB (gbs 2048 PR rank 0). 7 need less, by up to 8.06 GiB"
         in comparison.verdict
     )
     # Card 1: 21376, 21634, 22408, 25504, 29632 at 32, 64, 256, 1024, 2048: the median of ten slopes is 4.03 MB; card 7: 3.94.
@@ -82,10 +82,10 @@ def test_the_ranks_of_a_job_say_who_failed_first_how_they_spread_and_who_stands_
     said = made.ranks_loud().verdict
     for words in (
         "3 of 62 ranks ran out of memory, rank 3 first by the time stamps (6.00 s before rank 9). Rank 3 ran out of memory at line 1,945: embedding asked for 2.00 GiB",
-        "62 ranks, 61 of them with figures: peaks of 60.00 GiB to 68.00 GiB, median 60.00 GiB; 2 ranks have no log, rank 40 the first.",
+        "62 ranks, 61 of them with figures: peaks of 60.00 GiB to 68.00 GiB, median 60.00 GiB. 2 ranks have no log, rank 40 the first.",
         "3 ranks stand out: rank 50 holds 3.00 GiB more than its peers, in 1 block of 3.00 GiB",
-        "rank 21 holds 2.10 GiB more than its peers, in 2 blocks of 1.05 GiB of embedding",
-        "rank 33 reserves 8.50 GiB more than its peers (its log is in doubt: unknown frees)",
+        "Rank 21 holds 2.10 GiB more than its peers, in 2 blocks of 1.05 GiB of embedding",
+        "Rank 33 reserves 8.50 GiB more than its peers (its log is in doubt: unknown frees)",
         "The log of rank 44 ends early (800 allocations, 8,800 in that of rank 0).",
     ):
         assert words in said

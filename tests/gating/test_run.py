@@ -309,7 +309,7 @@ def test_a_run_of_which_one_step_could_be_judged_passes_and_says_how_many_could(
     base, few = steps(tmp_path, "base.log", *[0] * 9), steps(tmp_path, "few.log", 0, 0)
     shorter = memlens.gate(few, base=base, by=STEPS, limits="rise=0")
     assert shorter.verdict == "pass"
-    assert "2 of the base's 10 windows judged, for the run ends earlier" in shorter.explanation
+    assert "2 of the base's 10 windows judged, because the run ends earlier" in shorter.explanation
     longer = memlens.gate(base, base=few, by=STEPS, limits="rise=0")
     assert longer.verdict == "pass"
     assert "window 3, window 4 and 5 more (not in the base)" in longer.explanation

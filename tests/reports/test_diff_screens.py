@@ -103,7 +103,7 @@ def test_a_series_of_which_nothing_is_judged_has_a_verdict_too() -> None:
 def test_where_runs_share_little_no_finding_is_told_as_the_cause() -> None:
     diff = made.little()
     assert (diff.shares_little, diff.to_dict()["factor"]) == (True, "2")
-    assert "base times 2 (" in diff.answer.sentences[0]
+    assert "base times 2 (" in diff.answer.sentences[1]
     text = screen(diff)
     assert "log around" not in text
     assert re.search(r"^temporary in head +6\.75 MiB +3 +\+20\.25 MiB$", text, re.MULTILINE)

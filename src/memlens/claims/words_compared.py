@@ -202,7 +202,7 @@ _BEGIN: dict[str, Wording] = {
     "both_out_of_memory": _both_out_of_memory,
     "nothing_compared": "no window of one run matches a window of the other, so nothing was compared",
     "shares_little": "the runs share little: {base_unpaired_bytes:explained base_alloc_bytes} of base's bytes and "
-        "{head_unpaired_bytes:explained head_alloc_bytes} of head's have no partner[, and most sizes of head are "
+        "{head_unpaired_bytes:explained head_alloc_bytes} of head's have no partner[; most sizes of head are "
         "those of base times {factor} (another dtype, another batch size)]",
     "explains_all": _with_blocks("all of " + _WHOLE + " is {what}" + _MANY + _ALIKE),
     "explains_most": _with_blocks("most of " + _WHOLE + ", {explained_bytes:size}, is {what}" + _MANY + _ALIKE),
@@ -273,7 +273,7 @@ _GO_ON: dict[str, Wording] = {
         "the run]{of_run?{windows? and |}|}{windows?{windows:plural window}|}",
     "figures_within": "{figures=1?the one figure|{figures=2?both figures|all {figures:plural figure}}} judged "
         "{figures=1?is|are} within limits",
-    "ends_earlier": "only {judged_windows:count} of the base's {base_windows:plural window} are judged, because the run ends "
+    "ends_earlier": "{judged_windows:count} of the base's {base_windows:plural window} judged, because the run ends "
         "earlier[, {names:names}][ and {more:count} more]",
     "grows": "memory grows by {gained_bytes_per_window:bytes} a {unit}[ from {since:short_window} on], "
         "{gained_bytes:bytes} over {windows:units}{within_limit?, within the limit|}",
