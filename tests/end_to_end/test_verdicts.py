@@ -60,7 +60,7 @@ def verdict(log: Path) -> str:
 
 def reserved_is_said(text: str, most: int) -> bool:
     """Whether a verdict says the most that is reserved: by a claim of its own, or at the peak, where that is less than a twentieth below."""
-    said: list[str] = re.findall(r"the most reserved is (\S+ [KMG]?i?B)", text)
+    said: list[str] = re.findall(r"he most reserved is (\S+ [KMG]?i?B)", text)
     if said:
         return said == [format_bytes(most)]
     (at_peak,) = re.findall(r"allocated, (\S+ \S+) reserved", text)
@@ -131,8 +131,8 @@ def test_what_the_device_refused_is_the_first_thing_said(examples: Path, shared:
             elif found := re.search(r"Not found and reallocate (\d+)\(", line):
                 reserved += int(found[1])
         assert verdict(log).startswith(
-            f"Ran out of memory at line {failed + 1:,}: relu < train.py:78 forward asked for {format_bytes(asked)}, and {format_bytes(live)}"
-            f" of the {format_bytes(reserved)} reserved were in use; {format_bytes(reserved - live)} were free inside chunks, but in pieces of"
+            f"Ran out of memory at line {failed + 1:,}: relu < train.py:78 forward asked for {format_bytes(asked)}; {format_bytes(live)}"
+            f" of the {format_bytes(reserved)} reserved were in use. {format_bytes(reserved - live)} were free inside chunks, but in pieces of"
             " at most 512.00 KiB (fragmented). "
         )
 
@@ -151,8 +151,8 @@ def test_much_reserved_memory_that_lies_idle_is_said_before_a_growth_of_less(sha
     assert most > 10 * peak
     # With each idle chunk given back at once what is reserved is what is allocated.
     assert verdict(log).startswith(
-        f"Up to {format_bytes(most)} is reserved (at line {at:,}) for at most {format_bytes(peak)} allocated;"
-        f" with FLAGS_free_idle_chunk=1 the run reserves {format_bytes(peak)} ("
+        f"Up to {format_bytes(most)} is reserved (at line {at:,}) while at most {format_bytes(peak)} is allocated."
+        f" With FLAGS_free_idle_chunk=1 the run reserves {format_bytes(peak)}, with "
     )
     for other in ("05_leak_graph_331", "05_fixed_331", "05_leak_activations_331"):
         assert "is reserved (" not in verdict(shared / f"data/paddle/{other}.log.gz")
