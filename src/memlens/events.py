@@ -127,6 +127,9 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         owner: What an event is blamed on, as a number of ``owner_names``, int32, -1 where nothing is known; ``None`` where
             nothing is known of any event.
         owner_names: The names of the owners.
+        holder: Who was last seen to hold the block of an event, as a number of ``holder_names``, int64, -1 where unknown; ``None`` where the log does not
+            tell.
+        holder_names: The role of a tensor, its path from a variable of the program, and where that is: ``variable feats[*] (main, train.py)``.
         device: The device whose memory this is, where the input has several; ``None`` where nothing is known of devices.
         stream: Stream of each event, as a number that the format gives, int64, -1 where unknown; ``None`` when the input has none.
         pool: The memory pool that an event's block or chunk is in, as a number of ``pool_names``, int32, -1 where unknown; ``None`` where nothing
@@ -152,6 +155,8 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
     requested: NDArray[np.int64] | None = None
     owner: NDArray[np.int32] | None = None
     owner_names: tuple[str, ...] = ()
+    holder: NDArray[np.int64] | None = None
+    holder_names: tuple[str, ...] = ()
     device: int | None = None
     stream: NDArray[np.int64] | None = None
     pool: NDArray[np.int32] | None = None
@@ -261,7 +266,7 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         return structs.replace(self, **changes)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The events as a DataFrame, a row an event; ``kind``, ``owner``, ``pool`` and ``user_metadata`` are categorical."""
+        """The events as a DataFrame, a row an event; ``kind``, ``owner``, ``holder``, ``pool`` and ``user_metadata`` are categorical."""
         import pandas as pd
 
         columns: dict[str, Any] = {
@@ -273,7 +278,7 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         for name in ("time_us", "thread", "requested", "stream", "line"):
             if (column := getattr(self, name)) is not None:
                 columns[name] = column
-        for name in ("owner", "pool", "user_metadata"):
+        for name in ("owner", "holder", "pool", "user_metadata"):
             if (column := getattr(self, name)) is not None:
                 names = list(getattr(self, f"{name}_names"))
                 columns[name] = pd.Categorical.from_codes(column.astype(np.int64), categories=names)

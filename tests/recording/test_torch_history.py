@@ -353,8 +353,8 @@ def test_the_python_of_the_real_torch_is_asked_as_it_expects(programs: Programs)
     inside = STARTUP.parent / "inside"
     done = programs.run(
         COMPILED + f"sys.path.insert(0, {str(inside)!r})\n"
-        "import torch_history\n"
-        "torch_history.start({'output': 'run.pickle'})\n"
+        "import imports\n"
+        "imports.start({'torch': {'output': 'run.pickle'}})\n"
         "print(asked)\n"
         "torch.cuda.init(); alloc(512); state['observer'](0, 512, 0, 0)\n"
         "print(asked)\n",

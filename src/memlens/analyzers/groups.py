@@ -43,6 +43,8 @@ class SizeGroups(Struct, frozen=True, eq=False):
         first: The first event among theirs, int64.
         owner: Whom they belong to, an index of ``names``, int64.
         names: The owners.
+        holder: Who holds most of its blocks, an index of ``holders``, int64, -1 where unknown; ``None`` where nothing is known.
+        holders: The holders.
     """
 
     size: Ints
@@ -50,6 +52,8 @@ class SizeGroups(Struct, frozen=True, eq=False):
     first: Ints
     owner: Ints
     names: tuple[str | None, ...]
+    holder: Ints | None = None
+    holders: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.size)
@@ -77,20 +81,30 @@ class SizeGroups(Struct, frozen=True, eq=False):
 
     def part(self, rows: slice | Ints) -> SizeGroups:
         """Some of them."""
-        return SizeGroups(self.size[rows], self.count[rows], self.first[rows], self.owner[rows], self.names)
+        size, count, first, owner = self.size[rows], self.count[rows], self.first[rows], self.owner[rows]
+        holder = None if self.holder is None else self.holder[rows]
+        return SizeGroups(size, count, first, owner, self.names, holder, self.holders)
 
     def then(self, other: SizeGroups) -> SizeGroups:
         """These and others of the same log, the largest total first; among equals the one with the earlier event."""
         size, count, first, owner = (
             np.concatenate((getattr(self, name), getattr(other, name))) for name in ("size", "count", "first", "owner")
         )
-        both = SizeGroups(size, count, first, owner, self.names)
+        holder: Ints | None = None
+        if self.holder is not None and other.holder is not None:
+            holder = np.concatenate((self.holder, other.holder))
+        both = SizeGroups(size, count, first, owner, self.names, holder, self.holders)
         return both.part(np.lexsort((both.first, -both.total)))
 
     def rows(self) -> Iterator[tuple[int, int, int, str | None]]:
         """Of each its size, its blocks, their bytes and their owner."""
         owners = map(self.names.__getitem__, self.owner.tolist())
         return zip(self.size.tolist(), self.count.tolist(), self.total.tolist(), owners, strict=True)
+
+    def held_by(self) -> list[str | None]:
+        """Of each who holds most of its blocks."""
+        numbers = [-1] * len(self) if self.holder is None else self.holder.tolist()
+        return [self.holders[number] if number >= 0 else None for number in numbers]
 
 
 class Groups(OnDemand[T]):
@@ -141,8 +155,30 @@ def by_size_and_owner(log: EventLog, blocks: NDArray[np.int64], events: NDArray[
     first = np.empty(len(sizes), np.int64)
     first[group[::-1]] = events[::-1]  # written from the back, so that the first event of a group is what stays
     names = owner_labels(log)
-    found = SizeGroups(sizes, np.bincount(group, minlength=len(sizes)), first, owners % len(names), names)
+    count, holder = np.bincount(group, minlength=len(sizes)), commonest_holders(log, blocks, group, len(sizes))
+    found = SizeGroups(sizes, count, first, owners % len(names), names, holder, log.holder_names)
     return found.part(np.lexsort((first, -sizes, -found.total)))
+
+
+def commonest_holders(log: EventLog, blocks: Ints, group: Ints, groups: int) -> Ints | None:
+    """Who holds most blocks of each group, of those whose holder is known, as an index of the log's ``holder_names``, int64; -1 for nobody.
+
+    Args:
+        log: Their log.
+        blocks: An event of each block, int64.
+        group: The number of its group, int64.
+        groups: How many groups there are.
+
+    Returns:
+        ``None`` where the log names no holder.
+    """
+    if log.holder is None:
+        return None
+    found, holder, names = np.full(groups, -1), log.holder[blocks], len(log.holder_names)
+    pairs, counts = np.unique(group[holder >= 0] * names + holder[holder >= 0], return_counts=True)
+    pairs = pairs[counts.argsort(kind="stable")]  # the last one that is written to a group stays
+    found[pairs // names] = pairs % names
+    return found
 
 
 def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import starmap
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -17,6 +16,9 @@ from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
 from memlens.spool import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memlens.analyzers.groups import SizeGroups
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
@@ -41,12 +43,17 @@ def remaining(windows: Sequence[Window]) -> OnDemand[Remaining]:
 
 
 class LiveGroup(Result, frozen=True):
-    """Blocks of one size (and owner, where that is known) that are live at a peak."""
+    """Blocks of one size (and owner, where that is known) that are live at a peak.
+
+    Attributes:
+        holder: Who holds most of them, where that was recorded: ``variable feats[*] (main, train.py)``.
+    """
 
     size_bytes: int
     count: int
     total_bytes: int
     owner: str | None = None
+    holder: str | None = None
 
 
 @lazy("line", "live", "reserved_at_peak_bytes", "reserved_peak_line")
@@ -134,4 +141,10 @@ def _reserved_line(window: Window, highest: int) -> int | None:
 
 def live_before(log: EventLog, event: int) -> Groups[LiveGroup]:
     """The blocks born and not freed before an event, in groups."""
-    return Groups(by_size_and_owner(log, live_events(log, event)), lambda some: starmap(LiveGroup, some.rows()))
+    groups = by_size_and_owner(log, live_events(log, event))
+
+    def rows(some: SizeGroups) -> Iterator[LiveGroup]:
+        for (size, count, total, owner), holder in zip(some.rows(), some.held_by(), strict=True):
+            yield LiveGroup(size, count, total, owner, holder)
+
+    return Groups(groups, rows)

@@ -29,6 +29,7 @@ class HeldGroup(Result, frozen=True):
         first_line: Its line, 1-based; ``None`` for opening blocks, which have none.
         first_free_event: The FREE that ends that first block; ``None`` where it is never freed.
         first_free_line: The line of that FREE.
+        holder: Who holds most of them, where that was recorded: ``variable feats[*] (main, train.py)``.
     """
 
     size_bytes: int
@@ -40,6 +41,7 @@ class HeldGroup(Result, frozen=True):
     first_line: int | None
     first_free_event: int | None
     first_free_line: int | None
+    holder: str | None = None
 
 
 class FreedGroup(Result, frozen=True):
@@ -131,8 +133,10 @@ def _kept_groups(log: EventLog, blocks: Ints) -> Groups[HeldGroup]:
     def rows(some: SizeGroups) -> Iterator[HeldGroup]:
         frees = [free if free >= 0 else None for free in partner[some.first].tolist()]
         places = both_ends(log, list(zip(some.first.tolist(), frees, strict=True)))
-        for (size, count, total, owner), free, at in zip(some.rows(), frees, places, strict=True):
-            yield HeldGroup(size, count, total, "never" if free is None else "later", owner, *at)
+        for (size, count, total, owner), holder, free, at in zip(
+            some.rows(), some.held_by(), frees, places, strict=True
+        ):
+            yield HeldGroup(size, count, total, "never" if free is None else "later", owner, *at, holder)
 
     return Groups(groups, rows)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PRESETS = ("paddle", "torch")
 #: What of the program's output is passed on while it is recorded.
 _PASSED = ("program", "all", "none")
+_NAMES = ("holders", "lines", "none")
 #: What the axis of a still counts.
 _AXES = ("events", "time")
 #: The colours of a still.
@@ -251,6 +252,8 @@ class Record(Options):
         env: Set a variable of the program, in place of what the preset sets; NAME= takes it away. May be given several times.
         tell: Called with each line for people: what the program's environment is, and what goes wrong while it runs. Default: nobody is told.
         passed: What of the program's output to pass on to stdout: all but the framework's log lines (program), all, or none.
+        names: What the log of a Python program of Paddle says of its memory: which lines of the program allocate, and which variables hold it (holders), the lines
+            alone (lines), or nothing (none).
     """
 
     preset: str = option("", default="paddle", choices=_PRESETS, shown=True)
@@ -259,9 +262,11 @@ class Record(Options):
     env: str | Sequence[str] = option("NAME=VALUE", default=(), several=True)
     tell: Callable[[str], None] | None = python_only(default=None)
     passed: str = option("", "--pass", default="program", choices=_PASSED, shown=True)
+    names: str = option("", default="holders", choices=_NAMES, shown=True)
 
     def __post_init__(self) -> None:
-        for name, value, known in (("preset", self.preset, _PRESETS), ("pass", self.passed, _PASSED)):
+        given = (("preset", self.preset, _PRESETS), ("pass", self.passed, _PASSED), ("names", self.names, _NAMES))
+        for name, value, known in given:
             if value not in known:
                 raise UsageError(f"there is no {name} {value!r}", f"There are: {', '.join(known)}.")
         object.__setattr__(self, "env", tuple(as_list(self.env)))

@@ -127,10 +127,11 @@ class ProgramLogs:
         self._log = LogFile(self.path, options.force)
         self._reading, self.writing = os.pipe()
         self._ranks: _Ranks | None = None
-        self.asked: Mapping[str, Any] = {"socket": None, "torch": None}
+        lines = None if options.names == "none" else {"holders": options.names == "holders"}
+        self.asked: Mapping[str, Any] = {"socket": None, "lines": lines}
         try:
             self._ranks = _Ranks(self._take_rank)
-            self.asked = {"socket": {"path": self._ranks.path, "marks": own}, "torch": None}
+            self.asked = {"socket": {"path": self._ranks.path, "marks": own}, "lines": lines}
         except OSError as error:  # no room for temporary files
             note(f"ranks will get no logs of their own: {error.strerror}")
 
@@ -303,7 +304,7 @@ class Snapshots:
             note(f"{why}: nothing will be recorded")
         self._before = self._found()
         asked = {"output": os.path.abspath(path), **({"said": True} if why else {})}
-        self.asked: Mapping[str, Any] = {"socket": None, "torch": asked}
+        self.asked: Mapping[str, Any] = {"torch": asked}
 
     def discard(self) -> None:
         """The program was not started."""

@@ -49,10 +49,12 @@ class Settings(Struct, frozen=True):
 _ALLOCATORS = {"": "auto_growth_best_fit_allocator", "naive_best_fit": "naive_best_fit_allocator"}
 #: The level of these lines.
 _LEVEL = 10
+#: What has Paddle log the operators of the backward pass (``backward.cc``).
+_BACKWARD = ",b*=3"
 
 _PADDLE = (
     # Not the whole name of the file, nor two of them: see `_spoilt`.
-    _Variable("GLOG_vmodule", "{allocator:.6}*=10", "the allocator logs each Alloc and Free"),
+    _Variable("GLOG_vmodule", "{allocator:.6}*=10{backward}", "the allocator logs each Alloc and Free"),
     _Variable("FLAGS_new_executor_sequential_run", "true", "operators run in one order in every run"),
     _Variable("PYTHONUNBUFFERED", "1", "what is printed stands at its place in the log"),
 )
@@ -64,7 +66,9 @@ _TORCH = (
 _PRESETS: dict[str, tuple[_Variable, ...]] = {"paddle": _PADDLE, "torch": _TORCH}
 
 
-def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: str) -> Settings:
+def settings(
+    preset: str, given: Sequence[str], own: Mapping[str, str], record: str, *, lines: bool = False
+) -> Settings:
     """The environment for a program.
 
     Args:
@@ -72,6 +76,7 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
         given: What the user sets for it: ``NAME=VALUE``, or ``NAME=`` to take it away.
         own: The environment of the recorder.
         record: What ``MEMLENS_RECORD`` tells the program's Python processes, as JSON.
+        lines: The log is to say which line of the program allocates: of the backward pass Paddle itself says the operators.
 
     Raises:
         UsageError: Something given is no such setting.
@@ -88,7 +93,9 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
     for one in _PRESETS[preset]:
         if one.name in given_values:
             continue
-        value = one.value.format(allocator=_allocator(values))
+        allocator = _allocator(values)
+        backward = _BACKWARD if lines and allocator == _ALLOCATORS[""] else ""
+        value = one.value.format(allocator=allocator, backward=backward)
         # Python and glog take an empty variable for none.
         if values.get(one.name):
             if values[one.name] != value:
@@ -99,7 +106,8 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
     warnings = tuple(_spoilt(values)) if preset == "paddle" else ()
     if "PYTHONPATH" not in given_values or given_values["PYTHONPATH"]:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), values.get("PYTHONPATH")]))
-        shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}...: {_WHY_STARTUP[preset]}")
+        why = _WHY_LINES if lines else _WHY_STARTUP[preset]
+        shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}...: {why}")
         if "MEMLENS_RECORD" not in given_values:
             values["MEMLENS_RECORD"] = record
     changed = {name: value for name, value in values.items() if own.get(name) != value}
@@ -107,6 +115,7 @@ def settings(preset: str, given: Sequence[str], own: Mapping[str, str], record: 
 
 
 _WHY_STARTUP = {"paddle": "each rank has a log of its own", "torch": "the memory history is kept"}
+_WHY_LINES = "each rank has a log of its own, and lines of the program that allocate stand in it (--names none: not)"
 
 
 def _parsed(text: str) -> tuple[str, str]:

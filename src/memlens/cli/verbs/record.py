@@ -25,9 +25,9 @@ if TYPE_CHECKING:
   memlens record -o run.log.zst -- python train.py
   memlens record --env FLAGS_allocator_strategy=naive_best_fit python train.py
   memlens record -o run.log.zst python -m paddle.distributed.launch train.py
-  memlens record --pass none -o run.log.gz python train.py
+  memlens record --pass none --names none -o run.log.gz python train.py
   memlens record --preset torch -o run.pickle python train.py""",
-    only=("preset", "env", "passed", "output", "force", "quiet"),
+    only=("preset", "env", "passed", "names", "output", "force", "quiet"),
     allow_interspersed_args=False,
 )
 def command(command: tuple[str, ...], to: Output, options: Record) -> int:

@@ -11,8 +11,8 @@ from msgspec import Struct
 from memlens.facts import MAX_SIZE, Kind, MessageLines, OutOfMemory, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Part, Text
 from memlens.inputs.joins import ThreadLines
+from memlens.inputs.paddle import context, message_formats
 from memlens.inputs.paddle import events as paddle
-from memlens.inputs.paddle import message_formats
 from memlens.inputs.paddle import other_events as others
 from memlens.inputs.paddle.failures import MOST_LOOKED_INTO, first_of, messages_of
 from memlens.inputs.paddle.layers import Layer, layer_named
@@ -25,7 +25,9 @@ from memlens.inputs.paddle.lines import (
     OF_NEXT_ALLOC,
     OF_OTHER_LAYERS,
     BlockRows,
+    HolderLines,
     column_of_times,
+    holder_lines,
     number_of,
     request_lines,
     scanner,
@@ -57,6 +59,7 @@ _OF_AUTO_GROWTH = range(len(paddle.EVENTS))
 _BLOCK, _CHUNK_NEW, _STREAM_ALLOC = map(number_of, (paddle.BLOCK, paddle.CHUNK_NEW, others.STREAM_ALLOC))
 _POINTER, _NAIVE_FREE, _STAT = map(number_of, (others.NAIVE_POINTER, others.NAIVE_FREE, others.STAT_LINE))
 _RARE = tuple(map(number_of, others.RARE))
+_PROGRAM = number_of(context.PROGRAM)
 
 
 class Streams(NamedTuple):
@@ -87,10 +90,12 @@ class BlockReading(Struct, frozen=True):
         thread: The thread of each event, int64; -1 where a header is missing.
         layer: Its layer, int8; ``None`` where all are of the auto-growth layer.
         of_next_alloc: Lines of each format of :data:`~memlens.inputs.paddle.lines.OF_NEXT_ALLOC`.
-        contexts: Context lines: the number of the owner's name; of thread :data:`NO_HEADER` where the block has no header before them.
+        contexts: Context lines: the number of the owner's name, and whether it is a line of the program (:data:`.context.PROGRAM`); of thread
+            :data:`NO_HEADER` where the block has no header before them.
         names: The names of the owners.
         last_thread: The thread of the last header, :data:`NO_HEADER` where there is none.
         streams: The ALLOC lines that name a stream.
+        holders: Lines that name who holds a block.
         malformed: Lines that look like an event and cannot be read, of other layers than auto-growth: how many, and the first few.
         messages: The lines that may hold figures of the framework.
         ooms: The out-of-memory messages, the names of their devices, and the first of them with their texts.
@@ -107,6 +112,7 @@ class BlockReading(Struct, frozen=True):
     names: tuple[str, ...]
     last_thread: int
     streams: Streams | None
+    holders: HolderLines | None
     malformed: Mapping[Layer, tuple[int, tuple[Text, ...]]]
     messages: tuple[Text, ...]
     ooms: tuple[MessageLines, tuple[str, ...], list[OutOfMemory]] | None
@@ -182,6 +188,7 @@ class BlockReader:
             names=names,
             last_thread=NO_HEADER if last is None else int(last[0]),
             streams=_streams(rows, found, rare),
+            holders=holder_lines(rows, found.row),
             malformed={layer: (len(lines), rows.texts(lines[:SAMPLES])) for layer, lines in broken.items()},
             messages=_messages(rows),
             ooms=None if ooms is None else (*ooms, first_of(*ooms, rows, MOST_LOOKED_INTO)),
@@ -196,12 +203,13 @@ class BlockReader:
         if not len(at) and not self._marks:
             return None, ()
         thread, events = rows.found.header[at, 0], found.row.searchsorted(at)
-        # Most name nobody: the next one of their thread comes before any event.
+        calls = rows.found.format[at] == _PROGRAM
+        # Most name nobody: the next one of their thread comes before any event, and is not within their call.
         kept = np.ones(len(at), np.bool_)
-        kept[:-1] = (events[1:] != events[:-1]) | (thread[1:] != thread[:-1])
-        at, thread, events = at[kept], thread[kept], events[kept]
+        kept[:-1] = (events[1:] != events[:-1]) | (thread[1:] != thread[:-1]) | (calls[:-1] & ~calls[1:])
+        at, thread, events, calls = at[kept], thread[kept], events[kept], calls[kept]
         texts, which = distinct_texts(rows.block.data, rows.values(CONTEXTS[0], "owner", at))
-        names = tuple(text.decode() for text in texts)
+        names = tuple(text.decode("utf-8", "replace") for text in texts)
         if self._marks:
             ends, given = self._marked(rows.block)
             starts = rows.found.start
@@ -211,8 +219,9 @@ class BlockReader:
             thread = np.concatenate((thread, self._threads_before(rows.block, ends)))[order]
             events = np.concatenate((events, starts[found.row].searchsorted(ends)))[order]
             which = np.concatenate((which, np.array([numbers[name] for name in given], np.int64)))[order]
+            calls = np.append(calls, np.zeros(len(ends), np.bool_))[order]
             names = tuple(numbers)
-        return ThreadLines(events, thread, which[:, None]) if len(which) else None, names
+        return ThreadLines(events, thread, np.stack((which, calls), axis=1)) if len(which) else None, names
 
     def _marked(self, block: Block) -> tuple[Ints, list[str]]:
         """Where the lines end that the user's patterns name, and the names that they give."""

@@ -103,5 +103,63 @@ KERNEL = LineFormat(
     ),
 )
 
+PREPARING = LineFormat(
+    name="backward_operator",
+    layer="eager",
+    literal=b") Preparing",
+    # What GLOG_vmodule='b*=3' says of each operator of the backward pass.
+    regex=r"\b(?=(?P<owner>[A-Za-z0-9_.<>]{1,64})\(0x)[A-Za-z0-9_.<>]{1,64}\(0x[0-9a-f]{1,16}\) Preparing",
+    means=_MEANS,
+    samples=(
+        Sample(
+            "I1120 10:54:54.205667 14189 backward.cc:459] MatmulGradNode(0x5619134aaac0) Preparing ",
+            {"owner": "MatmulGradNode"},
+        ),
+    ),
+    traps=(
+        "backward.cc:459] MatmulGradNode(0x) Preparing",
+        "backward.cc:459] (0x5619134aaac0) Preparing",
+        "backward.cc:444] RunBackward: Start_up_ops's size is 1",
+    ),
+)
+
+#: What a program line says after a call: what is allocated from here on is not its own.
+NOBODY = "-"
+PROGRAM = LineFormat(
+    name="program_line",
+    layer="program",
+    literal=b"memlens calls ",
+    # Written by memlens.recording.inside.program_lines.
+    regex=r"\bmemlens calls (?P<owner>[^\r\n]{1,240})",
+    means={"owner": "the operator that is called, and the lines of the program that call it; - after the call"},
+    samples=(
+        Sample(
+            "I1120 10:54:54.176385 14189 line.py:0] memlens calls matmul < mlp.py:25 forward < train.py:13 main",
+            {"owner": "matmul < mlp.py:25 forward < train.py:13 main"},
+        ),
+        Sample("I1120 10:54:54.176411 14189 line.py:0] memlens calls -", {"owner": NOBODY}),
+    ),
+    traps=("line.py:0] memlens calls ", "I1120 10:54:54.176411 14189 line.py:0] memlens called -"),
+)
+
+HOLDER = LineFormat(
+    name="holder",
+    layer="program",
+    literal=b"memlens holds 0x",
+    # Written by memlens.recording.inside.program_lines, too.
+    regex=r"\bmemlens holds (?P<addr>0x[0-9a-f]{1,16}) (?P<holder>[^\r\n]{1,240})",
+    means={
+        "addr": "the address of a block that is live here",
+        "holder": "the role of its tensor, and the variable that holds it",
+    },
+    samples=(
+        Sample(
+            "I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x5606f8aeb000 variable feats[*] (main, train.py)",
+            {"addr": "0x5606f8aeb000", "holder": "variable feats[*] (main, train.py)"},
+        ),
+    ),
+    traps=("memlens holds 0x5606f8aeb000", "memlens holds 0x variable feats[*] (main, train.py)"),
+)
+
 #: Everything read as a context line without being asked for.
-FORMATS = (CALL, NODE, INSTRUCTION, KERNEL)
+FORMATS = (CALL, NODE, PREPARING, INSTRUCTION, KERNEL, PROGRAM)

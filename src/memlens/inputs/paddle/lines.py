@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from memlens.facts import MAX_SIZE, RequestLine, RequestLines
 from memlens.inputs.builder import Text
 from memlens.inputs.paddle import context, events, message_formats
 from memlens.inputs.paddle import other_events as others
-from memlens.scanner import Scanner
+from memlens.scanner import Scanner, distinct_texts
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Header, Scan
 
@@ -56,6 +56,7 @@ _SCANS = (
     *(Scan(form, uncovered=True) for form in (*events.LOOK_ALIKES, *others.LOOK_ALIKES)),
     Scan(others.STREAM_DEFERRED),
     Scan(events.PREALLOC, "before"),
+    Scan(context.HOLDER),
     *(Scan(form, once=True) for form in _MESSAGES),
     *(Scan(form, once=True, texts=FAILURE_GROUPS & form.means.keys()) for form in message_formats.OUT_OF_MEMORY),
 )
@@ -204,6 +205,33 @@ def request_lines(rows: BlockRows, event_rows: NDArray[np.int64]) -> RequestLine
         first[order],
         second[order],
     )
+
+
+class HolderLines(NamedTuple):
+    """Lines that name who holds a block, in order.
+
+    Attributes:
+        before: How many events stand before each, int64.
+        addr: The address of the block, uint64.
+        name: The number of the holder's name, int64.
+        names: The names.
+    """
+
+    before: Ints
+    addr: NDArray[np.uint64]
+    name: Ints
+    names: tuple[str, ...]
+
+
+def holder_lines(rows: BlockRows, event_rows: Ints) -> HolderLines | None:
+    """The lines in a block that name who holds a block of memory, given the rows of its events."""
+    number = number_of(context.HOLDER)
+    at = rows.of(number)
+    if not len(at):
+        return None
+    texts, name = distinct_texts(rows.block.data, rows.values(number, "holder", at))
+    names = tuple(text.decode("utf-8", "replace") for text in texts)
+    return HolderLines(event_rows.searchsorted(at), rows.values(number, "addr", at).view(np.uint64), name, names)
 
 
 # Time stamps of glog, as microseconds.

@@ -19,12 +19,14 @@ from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
 from memlens.inputs.input_format import LineReader, NewEvents, Selection
 from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
+from memlens.inputs.paddle.context import NOBODY
 from memlens.inputs.paddle.endings import LastText, text_after_allocs
 from memlens.inputs.paddle.failures import MOST_LOOKED_INTO
 from memlens.inputs.paddle.layers import SIZELESS, Layer, Layers, layer_named
 from memlens.inputs.paddle.lines import time_of_line
 from memlens.inputs.paddle.messages import RefusedRequests, read_figures, text_before
 from memlens.spool import GrowingColumns, chosen, walk
+from memlens.text import STACK
 from memlens.windows.patterns import Matcher
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Flags, Ints
     from memlens.errors import NoEventsError
     from memlens.facts import LineSample
     from memlens.inputs.blocks import Block
@@ -80,8 +83,11 @@ class PaddleReader(LineReader["_Read"]):
             (of, ByThread(2, once=True)) for of in (Layer.AUTO_GROWTH, Layer.STREAM_SAFE, Layer.NAIVE_BEST_FIT)
         ]
         self._sizes = LatestByAddress(TAKE)
-        self._owners = ByThread(once=False)
+        self._owners, self._calls = ByThread(once=False), ByThread(once=False)
         self._names: dict[str, int] = {}
+        # Threads on which lines name owners, and those on which the program calls operators.
+        self._naming: set[int] = set()
+        self._calling: set[int] = set()
         self._last_thread = -1
         self._ooms: list[OutOfMemory] = []  # the first hundred; of the others the columns
         self._devices: dict[str, int] = {}
@@ -89,9 +95,10 @@ class PaddleReader(LineReader["_Read"]):
         self._last_text = LastText()
         self._figures: list[Figure] = []
         # There may be as many of these lines as events.
-        self._stats, self._streams, self._requests, self._later_ooms = (
-            GrowingColumns({}, self._builder.spool) for _ in range(4)
+        self._stats, self._streams, self._requests, self._later_ooms, self._holders = (
+            GrowingColumns({}, self._builder.spool) for _ in range(5)
         )
+        self._holder_names: dict[str, int] = {}
 
     def read(self, block: Block) -> _Read:
         """Read a block; also the text before each of its first out-of-memory messages, its end, and what follows its last ALLOC."""
@@ -127,6 +134,10 @@ class PaddleReader(LineReader["_Read"]):
         if reading.streams is not None:
             before = reading.streams.before + (self._builder.events - len(columns["kind"]))
             self._streams.append({**reading.streams._asdict(), "before": before})
+        if (holders := reading.holders) is not None:
+            before = holders.before + (self._builder.events - len(columns["kind"]))
+            numbers = np.array([self._holder_names.setdefault(name, len(self._holder_names)) for name in holders.names])
+            self._holders.append({"before": before, "addr": holders.addr, "name": numbers[holders.name]})
 
     def _add_ooms(
         self,
@@ -179,9 +190,13 @@ class PaddleReader(LineReader["_Read"]):
         contexts = reading.contexts
         if contexts is not None:
             thread = np.where(contexts.thread == NO_HEADER, self._last_thread, contexts.thread)
-            numbers = np.array([self._names.setdefault(name, len(self._names)) for name in reading.names], np.int64)
-            contexts = ThreadLines(contexts.before, thread, numbers[contexts.values])
-        rows, values = self._owners.join(contexts, reading.thread)
+            numbers = np.array([self._number(name) for name in reading.names], np.int64)
+            which, calls = numbers[contexts.values[:, 0]], contexts.values[:, 1] > 0
+            self._naming.update(thread.tolist())
+            self._calling.update(thread[calls].tolist())
+            self._within_calls(which, thread, calls)
+            contexts = ThreadLines(contexts.before, thread, which[:, None])
+        rows, values = self._owners.join(contexts, self._on_behalf(reading.thread, self._naming))
         if len(rows):
             owner = np.full(len(reading.thread), -1, np.int32)
             owner[rows] = values[:, 0]
@@ -189,12 +204,43 @@ class PaddleReader(LineReader["_Read"]):
         if reading.last_thread != NO_HEADER:
             self._last_thread = reading.last_thread
 
+    def _number(self, name: str) -> int:
+        """The number of an owner, -1 for nobody."""
+        return -1 if name == NOBODY else self._names.setdefault(name, len(self._names))
+
+    def _on_behalf(self, thread: Ints, others: set[int]) -> Ints:
+        """Threads, with the only one that calls operators in place of those that are not among others: an executor's threads, which it waits for."""
+        if len(self._calling) != 1:
+            return thread
+        return np.where(np.isin(thread, [*others]), thread, next(iter(self._calling)))
+
+    def _within_calls(self, which: Ints, thread: Ints, calls: Flags) -> None:
+        """Give operators that the framework names the lines of the program that they were called from, in place.
+
+        Args:
+            which: The number of the owner that each context line names, int64.
+            thread: Its thread, int64.
+            calls: It is a line of the program, bool.
+        """
+        if not calls.any() and not self._calls.carries:
+            return
+        rest = np.flatnonzero(~calls)
+        before: Ints = np.cumsum(~calls, dtype=np.int64)[calls]
+        lines = ThreadLines(before, thread[calls], which[calls][:, None])
+        rows, within = self._calls.join(lines, self._on_behalf(thread[rest], self._calling))
+        rows, within = rest[rows[within[:, 0] >= 0]], within[within[:, 0] >= 0, 0]
+        names = list(self._names)
+        pairs, index = np.unique(np.stack((which[rows], within)), axis=1, return_inverse=True)
+        joined = [STACK.join([names[operator], *names[call].split(STACK)[1:]]) for operator, call in pairs.T.tolist()]
+        which[rows] = np.array([self._number(name) for name in joined], np.int64)[index]
+
     def take(self, *, ended: bool = False) -> NewEvents:
         new = self._builder.take()
         columns = new.columns
         self._figures = []
         self._stats.clear()
         self._streams.clear()
+        self._holders.clear()
         layer = columns.get("layer")
         if layer is not None:
             kept = columns["size"] >= 0
@@ -239,8 +285,9 @@ class PaddleReader(LineReader["_Read"]):
         blocks, rows, facts = self._layers.finish(layer, builder.column("kind"), builder.column("size"))
         rows = None if rows is None or rows.all() else rows
         stream = self._stream(blocks, rows) if [*self._streams] else None
-        owner, requested, stream = (
-            None if column is None else chosen(column, rows) for column in (owner, requested, stream)
+        holder = self._holder(rows) if [*self._holders] else None
+        owner, requested, stream, holder = (
+            None if column is None else chosen(column, rows) for column in (owner, requested, stream, holder)
         )
         names: tuple[str, ...] = ()
         if owner is not None:
@@ -250,7 +297,14 @@ class PaddleReader(LineReader["_Read"]):
         log = builder.finish(
             cut_short=problem,
             facts={**facts, **self._facts(blocks, facts["malformed_samples"]), "requests": self._request_lines(rows)},
-            columns={"owner": owner, "owner_names": names, "requested": requested, "stream": stream},
+            columns={
+                "owner": owner,
+                "owner_names": names,
+                "requested": requested,
+                "stream": stream,
+                "holder": holder,
+                "holder_names": tuple(self._holder_names),
+            },
             rows=rows,
             nothing=self._nothing,
         )
@@ -284,6 +338,11 @@ class PaddleReader(LineReader["_Read"]):
             return None
         lines = _lines(RequestLines, self._requests)
         return lines if rows is None else structs.replace(lines, after=np.append(0, np.cumsum(rows))[lines.after])
+
+    def _holder(self, rows: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """Who holds the block of each event, of those that are chosen, as the last line on it says; int64, -1 where unknown."""
+        lines = (self._holders.entries(name) for name in ("before", "addr", "name"))
+        return join_streams(self._builder.column("kind"), self._builder.column("addr"), rows, *lines)
 
     def _stream(self, blocks: Layer | None, rows: NDArray[np.bool_] | None) -> NDArray[np.int64]:
         """The stream of each event, of those that are chosen, as lines name it; int64, -1 where unknown."""

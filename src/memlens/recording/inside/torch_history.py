@@ -23,6 +23,7 @@ import sys
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 #: Entries of the history that are kept, the latest ones; each takes about a kilobyte of host memory.
@@ -166,23 +167,20 @@ def _out_of_memory(*_: int) -> None:
             _say(f"no snapshot of the moment when memory ran out: {_words(error)}")
 
 
-def start(request: dict[str, Any]) -> None:
+def start(request: dict[str, Any], when_imported: Callable[[str, Callable[[Any], None]], None], _load: object) -> None:
     """Record this process once it uses CUDA by torch, which it may not have imported yet.
 
     The variables ``MEMLENS_TORCH_ENTRIES`` and ``MEMLENS_TORCH_STACKS`` say how much.
 
     Args:
         request: ``output``, the path of the snapshot, and ``said`` where it was said already that there is no device.
+        when_imported: Calls a function with a module once it is imported.
     """
-    hook = _Hook(request)
-    if "torch" in sys.modules:
-        hook.imported(sys.modules["torch"])
-    else:
-        sys.meta_path.insert(0, hook)
+    when_imported("torch", _Process(request).imported)
 
 
-class _Hook:
-    """Finds torch as Python would, and is told when it is imported; then records, and writes when the process ends."""
+class _Process:
+    """Records once torch is imported, and writes when the process ends."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.output = os.path.abspath(request["output"])
@@ -198,35 +196,8 @@ class _Hook:
         self.writing = False
         self.terminated = False
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find what the other finders find, with word of the import."""
-        if name != "torch":
-            return None
-        for finder in sys.meta_path:
-            find = None if finder is self else getattr(finder, "find_spec", None)
-            if find is not None and (spec := find(name, path, target)) is not None:
-                self._follow(spec.loader)
-                return spec
-        return None
-
-    def _follow(self, loader: Any) -> None:
-        """Call :meth:`imported` after the module was run; looking for torch alone, as libraries do, runs nothing."""
-
-        def exec_module(module: Any) -> None:
-            loader.exec_module = run
-            run(module)
-            self.imported(module)
-
-        try:
-            run = loader.exec_module
-            loader.exec_module = exec_module
-        except AttributeError as error:  # no loader, or one of an unusual kind
-            _say(f"the memory history is not recorded: {_words(error)}")
-
     def imported(self, torch: Any) -> None:
         """Torch is there: record as soon as CUDA is."""
-        # Another thread may be going through the list: it is replaced, not changed.
-        sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
         try:
             if why := missing(torch):
                 self._nothing(why)

@@ -12,22 +12,17 @@ import sys
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
-#: What may be asked for: its key in the variable, and the module in ``inside/`` whose ``start`` takes its value, which is not null.
-_MODULES = {"socket": "ranks", "torch": "torch_history"}
-
 sys.path[:] = [folder for folder in sys.path if folder != _HERE]
 if sys.version_info >= (3, 8) and os.environ.get("MEMLENS_RECORD"):
     try:
         import json
         from importlib.machinery import SourceFileLoader
 
-        for _key, _asked in json.loads(os.environ["MEMLENS_RECORD"]).items():
-            if _asked is not None:
-                _path = os.path.join(os.path.dirname(_HERE), "inside", _MODULES[_key] + ".py")
-                _module = type(sys)("_memlens_" + _MODULES[_key])
-                _module.__file__ = _path
-                SourceFileLoader(_module.__name__, _path).exec_module(_module)
-                _module.start(_asked)
+        _path = os.path.join(os.path.dirname(_HERE), "inside", "imports.py")
+        _imports = type(sys)("_memlens_imports")
+        _imports.__file__ = _path
+        SourceFileLoader("_memlens_imports", _path).exec_module(_imports)
+        _imports.start(json.loads(os.environ["MEMLENS_RECORD"]))
     except Exception as _error:  # noqa: BLE001  the program goes on whatever is wrong here
         if sys.stderr is not None:
             _words = ["memlens: not recording in this process", type(_error).__name__, str(_error)]

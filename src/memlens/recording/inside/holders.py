@@ -1,0 +1,265 @@
+"""Who keeps tensors alive: the variables of the program, as paths from what its own code can reach.
+
+Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
+
+The walk goes breadth first from the global variables of the program's own modules and the local ones of their frames on all threads, through containers,
+attributes, closures, bound methods and frames that wait, and stops at tensors: the first path that is found is a short name.  Of a long
+container some elements are looked at in each turn, so that a large data set in memory hides no model.  No code of the program is run (no property, no ``__getattr__``,
+no ``__iter__``, no ``repr``), and nothing is kept when the walk has ended.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from contextlib import suppress
+from inspect import CO_OPTIMIZED
+from itertools import islice
+from types import (
+    AsyncGeneratorType,
+    CellType,
+    CoroutineType,
+    FunctionType,
+    GeneratorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    TracebackType,
+)
+
+TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+    from typing import Any, TypeAlias
+
+    #: What is added to the path, the value, and its role where that is another than that of what holds it.
+    Child: TypeAlias = tuple[str, Any, str]
+
+#: Turns of a walk, what is looked at in one of them, and characters of a path, at most.
+_MOST_TURNS, _AT_ONCE, _LONGEST = 20_000, 64, 120
+#: Frames of a thread that are looked at.
+_DEEPEST = 200
+#: A key of a dictionary is written where it is as short as this, and where there are as few.
+_LONGEST_KEY, _MOST_KEYS = 32, 64
+#: Types whose values lead nowhere, by their ids: a type may have a hash of its own.
+_LEAVES = frozenset(
+    map(
+        id,
+        (
+            *(int, float, complex, bool, str, bytes, bytearray, memoryview, range, slice, type),
+            *(type(None), type(...), type(len), type(str.join), ModuleType),
+        ),
+    )
+)
+_SEQUENCES = (list, tuple, set, frozenset, deque)
+_FRAMES = {id(GeneratorType): "gi_frame", id(CoroutineType): "cr_frame", id(AsyncGeneratorType): "ag_frame"}
+#: Attributes of models and optimizers that their own names leave out, and the role of what stands in them.
+_INNER = {
+    "_parameters": "parameter",
+    "_buffers": "buffer",
+    "_sub_layers": "",
+    "_modules": "",
+    "_accumulators": "optimizer",
+    "_master_weights": "optimizer",
+    "state": "optimizer",
+}
+_FRAMEWORKS = ("paddle.", "torch.")
+#: References to the locals of a frame where nobody else has them: the frame's, a variable's, an argument's.
+_OF_A_FRAME = 3
+
+
+class Walk:
+    """One walk.
+
+    Args:
+        is_tensor: Whether a type is that of a tensor.
+        own_name: The name of a file of the user's, ``None`` of any other.
+
+    Attributes:
+        found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``), its path, and where that begins.
+        whole: Everything that can be reached was looked at.
+    """
+
+    def __init__(self, is_tensor: Callable[[type], bool], own_name: Callable[[str], str | None]) -> None:
+        self.found: list[tuple[Any, str, str, str]] = []
+        self.whole = True
+        self._is_tensor, self._own_name = is_tensor, own_name
+        self._seen: dict[int, Any] = {}  # which keeps them, so that no id is given again
+        self._waiting: deque[tuple[Iterator[Child], str, str, str]] = deque()
+        self._descriptors: dict[int, list[tuple[str, Any]]] = {}
+
+    def run(self) -> list[tuple[Any, str, str, str]]:
+        """Walk, and return what was found; nothing else is held afterwards."""
+        try:
+            self._roots()
+            for _ in range(_MOST_TURNS):
+                if not self._waiting:
+                    break
+                children, role, path, where = self._waiting.popleft()
+                child = None
+                for child in islice(children, _AT_ONCE):
+                    self._reach(child[1], child[2] or role, path + child[0], where)
+                if child is not None:  # there may be more
+                    self._waiting.append((children, role, path, where))
+            self.whole = not self._waiting
+            return self.found
+        finally:
+            for some in (self._seen, self._waiting, self._descriptors):
+                some.clear()
+
+    def _roots(self) -> None:
+        for module in list(sys.modules.values()):
+            if type(module) is ModuleType:
+                values = module.__dict__
+                file = values.get("__file__")
+                if values.get("__name__") == "__main__" and type(file) is not str:  # at exit it has none any more
+                    file = sys.argv[0] if sys.argv else ""
+                where = self._own_name(file) if type(file) is str else None
+                if where is not None:
+                    self._variables(values, where)
+        for frame in self._frames():
+            self._frame(frame)
+
+    @staticmethod
+    def _frames() -> Iterator[FrameType]:
+        """The frames of all threads, without those of this walk: one that held itself would keep all that was looked at."""
+        tops: dict[int, FrameType | None] = dict(sys._current_frames())
+        tops[threading.get_ident()] = sys._getframe(3).f_back
+        for top in list(tops.values()):
+            frame = top
+            for _ in range(_DEEPEST):
+                if frame is None:
+                    break
+                yield frame
+                frame = frame.f_back
+
+    def _frame(self, frame: FrameType) -> None:
+        name = self._own_name(frame.f_code.co_filename)
+        if name is not None and frame.f_code.co_name != "<module>":
+            self._variables(_locals(frame), f"{frame.f_code.co_name}, {name}")
+
+    def _variables(self, values: dict[str, Any], where: str) -> None:
+        for name, value in list(values.items()):
+            if type(name) is str and not name.startswith("__"):
+                self._reach(value, "variable", name, where)
+
+    def _reach(self, value: Any, role: str, path: str, where: str) -> None:
+        kind = type(value)
+        if id(kind) in _LEAVES or id(value) in self._seen or issubclass(kind, type) or len(path) > _LONGEST:
+            return
+        self._seen[id(value)] = value
+        if self._is_tensor(kind):
+            parameter = role == "variable" and _framework_class(kind, ("EagerParamBase", "Parameter"))
+            self.found.append((value, "parameter" if parameter else role, path, where))
+        else:
+            self._waiting.append((self._children(value), role, path, where))
+
+    def _children(self, value: Any) -> Iterator[Child]:
+        kind = type(value)
+        if kind is FunctionType:
+            for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):  # noqa: B905 - Python 3.8
+                yield f".{name}", cell, ""
+            for inner in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
+                yield "(=)", inner, ""
+        elif kind is CellType:
+            with suppress(ValueError):  # empty
+                yield "", value.cell_contents, ""
+        elif kind is MethodType:
+            yield "", value.__self__, ""
+        elif id(kind) in _FRAMES:
+            frame = getattr(value, _FRAMES[id(kind)])
+            for name, inner in _locals(frame).items() if frame is not None else ():
+                yield f".{name}", inner, ""
+        elif kind is TracebackType:
+            self._frame(value.tb_frame)
+            yield "", value.tb_next, ""
+        elif issubclass(kind, dict):
+            few = dict.__len__(value) <= _MOST_KEYS
+            for key, inner in list(dict.items(value)):
+                yield f"[{key!r}]" if few and _is_short(key) else "[*]", inner, ""
+        elif issubclass(kind, _SEQUENCES):
+            base = next(base for base in _SEQUENCES if issubclass(kind, base))
+            yield from (("[*]", inner, "") for inner in list(base.__iter__(value)))
+        elif issubclass(kind, BaseException):
+            yield "", BaseException.__dict__["__traceback__"].__get__(value), ""
+        if id(kind) not in _PLAIN:
+            yield from self._attributes(value, kind)
+
+    def _attributes(self, value: Any, kind: type) -> Iterator[Child]:
+        """What is stored in an instance: of a model or an optimizer by its own names."""
+        framework = _framework_class(kind, ("Layer", "Module", "Optimizer"))
+        for name, inner in self._stored(value, kind):
+            if not (framework and name in _INNER and issubclass(type(inner), dict)):
+                own = framework == "Optimizer" and name != "_parameter_list"
+                yield f".{name}", inner, "optimizer" if own else ""
+                continue
+            for key, part in list(dict.items(inner)):
+                shown = f".{key}" if _is_short(key) else "[*]"
+                if framework == "Optimizer" and issubclass(type(part), dict):
+                    for last, tensor in list(dict.items(part)):
+                        # Of Paddle by its name and the parameter, of PyTorch by the parameter and its name.
+                        yield f"{shown}[*]" if _is_short(key) else f".{last}[*]", tensor, "optimizer"
+                else:
+                    yield shown, part, _INNER[name]
+
+    def _stored(self, value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+        if id(kind) not in self._descriptors:
+            self._descriptors[id(kind)] = [
+                (name, descriptor)
+                for base in _mro(kind)
+                for name, descriptor in list(_values_of(base).items())
+                if type(descriptor) is MemberDescriptorType
+                or (name == "__dict__" and type(descriptor) is GetSetDescriptorType)
+            ]
+        for name, descriptor in self._descriptors[id(kind)]:
+            try:
+                inner = descriptor.__get__(value)
+            except (AttributeError, TypeError):  # a slot without a value
+                continue
+            if name != "__dict__":
+                yield name, inner
+            else:
+                yield from list(inner.items())
+
+
+#: Types that have no attributes of their own.
+_PLAIN = frozenset(map(id, (FunctionType, CellType, MethodType, TracebackType, dict, *_SEQUENCES))) | frozenset(_FRAMES)
+
+
+def _locals(frame: FrameType) -> dict[str, Any]:
+    """The local variables of a frame.
+
+    Up to Python 3.12 a frame keeps the dictionary that it gives, and so what the variables were: it is emptied, unless the program has asked
+    for it as well.
+    """
+    kept = frame.f_locals
+    found = dict(kept)
+    function = frame.f_code.co_flags & CO_OPTIMIZED  # that of a class, or of exec, is the namespace itself
+    if sys.version_info < (3, 13) and function and sys.getrefcount(kept) <= _OF_A_FRAME:
+        kept.clear()
+    return found
+
+
+def _is_short(key: Any) -> bool:
+    return type(key) is str and len(key) <= _LONGEST_KEY and key.isprintable()
+
+
+def _mro(kind: type) -> tuple[type, ...]:
+    found: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+    return found
+
+
+def _values_of(kind: type) -> Any:
+    return type.__dict__["__dict__"].__get__(kind)
+
+
+def _framework_class(kind: type, names: tuple[str, ...]) -> str:
+    """The name of the class of a framework, among some, that a type is or comes from; ``""`` where it comes from none."""
+    for base in _mro(kind):
+        name = type.__dict__["__name__"].__get__(base)
+        if name in names and str(_values_of(base).get("__module__", "")).startswith(_FRAMEWORKS):
+            return name  # type: ignore[no-any-return]
+    return ""

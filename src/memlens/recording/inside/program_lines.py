@@ -1,0 +1,276 @@
+"""The lines of the program in the log of Paddle's allocators: which operator runs, and where the program calls it.
+
+Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
+
+Once Paddle's operators are imported, each is replaced by a function that writes one line to file descriptor 2, where glog writes, and goes on::
+
+    I1120 10:54:54.176385 14189 line.py:0] memlens calls matmul < mlp.py:25 forward < train.py:13 main
+    I1120 10:54:54.176411 14189 line.py:0] memlens calls -
+
+The second line stands after the call: what is allocated later is not its own.  Frames are those of files that are neither installed nor of
+the standard library.  Operators of Paddle are built-in functions of the modules in :data:`_MODULES`, and the methods of ``paddle.Tensor``
+that Python's own operators call.  Nothing of the program is kept alive, no code of its is run, and whatever fails here ends the lines and not the
+program.  A forked child writes none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import sysconfig
+import threading
+import time
+from functools import partial
+
+TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+    from typing import Any
+
+#: Where built-in functions are operators, by the module at whose import they are replaced.
+_WITH_TENSOR = ("eager",)
+_MODULES = {"paddle._C_ops": ("", "eager.ops", "pir.ops"), "paddle._legacy_C_ops": ("",), "paddle": _WITH_TENSOR}
+#: Frames in a line, and characters of it, at most.
+_MOST_FRAMES, _LONGEST = 6, 240
+#: Frames that are looked at for those of the user.
+_DEEPEST = 200
+#: Methods of tensors that allocate, beside those that Python's operators call.
+_METHODS = frozenset(
+    {"_getitem_index_not_tensor", "__setitem_eager_tensor__", "_copy_to", "clone", "copy_", "contiguous", "__init__"}
+)
+
+_BACKWARD = "run_backward"
+#: What an exception says, within so many characters, of memory that ran out.
+_OUT_OF_MEMORY, _SEARCHED = "ut of memory", 4096
+#: Walks take at most one in so many seconds, and at most so many seconds before that counts; none comes before so many calls.
+_SHARE, _SECONDS, _SOME_CALLS = 50, 0.25, 256
+#: What a pipe takes at once.
+_PIPE = 4096
+
+_local = threading.local()
+_on = [True]
+_walks: list[_Walks] = []
+#: Bytes of the lines of calls so far; the second of the last header, and how that is written.
+_text = [0]
+_second: list[Any] = [0, ""]
+#: The name of each file that is the user's, and ``None`` of each other one.
+_files: dict[str, str | None] = {}
+_installed = tuple(
+    {
+        os.path.join(form(path), "")
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        for path in [sysconfig.get_path(name)]
+        for form in (str, os.path.realpath)
+        if path
+    }
+)
+
+
+def start(
+    asked: dict[str, Any], when_imported: Callable[[str, Callable[[Any], None]], None], load: Callable[[str], Any]
+) -> None:
+    """Replace the operators once they are imported.
+
+    Args:
+        asked: ``holders``: write who holds tensors, too.
+        when_imported: Calls a function with a module once it is imported.
+        load: Loads a module that stands beside this one.
+    """
+    os.register_at_fork(after_in_child=_stop)
+    for module, places in _MODULES.items():
+        when_imported(module, partial(_imported, places))
+    if asked["holders"]:
+        holders = load("holders")
+        when_imported("paddle", lambda paddle: _walks.append(_Walks(holders.Walk, paddle.Tensor)))
+
+
+def _stop() -> None:
+    _on[0] = False
+
+
+def _imported(places: tuple[str, ...], module: Any) -> None:
+    for place in places:
+        owner = module if place == "" else sys.modules.get("paddle.base.libpaddle")
+        for part in filter(None, place.split(".")):
+            owner = getattr(owner, part, None)
+        for operator, function in list(getattr(owner, "__dict__", {}).items()):
+            if type(function) is _BUILT_IN and not operator.startswith("__"):
+                setattr(owner, operator, _replaced(operator, function))
+    for operator, function in list(vars(module.Tensor).items()) if places == _WITH_TENSOR else ():
+        if (operator.startswith("__") and type(function) is _METHOD) or operator in _METHODS:
+            setattr(module.Tensor, operator, _replaced(operator.strip("_"), function))
+
+
+_BUILT_IN, _METHOD = type(len), type(str.join)
+
+
+def _replaced(operator: str, function: Any) -> Any:
+    backward = operator == _BACKWARD
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for walks in _walks:
+            walks.look(backward)
+        within = _begin(operator)
+        try:
+            return function(*args, **kwargs)
+        except (RuntimeError, MemoryError, SystemError) as error:
+            for walks in _walks if _OUT_OF_MEMORY in str(error)[:_SEARCHED] else ():
+                walks.walk()
+            raise
+        finally:
+            _end(within)
+
+    call.__name__ = call.__qualname__ = getattr(function, "__name__", operator)
+    call.__module__ = getattr(function, "__module__", None) or "paddle"
+    call.__doc__ = function.__doc__
+    return call
+
+
+class _Walks:
+    """Writes who holds each tensor, from time to time.
+
+    At the beginning of backward passes whose numbers double, and of any operator where there is none; more often as long as that takes no more than a fiftieth of the time, and no more text than the lines of calls; at exit; and when
+    memory runs out.
+
+    ::
+
+        I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x5606f8aeb000 variable feats[*] (main, train.py)
+    """
+
+    def __init__(self, walk: Any, tensor: type) -> None:
+        self._walk, self._tensor = walk, tensor
+        self._of = {name: tensor.__dict__[name] for name in ("data_ptr", "_offset", "_is_initialized", "_grad_ivar")}
+        self._began, self._taken, self._next, self._text = time.monotonic(), 0.0, 0.0, 0
+        self._calls = self._passes = 0
+        #: Of each tensor that stays, what was written of it last.
+        self._written: dict[tuple[int, int], str] = {}
+        atexit.register(self.walk)
+
+    def look(self, backward: bool) -> None:
+        """An operator is about to run."""
+        self._calls += 1
+        self._passes += backward
+        if not (backward if self._passes else self._calls >= _SOME_CALLS) or not _on[0]:
+            return
+        count, now = self._passes or self._calls, time.monotonic()
+        rare = not count & (count - 1) and self._taken <= _SECONDS + (now - self._began) / _SHARE
+        if rare or (now >= self._next and _text[0] >= self._text):
+            self.walk()
+
+    def walk(self) -> None:
+        """Walk now."""
+        if not _on[0]:
+            return
+        try:
+            began, text = time.monotonic(), 0
+            for chunk in _chunks(self._lines()):
+                text += os.write(2, chunk)
+            taken = time.monotonic() - began
+        except Exception:  # noqa: BLE001  the program goes on
+            _walks.clear()
+            return
+        self._taken += taken
+        self._next, self._text = began + taken * _SHARE, _text[0] + text
+
+    def _lines(self) -> Iterator[str]:
+        head = _head()
+        written = {}
+        for tensor, role, path, where in self._walk(lambda kind: issubclass(kind, self._tensor), _own_name_of).run():
+            grad = self._of["_grad_ivar"](tensor) if role == "parameter" else None
+            for one, its_role, its_path in ((tensor, role, path), (grad, "gradient", f"{path}.grad")):
+                if one is None or not self._of["_is_initialized"](one):
+                    continue
+                address = self._of["data_ptr"](one) - self._of["_offset"](one)
+                text = f"{its_role} {its_path} ({where})"
+                stays = its_role in ("parameter", "optimizer", "buffer")
+                if stays:
+                    written[id(one), address] = text
+                if not stays or self._written.get((id(one), address)) != text:
+                    yield f"{head}memlens holds {address:#x} {text}"
+        self._written = written
+
+
+def _chunks(lines: Iterator[str]) -> Iterator[bytes]:
+    """Whole lines in pieces that a pipe takes at once, so that no other line stands in the middle of one."""
+    chunk = b""
+    for line in lines:
+        data = line.encode("utf-8", "replace") + b"\n"
+        if len(chunk) + len(data) > _PIPE:
+            yield chunk
+            chunk = b""
+        chunk += data
+    yield chunk
+
+
+def _begin(operator: str) -> bytes | None:
+    """Write the line of a call; gives that of the one that it is within."""
+    if not _on[0]:
+        return None
+    try:
+        within = getattr(_local, "text", None)
+        _local.text = text = _owner(operator, sys._getframe(2))
+        _write(text)
+    except Exception:  # noqa: BLE001  a recursion at its limit, a closed descriptor
+        return None
+    return within
+
+
+def _end(within: bytes | None) -> None:
+    if _on[0]:
+        try:
+            _local.text = within
+            _write(within or b"-")
+        except Exception:  # noqa: BLE001
+            return
+
+
+def _owner(operator: str, frame: FrameType | None) -> bytes:
+    text, frames = operator, 0
+    for _ in range(_DEEPEST):
+        if frame is None:
+            break
+        code = frame.f_code
+        file = _own_name_of(code.co_filename)
+        if file is not None:
+            longer = f"{text} < {file}:{frame.f_lineno} {code.co_name}"
+            frames += 1
+            if frames > _MOST_FRAMES or (len(longer) > _LONGEST and frames > 1):
+                break
+            text = longer
+        frame = frame.f_back
+    return text[:_LONGEST].encode("utf-8", "replace")
+
+
+def _own_name_of(file: str) -> str | None:
+    """The name of a file of the user's, of one line; ``None`` of any other."""
+    try:
+        return _files[file]
+    except KeyError:
+        theirs = (
+            file == __file__
+            or file.startswith(("<frozen", *_installed))
+            or os.path.realpath(file).startswith(_installed)
+        )
+        name = "".join(character if character.isprintable() else "?" for character in os.path.basename(file))
+        _files[file] = None if theirs else name
+        return _files[file]
+
+
+def _write(text: bytes) -> None:
+    line = _head().encode() + b"memlens calls " + text + b"\n"
+    _text[0] += len(line)
+    os.write(2, line)
+
+
+def _head() -> str:
+    """A header as glog writes it, with this thread's number."""
+    now = time.time()
+    second = int(now)
+    if second != _second[0]:
+        _second[:] = second, time.strftime("I%m%d %H:%M:%S", time.localtime(second))
+    number = getattr(_local, "number", 0)
+    if not number:
+        number = _local.number = threading.get_native_id()
+    return f"{_second[1]}.{int((now - second) * 1e6):06d} {number:5d} line.py:0] "

@@ -1,0 +1,117 @@
+"""The names that a recorded program writes into the log of Paddle: who allocates, and who holds."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+
+import memlens
+from memlens.log import Log
+
+CALLER, WORKER, OTHER = 586, 855, 900
+
+
+def line(thread: int, text: str) -> str:
+    return f"I1125 22:50:36.950187 {thread:5d} file.cc:1] {text}\n"
+
+
+def calls(owner: str, thread: int = CALLER) -> str:
+    return line(thread, f"memlens calls {owner}")
+
+
+def alloc(address: int, thread: int = CALLER, size: int = 256) -> str:
+    return line(thread, f"Alloc {size} bytes, ptr = 0x{address:x}")
+
+
+def free(address: int, size: int = 256) -> str:
+    return line(CALLER, f"Free {size} bytes, ptr = 0x{address:x}")
+
+
+def holds(address: int, holder: str) -> str:
+    return line(CALLER, f"memlens holds 0x{address:x} {holder}")
+
+
+def read(*lines: str) -> Log:
+    return memlens.read(io.BytesIO("".join(lines).encode()))
+
+
+def owners(log: Log) -> list[str | None]:
+    return [log.owner_of(event) for event in range(len(log))]
+
+
+def holders(log: Log) -> list[str | None]:
+    numbers: Sequence[int] = [-1] * len(log) if log.holder is None else log.holder.tolist()
+    return [log.holder_names[number] if number >= 0 else None for number in numbers]
+
+
+MATMUL = "matmul < mlp.py:25 forward < train.py:13 main"
+
+
+def test_what_is_allocated_during_a_call_is_of_its_lines_and_what_comes_after_is_not() -> None:
+    log = read(alloc(1), calls(MATMUL), alloc(2), alloc(3), calls("-"), alloc(4), calls("relu < a.py:1 f"), alloc(5))
+    assert owners(log) == [None, MATMUL, MATMUL, None, "relu < a.py:1 f"]
+
+
+def test_operators_that_the_framework_names_have_the_lines_of_the_call_that_they_are_within() -> None:
+    log = read(
+        *(calls("run_backward < train.py:20 main"), alloc(1)),
+        *(line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing "), alloc(2)),
+        *(line(CALLER, "Running_AD_API_GRAD: reshape_grad"), alloc(3), calls("-"), alloc(4)),
+        *(line(CALLER, "Running_AD_API: relu"), alloc(5)),
+    )
+    assert owners(log) == [
+        "run_backward < train.py:20 main",
+        "MatmulGradNode < train.py:20 main",
+        "reshape_grad < train.py:20 main",
+        None,
+        "relu",
+    ]
+
+
+def test_what_the_threads_of_an_executor_allocate_is_of_the_only_thread_that_calls_operators() -> None:
+    log = read(calls("run_program < train.py:9 main"), alloc(1, WORKER), calls("-"), alloc(2, WORKER))
+    assert owners(log) == ["run_program < train.py:9 main", None]
+
+
+def test_of_two_threads_that_call_operators_neither_is_blamed_for_a_third() -> None:
+    log = read(calls(MATMUL), calls("relu < a.py:1 f", OTHER), alloc(1, WORKER), alloc(2, OTHER), alloc(3))
+    assert owners(log) == [None, "relu < a.py:1 f", MATMUL]
+
+
+@pytest.mark.parametrize("apart", [0, 60_000])
+def test_a_call_goes_on_in_the_next_block_of_text(apart: int) -> None:
+    """A block is 2 MiB of text."""
+    log = read(
+        calls("run_backward < train.py:20 main"),
+        *[line(CALLER, "x" * 40)] * apart,
+        *(line(CALLER, "AddGradNode(0x1) Preparing "), alloc(1), calls("-"), alloc(2)),
+    )
+    assert owners(log) == ["AddGradNode < train.py:20 main", None]
+
+
+def test_a_block_is_held_by_what_the_last_line_on_it_says_and_a_later_one_at_its_address_is_not() -> None:
+    log = read(
+        *(alloc(256), alloc(512), holds(256, "variable h (main, train.py)"), holds(512, "parameter w (train.py)")),
+        *(holds(256, "variable feats[*] (train.py)"), free(256), alloc(256), holds(1024, "variable x (train.py)")),
+    )
+    feats, weight = "variable feats[*] (train.py)", "parameter w (train.py)"
+    assert holders(log) == [feats, weight, feats, None]
+
+
+def test_groups_have_the_holder_of_most_of_their_blocks() -> None:
+    log = read(
+        calls(MATMUL),
+        *(alloc(256 * k) for k in range(1, 6)),
+        *(holds(256 * k, "variable feats[*] (train.py)") for k in (1, 3, 5)),
+        holds(512, "variable h (main, train.py)"),
+    )
+    window = memlens.analyze(log, whole=True).logs[0].windows[0].results
+    assert [(group.count, group.holder) for group in window["peak"].live] == [(5, "variable feats[*] (train.py)")]
+    assert [(group.count, group.holder) for group in window["unmatched"].held] == [(5, "variable feats[*] (train.py)")]
+
+
+def test_a_log_without_such_lines_has_no_holders() -> None:
+    log = read(alloc(1), free(1))
+    assert (log.holder, log.owner, log.holder_names) == (None, None, ())

@@ -1,0 +1,272 @@
+"""Who holds tensors: the variables of a program that lead to them, without running or keeping anything of it."""
+
+# ruff: noqa: F841 - variables that hold something
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import weakref
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from memlens.recording.inside.holders import Walk
+
+
+class Tensor:
+    """What is looked for."""
+
+
+def own_name(file: str) -> str | None:
+    return "program.py" if file == __file__ else None
+
+
+def walked() -> list[tuple[Any, str, str, str]]:
+    return Walk(lambda kind: issubclass(kind, Tensor), own_name).run()
+
+
+def held(function: str) -> list[tuple[str, str]]:
+    """The role and the path of each tensor that a variable of a function leads to."""
+    return [(role, path) for _, role, path, where in walked() if where == f"{function}, program.py"]
+
+
+class Slotted:
+    __slots__ = ("empty", "inner")
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def method(self) -> None: ...
+
+
+class Frozen(tuple[Any, ...]):
+    """A container of the program's own, that says nothing of what is in it."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError("code of the program was run")
+
+    __len__ = __iter__  # type: ignore[assignment]
+
+
+def closing_over(tensor: Tensor) -> Callable[[], Tensor]:
+    return lambda: tensor
+
+
+def waiting(tensor: Tensor) -> Iterator[Tensor]:
+    kept = tensor
+    yield kept
+    yield kept
+
+
+def generator(tensor: Tensor) -> Iterator[Tensor]:
+    made = waiting(tensor)
+    next(made)
+    return made
+
+
+def failed(tensor: Tensor) -> BaseException:
+    def fails(inner: Tensor) -> None:
+        raise KeyError(inner is tensor)
+
+    try:
+        fails(tensor)
+    except KeyError as error:
+        return error
+    raise AssertionError
+
+
+KEPT = {
+    "itself": (lambda tensor: tensor, "kept"),
+    "a list": (lambda tensor: [1, "x", tensor], "kept[*]"),
+    "a list of tuples": (lambda tensor: [(0, tensor)], "kept[*][*]"),
+    "a set": (lambda tensor: {tensor}, "kept[*]"),
+    "a queue": (lambda tensor: deque([tensor]), "kept[*]"),
+    "a dictionary by key": (lambda tensor: {"loss": {0: tensor}}, "kept['loss'][*]"),
+    "a dictionary of many keys": (lambda tensor: {**dict.fromkeys(map(str, range(100))), "loss": tensor}, "kept[*]"),
+    "a default dictionary": (lambda tensor: defaultdict(list, a=[tensor]), "kept['a'][*]"),
+    "an ordered dictionary": (lambda tensor: OrderedDict(a=tensor), "kept['a']"),
+    "an attribute": (lambda tensor: SimpleNamespace(cache=SimpleNamespace(last=tensor)), "kept.cache.last"),
+    "a slot": (Slotted, "kept.inner"),
+    "a bound method": (lambda tensor: Slotted(tensor).method, "kept.inner"),
+    "a closure": (closing_over, "kept.tensor"),
+    "a default value": (lambda tensor: eval("lambda value=given: value", {"given": tensor}), "kept(=)"),
+    "a partial function": (lambda tensor: functools.partial(print, tensor), "kept.args[*]"),
+    "the frame of a generator": (generator, "kept.tensor"),
+    "a container of the program's own": (lambda tensor: Frozen([tensor]), "kept[*]"),
+}
+
+
+@pytest.mark.parametrize(("keep", "path"), KEPT.values(), ids=KEPT)
+def test_a_path_leads_from_a_variable_to_the_tensor(keep: Callable[[Tensor], Any], path: str) -> None:
+    kept = keep(Tensor())
+    assert held("test_a_path_leads_from_a_variable_to_the_tensor") == [("variable", path)]
+    del kept
+
+
+LISTED: list[Tensor] = []
+
+
+def test_a_global_variable_is_named_by_its_module() -> None:
+    LISTED.append(Tensor())
+    found = [(role, path, where) for _, role, path, where in walked() if path.startswith("LISTED")]
+    LISTED.clear()
+    assert found == [("variable", "LISTED[*]", "program.py")]
+
+
+def test_an_exception_that_is_kept_keeps_the_variables_of_its_traceback() -> None:
+    def fails() -> None:
+        inner = Tensor()
+        raise KeyError(id(inner))
+
+    try:
+        fails()
+    except KeyError as error:
+        kept = error
+    assert (held("fails"), type(kept)) == ([("variable", "inner")], KeyError)
+
+
+def test_variables_of_other_threads_are_found() -> None:
+    ready, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        mine = Tensor()
+        ready.set()
+        over.wait(60)
+        assert mine
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait(60)
+    found = held("work")
+    over.set()
+    thread.join()
+    assert found == [("variable", "mine")]
+
+
+def test_nothing_is_kept_alive_by_a_walk() -> None:
+    """A frame keeps the dictionary of its variables up to Python 3.12, and a walk that keeps its own frame keeps all that it looked at."""
+
+    def step() -> tuple[weakref.ref[Tensor], weakref.ref[Tensor]]:
+        first, second = Tensor(), [Tensor()]
+        assert len(held("step")) == 2
+        seen = weakref.ref(first), weakref.ref(second[0])
+        del first
+        assert seen[0]() is None
+        return seen
+
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        assert [one() for one in step()] == [None, None]
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def test_what_a_program_asked_for_stays_as_it_is() -> None:
+    tensor = Tensor()
+    mine = locals()
+    assert held("test_what_a_program_asked_for_stays_as_it_is") == [("variable", "tensor")]
+    assert mine["tensor"] is tensor
+
+
+def test_the_namespace_of_a_class_that_is_being_made_stays_as_it_is() -> None:
+    class Made:
+        value = 3
+        walked()
+        after = value
+
+    assert Made.after == 3
+
+
+class Meta(type):
+    def __hash__(cls) -> int:
+        raise AssertionError("code of the program was run")
+
+    def __instancecheck__(cls, _: object) -> bool:
+        raise AssertionError("code of the program was run")
+
+
+class Hostile(metaclass=Meta):
+    def __init__(self, tensor: Tensor) -> None:
+        object.__setattr__(self, "inner", tensor)
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError("code of the program was run")
+
+    __getattr__ = __len__ = __iter__ = __repr__ = __bool__ = __getattribute__  # type: ignore[assignment]
+
+    def __eq__(self, _: object) -> bool:
+        raise AssertionError("code of the program was run")
+
+    __hash__ = __eq__  # type: ignore[assignment]
+
+
+class Pretending(Hostile):
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise AssertionError("code of the program was run")
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise AssertionError("code of the program was run")
+
+
+@pytest.mark.parametrize("kind", [Hostile, Pretending])
+def test_no_code_of_the_program_is_run(kind: Any) -> None:
+    kept = [kind(Tensor()), Tensor()]
+    found = held("test_no_code_of_the_program_is_run")
+    assert ("variable", "kept[*]") in found
+    assert len(kept) == len(found) == 2 or kind is Pretending
+
+
+def test_a_large_data_set_hides_no_tensor() -> None:
+    data = [{"row": [number, str(number)]} for number in range(30_000)]
+    model = SimpleNamespace(layers=[SimpleNamespace(weight=Tensor()) for _ in range(3)])
+    kept = [(number, Tensor()) for number in range(100)]
+    paths = [path for _, path in held("test_a_large_data_set_hides_no_tensor")]
+    assert (paths.count("model.layers[*].weight"), paths.count("kept[*][*]"), len(data)) == (3, 100, 30_000)
+
+
+def test_a_cycle_ends() -> None:
+    ring: list[Any] = [Tensor()]
+    ring.append(ring)
+    assert held("test_a_cycle_ends") == [("variable", "ring[*]")]
+
+
+def a_class(name: str, module: str, **base: Any) -> Any:
+    return type(name, (), {"__module__": module, **base})
+
+
+def test_models_and_optimizers_have_the_names_that_they_give_themselves() -> None:
+    layer, optimizer = a_class("Layer", "paddle.nn.layer.layers"), a_class("Optimizer", "paddle.optimizer.optimizer")
+    net, inner, adam = layer(), layer(), type("AdamW", (optimizer,), {})()
+    vars(net).update(_sub_layers=OrderedDict({"0": inner}), _parameters={}, _buffers={"mean": Tensor()})
+    vars(inner).update(_sub_layers={}, _parameters={"weight": Tensor()}, _buffers={}, cache=Tensor())
+    vars(adam).update(
+        _parameter_list=[*vars(inner)["_parameters"].values()], _accumulators={"moment1": {"w_0": Tensor()}}
+    )
+    del inner
+    assert set(held("test_models_and_optimizers_have_the_names_that_they_give_themselves")) == {
+        ("buffer", "net.mean"),
+        ("parameter", "net.0.weight"),
+        ("variable", "net.0.cache"),
+        ("optimizer", "adam.moment1[*]"),
+    }
+
+
+def test_the_state_of_an_optimizer_of_pytorch_is_named_alike() -> None:
+    adam = a_class("Optimizer", "torch.optim.optimizer")()
+    vars(adam)["state"] = {object(): {"exp_avg": Tensor()}}
+    assert held("test_the_state_of_an_optimizer_of_pytorch_is_named_alike") == [("optimizer", "adam.exp_avg[*]")]
+
+
+def test_files_of_others_are_no_roots() -> None:
+    own = {where.rpartition(" ")[2] for *_, where in walked()}
+    assert own <= {"program.py"}

@@ -1,0 +1,190 @@
+"""The lines of the program in the log of Paddle: which operator is called from where, and who holds its tensors.
+
+A stand-in has the place of Paddle: its operators are functions of Python's own, as Paddle's are built-in ones.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from real_paddle import RealPaddle, command, environment, run
+from torch_programs import STARTUP, Programs
+
+import memlens
+
+STAND_IN = {
+    "paddle/__init__.py": """
+from paddle import base
+from paddle import _C_ops, _legacy_C_ops
+class Tensor(int):
+    data_ptr = int.__index__
+    def _offset(self): return 0
+    def _is_initialized(self): return self > 0
+    def _grad_ivar(self): return None if type(self) is Tensor else Tensor(int.__add__(self, 1))
+    __add__, clone = str.__add__, int.__abs__
+class EagerParamBase(Tensor):
+    __module__ = "paddle.base.framework"
+""",
+    "paddle/_C_ops.py": "matmul, sort, run_program, take = abs, sorted, max, next\n__all__ = []\n",
+    "paddle/_legacy_C_ops.py": "from math import sqrt as linear\n",
+    "paddle/base/__init__.py": "from paddle.base import libpaddle\n",
+    "paddle/base/libpaddle/__init__.py": "from paddle.base.libpaddle import eager, pir\n",
+    "paddle/base/libpaddle/eager/__init__.py": "from paddle.base.libpaddle.eager import ops\nrun_backward = sum\n",
+    "paddle/base/libpaddle/eager/ops.py": "relu = len\n",
+    "paddle/base/libpaddle/pir/__init__.py": "from paddle.base.libpaddle.pir import ops\n",
+    "paddle/base/libpaddle/pir/ops.py": "",
+}
+LINE = re.compile(r"^I\d{4} \d\d:\d\d:\d\d\.\d{6} +(\d+) line\.py:0\] memlens (calls|holds) (.*)$")
+BEGIN = "import os, threading, paddle\nfrom paddle import _C_ops\n"
+
+
+@pytest.fixture
+def ran(programs: Programs) -> Ran:
+    for name, text in STAND_IN.items():
+        (path := programs.folder / "stand_in" / name).parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Ran(programs)
+
+
+class Ran:
+    def __init__(self, programs: Programs) -> None:
+        self.programs = programs
+
+    def __call__(self, text: str, names: str = "lines") -> subprocess.CompletedProcess[str]:
+        asked = json.dumps({"socket": None, "lines": {"holders": names == "holders"}})
+        path = (STARTUP, self.programs.folder / "stand_in")
+        return self.programs.run(BEGIN + text, path=path, MEMLENS_RECORD=asked)
+
+
+def said(done: subprocess.CompletedProcess[str], what: str = "calls") -> list[str]:
+    found = [match for line in done.stderr.splitlines() if (match := LINE.match(line))]
+    return [match[3] for match in found if match[2] == what]
+
+
+def test_an_operator_is_named_with_the_lines_of_the_program_that_call_it_and_ends_with_its_call(ran: Ran) -> None:
+    done = ran("def forward(x):\n    return _C_ops.matmul(x)\nprint(forward(-3))\n")
+    assert (done.returncode, done.stdout) == (0, "3\n")
+    assert said(done) == ["matmul < program.py:4 forward < program.py:5 <module>", "-"]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("_C_ops.sort([2, 1])", "sort"),
+        ("paddle._legacy_C_ops.linear(4.0)", "linear"),
+        ("paddle.base.libpaddle.eager.ops.relu('ab')", "relu"),
+        ("paddle.base.libpaddle.eager.run_backward([1, 2])", "run_backward"),
+        ("paddle.Tensor(-2).clone()", "clone"),
+    ],
+)
+def test_operators_of_every_module_and_of_tensors_are_named(ran: Ran, call: str, name: str) -> None:
+    assert f"{name} < program.py:3 <module>" in said(ran(call))
+
+
+def test_what_was_taken_from_the_module_before_is_named_too(ran: Ran) -> None:
+    """Paddle's own modules take operators when they are imported, which is after the operators were."""
+    assert said(ran("from paddle._C_ops import sort\nsort([1])\n"))[0] == "sort < program.py:4 <module>"
+
+
+def test_after_a_call_within_a_call_the_outer_one_goes_on(ran: Ran) -> None:
+    done = ran("_C_ops.sort([-1], key=lambda one: _C_ops.matmul(one))\n")
+    outer = "sort < program.py:3 <module>"
+    assert said(done) == [outer, "matmul < program.py:3 <lambda> < program.py:3 <module>", outer, "-"]
+
+
+def test_an_exception_passes_and_ends_the_call(ran: Ran) -> None:
+    done = ran("try:\n    _C_ops.matmul('x')\nexcept TypeError as error:\n    print(error)\n")
+    assert done.stdout == "bad operand type for abs(): 'str'\n"
+    assert said(done)[-1] == "-"
+
+
+def test_a_recursion_at_its_limit_ends_as_it_would(ran: Ran) -> None:
+    done = ran(
+        "def deeper():\n    _C_ops.matmul(1)\n    deeper()\n"
+        "try:\n    deeper()\nexcept RecursionError:\n    print('ended')\n_C_ops.matmul(2)\n"
+    )
+    assert (done.returncode, done.stdout) == (0, "ended\n")
+    assert said(done)[-2:] == ["matmul < program.py:10 <module>", "-"]
+
+
+def test_a_forked_child_writes_nothing_and_each_thread_has_its_own_number(ran: Ran) -> None:
+    done = ran(
+        "child = os.fork()\n"
+        "if not child:\n    _C_ops.matmul(1)\n    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "thread = threading.Thread(target=lambda: (_C_ops.matmul(1), print(threading.get_native_id())))\n"
+        "thread.start(); thread.join(); _C_ops.matmul(2); print(threading.get_native_id())\n"
+    )
+    threads = [match[1] for line in done.stderr.splitlines() if (match := LINE.match(line))]
+    assert [thread for thread in threads for _ in "x"] == [one for one in done.stdout.split() for _ in range(2)]
+
+
+def test_the_program_gets_what_it_would_get(ran: Ran) -> None:
+    text = "print(_C_ops.sort([2, 3, 1], reverse=True), _C_ops.matmul.__name__, _C_ops.matmul.__doc__ == abs.__doc__)\n"
+    assert ran(text).stdout == "[3, 2, 1] abs True\n"
+
+
+def test_holders_are_written_when_a_backward_pass_begins_and_at_exit(ran: Ran) -> None:
+    done = ran(
+        "feats, weight = [], paddle.EagerParamBase(4096)\n"
+        "def main():\n"
+        "    for step in range(2):\n"
+        "        h = paddle.Tensor(256 * (step + 1))\n"
+        "        feats.append(h)\n"
+        "        paddle.base.libpaddle.eager.run_backward([1])\n"
+        "main()\n",
+        "holders",
+    )
+    assert done.returncode == 0
+    found = said(done, "holds")
+    # When the first pass begins and at the end; when the second one does as well, unless the machine is too slow for that.
+    assert set(found) - {"0x200 variable h (main, program.py)"} == {
+        "0x1000 parameter weight (program.py)",
+        "0x1001 gradient weight.grad (program.py)",
+        "0x100 variable h (main, program.py)",
+        "0x100 variable feats[*] (program.py)",
+        "0x200 variable feats[*] (program.py)",
+    }
+    # A parameter stays what it is, and is written once.
+    assert (found.count("0x1000 parameter weight (program.py)"), found[0]) == (
+        1,
+        "0x1000 parameter weight (program.py)",
+    )
+
+
+def test_who_holds_tensors_when_memory_runs_out_is_written(ran: Ran) -> None:
+    done = ran(
+        "def fails():\n    raise RuntimeError('ResourceExhaustedError: Out of memory error on GPU 0')\n    yield\n"
+        "def serve():\n    sessions = {'a': paddle.Tensor(512)}\n    _C_ops.take(fails())\n"
+        "serve()\n",
+        "holders",
+    )
+    assert done.returncode == 1
+    assert said(done, "holds") == ["0x200 variable sessions['a'] (serve, program.py)"]
+
+
+@pytest.mark.paddle
+@pytest.mark.parametrize("mode", ["dygraph", "ast", "sot"])
+def test_a_run_with_names_allocates_what_one_without_does_and_every_block_has_one(
+    paddle: RealPaddle, tmp_path: Path, mode: str
+) -> None:
+    if not paddle.version.startswith("3."):
+        pytest.skip("Paddle 2.6 has other programs")
+    program = [str(paddle.train), "--model", "cnn", "--steps", "4", "--mode", mode]
+    runs = []
+    for names in ("none", "holders"):
+        (folder := tmp_path / names).mkdir()
+        log = folder / "run.log.zst"
+        variables = environment(paddle, folder, MIN_GRAPH_SIZE="0")
+        runs.append(run(command(paddle, log, program, ["--names", names]), variables, folder, log))
+    assert [run.code for run in runs] == [0, 0]
+    without, with_names = ([line for line in run.lines if line.startswith(("MEMSTAT", "LOSS"))] for run in runs)
+    assert (without, len(without) > 3) == (with_names, True)
+    events = memlens.read(runs[1].log)
+    assert events.owner is not None
+    owners = [events.owner_names[number] if number >= 0 else "" for number in events.owner[events.kind == 0].tolist()]
+    assert [owner for owner in owners if "train.py:" not in owner] == []
