@@ -279,6 +279,7 @@ def _piling(growth: Growth) -> Claim:
         beyond=total > gained,
         most=2 * total > gained,
         owner=pile.owner and innermost(pile.owner),
+        holder=pile.holder and pile.holder.removeprefix("variable "),
     )
 
 

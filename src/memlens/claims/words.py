@@ -59,7 +59,7 @@ WORDS: dict[str, Words] = {
     ),
     "piling_up": Words(
         f"{{beyond?{_PILE}{_WHERE} pile up|{{most?most|{{total_bytes:bytes}} ({{total_bytes:share gained_bytes}})}} of it is in"
-        f" {_PILE}{_WHERE}}}{_TIES}",
+        f" {_PILE}{_WHERE}}}[, held by {{holder:owner}}]{_TIES}",
         joined="; ",
     ),
     "no_size_piles_up": Words("no blocks of one size pile up", joined="; "),

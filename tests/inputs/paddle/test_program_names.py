@@ -112,6 +112,26 @@ def test_groups_have_the_holder_of_most_of_their_blocks() -> None:
     assert [(group.count, group.holder) for group in window["unmatched"].held] == [(5, "variable feats[*] (train.py)")]
 
 
+def test_the_verdict_on_a_leak_ends_in_a_line_of_the_program_and_a_variable() -> None:
+    """Each step leaves 1 MiB in a list; each block is seen there at the next step."""
+    address = [0x1000 * step for step in range(1, 12)]
+    steps = [
+        (
+            f"STEP {step}\n",
+            *(holds(one, "variable feats[*] (main, mlp.py)") for one in address[:step]),
+            *(calls("relu < mlp.py:25 forward < mlp.py:40 main"), alloc(address[step], size=1 << 20), calls("-")),
+        )
+        for step in range(11)
+    ]
+    text = "".join(part for step in steps for part in step)
+    log = memlens.analyze(io.BytesIO(text.encode())).logs[0]
+    assert log.growth is not None
+    assert [(pile.owner, pile.holder) for pile in log.growth.piling] == [
+        ("relu < mlp.py:25 forward < mlp.py:40 main", "variable feats[*] (main, mlp.py)")
+    ]
+    assert "by relu < mlp.py:25 forward, held by feats[*] (main, mlp.py)" in log.verdict
+
+
 def test_a_log_without_such_lines_has_no_holders() -> None:
     log = read(alloc(1), free(1))
     assert (log.holder, log.owner, log.holder_names) == (None, None, ())

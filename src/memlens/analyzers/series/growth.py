@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import structs
 
 from memlens.analyzers.fates import held_events, until
-from memlens.analyzers.groups import kinds_of_blocks, owner_labels
+from memlens.analyzers.groups import commonest_holders, kinds_of_blocks, owner_labels
 from memlens.analyzers.series.shapes import MINIMUM, floor_of
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
 from memlens.columns import distinct, spans
@@ -46,6 +46,7 @@ class Pile(Result, frozen=True):
         phase: The phase of a step in which all of them were born, where there is one; text from the log.
         bytes_per_window: ``total_bytes`` by the number of these windows.
         at_exit: So many are freed after the last ALLOC of the log.
+        holder: Who holds most of them, where that was recorded: ``variable feats[*] (main, train.py)``.
     """
 
     size_bytes: int
@@ -56,6 +57,7 @@ class Pile(Result, frozen=True):
     bytes_per_window: float
     phase: str | None = None
     at_exit: bool = False
+    holder: str | None = None
 
 
 @lazy("piling")
@@ -248,6 +250,7 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
     freed_late = (partner < len(log)) & (partner >= (end + int(allocs[-1]) if len(allocs) else end))
     at_exit = np.bincount(part[inside], freed_late, minlength=len(parts)) >= kept
     names, found = owner_labels(log), []
+    holders = commonest_holders(log, left, kind[: len(left)], len(sizes))
     edges = parts.searchsorted(phases * np.arange(len(sizes) + 1)).tolist()
     for k in np.flatnonzero(seen >= PILE_WINDOWS).tolist():
         of_kind = edges[k] + np.flatnonzero(kept[edges[k] : edges[k + 1]] > 0)
@@ -256,7 +259,10 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
             place = int(parts[of_kind[0]]) % phases if len(of_kind) == 1 else 0
             phase = pieces.names[place - 1] if pieces and place else None
             total, late = size * count, bool(at_exit[of_kind].all())
-            found.append(Pile(size, count, total, names[owners[k]], int(seen[k]), total / len(windows), phase, late))
+            held = None if holders is None or holders[k] < 0 else log.holder_names[holders[k]]
+            found.append(
+                Pile(size, count, total, names[owners[k]], int(seen[k]), total / len(windows), phase, late, held)
+            )
     return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes, pile.owner or "")))
 
 
