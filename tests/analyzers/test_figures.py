@@ -93,14 +93,14 @@ class TestResults:
 
     def test_tables_are_cut_to_the_rows_wanted_and_say_how_many_are_left_out(self) -> None:
         plain = self.peak.to_dict(top=1)
-        assert plain["live"] == [{"size_bytes": 4, "count": 2, "total_bytes": 8, "owner": None}]
+        assert plain["live"] == [{"size_bytes": 4, "count": 2, "total_bytes": 8, "owner": None, "holder": None}]
         assert plain["live_left_out"] == 1
         assert "live_left_out" not in self.peak.to_dict(top=2)
         assert "live" not in self.peak.to_dict(top=0)
 
     def test_a_result_made_by_hand_equals_one_that_was_worked_out(self) -> None:
         log = log_of([(A, 4, 1), (A, 4, 2)], line=np.array([3, 5]))
-        assert get("peak")(part(log)) == Peak(8, 8, 0, 1, 5, None, (LiveGroup(4, 2, 8),))
+        assert get("peak")(part(log)) == Peak(8, 8, None, 1, 5, None, (LiveGroup(4, 2, 8),))
 
     def test_showing_a_result_works_nothing_out(self) -> None:
         log = log_of([(A, 4, 1)])
@@ -117,7 +117,13 @@ class TestResults:
         pytest.importorskip("pandas")
         assert self.peak.to_pandas()["total_bytes"].tolist() == [8, 1]
         window = part(log_of([]))
-        assert list(get("peak")(window).to_pandas().columns) == ["size_bytes", "count", "total_bytes", "owner"]
+        assert list(get("peak")(window).to_pandas().columns) == [
+            "size_bytes",
+            "count",
+            "total_bytes",
+            "owner",
+            "holder",
+        ]
         assert "first_alloc_line" in get("unmatched")(window).to_pandas("unknown").columns
         assert get("remaining")(window).to_pandas()["live_bytes"].tolist() == [0]
 

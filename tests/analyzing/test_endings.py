@@ -152,7 +152,7 @@ def test_a_step_that_is_cut_is_not_judged(run: bytes) -> None:
     log, _ = cut_in_step(run, 0.5)
     (analysis,) = memlens.analyze(io.BytesIO(log)).logs
     assert analysis.growth is not None
-    assert analysis.growth.judged == 5  # what precedes the first step, and steps 0 to 3
+    assert analysis.growth.judged == 4  # steps 0 to 3
 
 
 @pytest.mark.parametrize(

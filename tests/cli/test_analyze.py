@@ -46,7 +46,7 @@ def test_json_is_exact(memlens: Any, small_log: Path) -> None:
     assert window["remaining"] == {"remaining_bytes": 2560, "carried_in_bytes": 0, "live_bytes": 2560}
     assert (window["peak"]["peak_bytes"], window["peak"]["event"], window["peak"]["line"]) == (3072, 1, 3)
     assert window["peak"]["live"] == [
-        {"size_bytes": size, "count": 1, "total_bytes": size, "owner": None} for size in (2048, 1024)
+        {"size_bytes": size, "count": 1, "total_bytes": size, "owner": None, "holder": None} for size in (2048, 1024)
     ]
     stats = window["stats"]
     assert (stats["alloc_bytes"], stats["allocs"], stats["free_bytes"], stats["frees"]) == (3584, 3, 1024, 1)

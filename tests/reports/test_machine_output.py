@@ -35,7 +35,8 @@ def test_json_holds_exact_integers_under_the_names_of_the_contract(make: Any) ->
     assert window["remaining"] == {"remaining_bytes": 7077888, "carried_in_bytes": 23889664, "live_bytes": 30967552}
     assert (window["peak"]["peak_bytes"], window["peak"]["rise_bytes"]) == (23889664 + 10616832, 10616832)
     assert (window["peak"]["line"], window["peak"]["event"]) == (69, 35)
-    assert window["peak"]["live"][1] == {"size_bytes": 16809728, "count": 1, "total_bytes": 16809728, "owner": None}
+    block = {"size_bytes": 16809728, "count": 1, "total_bytes": 16809728, "owner": None, "holder": None}
+    assert window["peak"]["live"][1] == block
     assert (window["stats"]["allocs"], window["stats"]["frees"]) == (3, 1)
     assert window["unmatched"]["held"][0]["freed"] == "never"
     assert values["failures"] == []
