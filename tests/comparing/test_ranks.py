@@ -95,8 +95,8 @@ def test_stages_are_peers_and_the_machine_of_all_odd_ranks_is_named(tmp_path: Pa
     ]
     odd = [one.rank for one in found.outliers if one.metric == "peak_bytes"]
     assert odd == ["rank 5", "rank 13", "rank 21", "rank 29"]
-    words = "rank 5 and 3 more, all of node 5, hold 30.00 MiB more than their peers, in 1 block of 30.00 MiB of nccl."
-    assert f"4 ranks stand out: {words}" in found.verdict
+    words = "Rank 5 and 3 more, all of node 5, hold 30.00 MiB more than their peers, in 1 block of 30.00 MiB of nccl."
+    assert f"4 ranks stand out. {words}" in found.verdict
     skews = {skew.field: (skew.highest, skew.highest_off - skew.lowest_off) for skew in ranks.skews}
     assert skews == {"pp": ("3", 64 * MIB), "node": ("5", 30 * MIB)}
 
