@@ -18,7 +18,7 @@ _WINDOW = ("peak_bytes", "rise_bytes", "live_bytes", "allocs", "frees")
 def said(state: LogState) -> dict[str, Any]:
     """A state in plain values, as :func:`analyzed` has them."""
     windows = [
-        (window.name, window.start_line, *(getattr(window, name) for name in _WINDOW), window.reserved_peak_bytes or 0)
+        (window.name, window.start_line, *(getattr(window, name) for name in _WINDOW), window.reserved_peak_bytes)
         for window in state.windows
     ]
     assert [window.index for window in state.windows] == list(
@@ -30,7 +30,7 @@ def said(state: LogState) -> dict[str, Any]:
         **{name: getattr(state, name) for name in ("device", "allocs", "frees", "peak_bytes", "peak_line", "malformed", "ooms")},
         **{name: getattr(state, name) for name in ("lines", "layer", "by", "window_count")},
         "live_bytes": state.allocated_bytes or 0,
-        "reserved_peak_bytes": state.reserved_peak_bytes or 0,
+        "reserved_peak_bytes": state.reserved_peak_bytes,
         "windows": windows,
         "ends": state.end_live_bytes.tolist(),
     }  # fmt: skip
