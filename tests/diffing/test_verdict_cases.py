@@ -109,11 +109,11 @@ def test_a_leak_is_said_although_the_peak_is_lower(tmp_path: Path) -> None:
     base, head = steps(8), steps(8, leaking)
     diff = compared(base, head, tmp_path)
     # STEP 3 to 6 are closed: 4 blocks.  The last step has the highest level: 4 * 128 KiB more, 2 MiB less.
-    assert "Head peaks at 5.48 MiB, 1.50 MiB less than base (6.98 MiB); but from STEP 3 on " in diff.verdict
+    assert "Head peaks at 5.48 MiB, 1.50 MiB less than base (6.98 MiB). But from STEP 3 on " in diff.verdict
     assert " head leaves 128.00 KiB more behind in each window. " in diff.verdict
     line = line_of(head, block(3, 50, 128 * KIB)[0])
     what = "All of the 512.00 KiB left behind is 4 blocks of 128.00 KiB that only head keeps"
-    assert f"{what}: head allocates the first at line {line} and never frees it." in diff.verdict
+    assert f"{what}. Head allocates the first at line {line} and never frees it." in diff.verdict
     assert diff.answer.tone != "good"
     # Of two whole logs likewise.
     base, head = (
@@ -132,8 +132,8 @@ def test_what_stays_behind_is_said_beside_a_peak_that_is_higher(tmp_path: Path) 
         return high if number == 2 else [*work(number), *block(number, 51, 64 * KIB)[: 1 if number == 4 else 0]]
 
     said = compared(steps(7), steps(7, both), tmp_path).verdict
-    assert "rises 5.00 MiB higher; 2 of 7 windows need more; in all 64.00 KiB more is left behind, in STEP 4." in said
-    assert "All of the 5.00 MiB is a block of 5.00 MiB that only head has: head allocates it at line " in said
+    assert "rises 5.00 MiB higher; 2 of 7 windows need more. In all 64.00 KiB more is left behind, in STEP 4." in said
+    assert "All of the 5.00 MiB is a block of 5.00 MiB that only head has. Head allocates it at line " in said
 
 
 def test_a_leak_of_one_steps_length_is_a_late_free_of_each_step(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_a_leak_of_another_size_in_every_window_is_counted_over_all_sizes(tmp_pa
 
     said = compared(steps(8, growing), steps(8, lambda number: growing(number)[:-1]), tmp_path).verdict
     what = (
-        "The largest part of the 1.75 MiB, 448.00 KiB, is a missing Free of 448.00 KiB (7 such Frees are all of it): "
+        "The largest part of the 1.75 MiB, 448.00 KiB, is a missing Free of 448.00 KiB (7 such Frees are all of it). "
     )
-    assert f"{what}base frees it at line " in said
+    assert f"{what}Base frees it at line " in said
 
 
 def test_where_some_windows_need_more_and_others_less_neither_run_is_called_the_worse(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_where_steps_are_printed_at_their_end_a_leak_is_missing_frees_and_window
     # Step 5 is the first that does not free what the step before it allocated.
     address = f"ptr = {(5000 + 60) << 24:#x}"
     (_, free), (alloc,) = ([n for n, line in enumerate(text, 1) if line.endswith(address)] for text in texts)
-    assert diff.answer.sentences[1] == (
-        f"All of the 3.50 MiB is 14 missing Frees of 256.00 KiB: base frees the first at line {free:,}, "
-        f"head allocates it at line {alloc:,} and never frees it."
+    assert diff.answer.sentences[1:3] == (
+        "All of the 3.50 MiB is 14 missing Frees of 256.00 KiB.",
+        f"Base frees the first at line {free:,}, head allocates it at line {alloc:,} and never frees it.",
     )
     assert " first needs more in step 5 (line " in diff.verdict
     assert [one.kind for window in diff.judged for one in window.findings] == ["missing_free"] * 15
@@ -264,10 +264,10 @@ def test_what_the_peak_is_led_with_is_what_is_explained(tmp_path: Path) -> None:
     base = [row for row in base if row[1] not in more.values()]
     diff = compared(base, head, tmp_path)
     line = line_of(head, block(4, 50, 768 * KIB)[0])
-    what = "All of the 768.00 KiB is a block of 768.00 KiB that only head has:"
-    assert diff.answer.sentences[:2] == (
+    assert diff.answer.sentences[:3] == (
         "Head peaks at 8.73 MiB, 768.00 KiB more than base (7.98 MiB).",
-        f"{what} head allocates it at line {line} and frees it at line {line + 1}.",
+        "All of the 768.00 KiB is a block of 768.00 KiB that only head has.",
+        f"Head allocates it at line {line} and frees it at line {line + 1}.",
     )
 
 
