@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: So many windows at the end of a run that leave more behind are a leak, whatever was saved before.
 _LEAK = 3
+#: Kinds of blocks whose FREE one run has, and the other lacks or has later.
+_FREES = frozenset({"missing_free", "extra_free", "late_free", "early_free"})
 
 
 def telling(findings: Sequence[Finding], *measures: Callable[[Finding], int]) -> list[Finding]:
@@ -113,4 +115,9 @@ def explained(diff: Diff) -> Explained | None:
         at_peak, whole = base != head, sign * (head - base or left)
     causes = diff.causes_at_peak if at_peak else diff.causes_left_behind
     cause = next((one for one in causes if sign * one.effect > 0), None)
+    if at_peak and sign * left > 0 and (cause is None or cause.finding.kind not in _FREES):
+        # Who has more of some blocks at a peak may be by chance of where the peaks are: a Free that one run lacks is not.
+        lacking = next((one for one in diff.causes_left_behind if sign * one.effect > 0), None)
+        if lacking is not None and lacking.finding.kind in _FREES and sign * lacking.effect >= whole:
+            return Explained(lacking, at_peak=False, sign=sign, whole=sign * left)
     return None if cause is None else Explained(cause, at_peak, sign, whole)
