@@ -118,7 +118,7 @@ def test_where_the_first_chunk_is_refused_its_size_is_what_to_set(refused: str) 
     error = error_of(STAMP.replace(":191]", ":99]") + "chunk_size_:67108864\n" + WAITING + refused)
     assert "ran out of memory on its first request (50.00 MiB" in error.message
     assert error.hint == (
-        "A chunk of 64.00 MiB was asked of the device for it: with a smaller FLAGS_auto_growth_chunk_size_in_mb less is."
+        "The allocator requested a chunk of 64.00 MiB for it: with a smaller FLAGS_auto_growth_chunk_size_in_mb it requests less."
     )
     for least in (256, 67108864):
         # The device was asked for what the message says, whatever another allocator's chunks have.

@@ -104,9 +104,7 @@ def test_what_a_layer_cannot_tell_is_told(shared: Path) -> None:
     safe = read(shared / "data/paddle/10_v8_dygraph_331.log.gz").trust
     assert safe.ok
     assert [note.code for note in safe.notes] == ["other_layers", "sizes_from_allocs"]
-    assert (
-        "blocks are those of the stream safe layer and chunks those of the auto growth layer" in safe.notes[0].message
-    )
+    assert "Blocks are taken from the stream safe layer, chunks from the auto growth layer." in safe.notes[0].message
 
 
 def test_frees_that_are_put_off_are_told_with_their_first_line(tmp_path: Path) -> None:

@@ -93,8 +93,7 @@ def test_blocks_that_lie_over_each_other_or_beyond_their_segment_are_doubted() -
     ]
     said = doubt(log, "uneven_segments")
     assert (
-        "3 segments have blocks that do not add up. The one at 0x100000: its blocks lie over each other by 412 bytes"
-        in said
+        "3 segments have blocks that do not add up to it. The one at 0x100000: its blocks overlap by 412 bytes" in said
     )
     (log,) = read({"segments": [beyond], "device_traces": [[]]})
     assert "its blocks reach 512 bytes beyond it" in doubt(log, "uneven_segments")
