@@ -122,4 +122,4 @@ def test_where_the_first_chunk_is_refused_its_size_is_what_to_set(refused: str) 
     )
     for least in (256, 67108864):
         # The device was asked for what the message says, whatever another allocator's chunks have.
-        assert "ask for less" in error_of(f"{STAMP}chunk_size_:{least}\n" + WAITING + SUMMARY + ERROR + LINE).hint
+        assert "request less" in error_of(f"{STAMP}chunk_size_:{least}\n" + WAITING + SUMMARY + ERROR + LINE).hint

@@ -96,7 +96,7 @@ def test_blocks_that_lie_over_each_other_or_beyond_their_segment_are_doubted() -
         "3 segments have blocks that do not add up to it. The one at 0x100000: its blocks overlap by 412 bytes" in said
     )
     (log,) = read({"segments": [beyond], "device_traces": [[]]})
-    assert "its blocks reach 512 bytes beyond it" in doubt(log, "uneven_segments")
+    assert "its blocks reach 512 bytes beyond that" in doubt(log, "uneven_segments")
 
 
 def test_no_real_snapshot_has_a_segment_that_does_not_add_up(shared: Path) -> None:
