@@ -33,7 +33,7 @@ COLUMNS = (
     "three accepted",
     "regressions fail",
     "named by diff",
-    "in two sentences",
+    "in three sentences",
     "no difference between good runs",
     "growth told right",
 )

@@ -164,7 +164,7 @@ def test_a_full_disk_ends_the_log_and_not_the_program(paddle: RealPaddle, tmp_pa
 
 def test_a_log_that_may_grow_no_further_ends_there_and_not_the_program(paddle: RealPaddle, tmp_path: Path) -> None:
     log = tmp_path / "run.log"
-    most = 50_000  # bytes of a file; the program's output goes through a pipe
+    most = 100_000  # bytes of a file; the program's output goes through a pipe
 
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
     with recording(paddle, tmp_path, log, steps=10, first=limit) as run:

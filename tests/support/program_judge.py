@@ -248,7 +248,7 @@ def _divided(blocks: list[Block], ends: list[int]) -> Iterator[Block]:
     return (one for one in blocks if bisect_right(ends, one.alloc) < bisect_right(ends, one.free))
 
 
-def first_sentences(verdict: str, claims: list[dict[str, Any]], count: int = 2) -> list[dict[str, Any]]:
-    """The claims that the first sentences of a verdict say whole."""
+def first_sentences(verdict: str, claims: list[dict[str, Any]], count: int = 3) -> list[dict[str, Any]]:
+    """The claims that the first sentences of a verdict say whole: how much more, of what, and where that is allocated."""
     said = "".join(re.split(r"(?<=\.) (?=[A-Z0-9(])", verdict)[:count]).lower()
     return [one for one in claims if one["text"].lower().rstrip(".") in said]
