@@ -235,7 +235,14 @@ def _parting(v: Values, p: RawPair) -> None:
 
 def _windows_need(v: Values, p: RawPair) -> None:
     assert (v["needing"], v["windows"]) == (len(p.needing(p.sign)), len(p.names))
-    assert v.get("opposite") in (None, len(p.needing(-p.sign)))
+
+
+def _cancels_out(v: Values, p: RawPair) -> None:
+    _windows_need(v, p)
+    name = p.needing(p.sign)[0]
+    assert v["opposite"] == len(p.needing(-p.sign)) > 0
+    assert (v["window"], v["line"], v["needs"]) == (name, p.head.parts[name].line, "more" if p.sign > 0 else "less")
+    assert sum(p.left) == 0
 
 
 def _left_in_all(v: Values, p: RawPair) -> None:
@@ -430,6 +437,7 @@ JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
     "leaves_more": _leaves_more,
     "parting": _parting,
     "windows_need": _windows_need,
+    "cancels_out": _cancels_out,
     "left_in_all": _left_in_all,
     "no_window_needs": _no_window_needs,
     "open_window": _open_window,

@@ -23,7 +23,7 @@ _PEAK_OF = "{since_recording?since recording began, |[in {window:called} ]}"
 _DEVICE = "{devices>1? on the fullest device|}"
 _AGAINST_BASE = "{d_%s:more} than base ({base_%s:bytes})"
 _BUT = "{although_less?but |}"
-_OPPOSITE = "{needs=more?less|more}"
+_OPPOSITE = "{needs=less?more|less}"
 _IN_WINDOW = "[, in {window:called}]"
 _DIFFERENCE = (
     "{window_pairs?{window_pairs=1?the one pair of windows is|all {window_pairs:plural pair} of windows are} %s"
@@ -317,8 +317,9 @@ WORDS_COMPARED = {
     "parting": Words("head first needs {needs} in {window:called} ({line:at}), which [leaves {d_remaining_bytes:more} "
         "behind]{d_remaining_bytes?{d_higher_bytes? and |}|}[rises {d_higher_bytes:size} "
         "{d_higher_bytes>0?higher|less}]", "; "),
-    "windows_need": Words("{needing>1?{needing:count} of {windows:plural window} need {needs}[, and {opposite:count} " +
-        _OPPOSITE + "]|{opposite:plural window needs/windows need} " + _OPPOSITE + "}", "; "),
+    "windows_need": Words("{needing:count} of {windows:plural window} need {needs}", "; "),
+    "cancels_out": Words("{needing:count} of {windows:plural window} need {needs} and {opposite:count} " + _OPPOSITE + ", the "
+        "first {window:called} ({line:at}), and what they leave behind cancels out", "; "),
     "first_freed": Words(_first_freed, ": "),
     "first_untimely": Words(_FIRST + " is freed " + TIMING, ": "),
     "first_elsewhere": Words("head allocates " + _FIRST + "[ at {head_alloc_line:at}], base[ at {base_alloc_line:at}]", ": "),

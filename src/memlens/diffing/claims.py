@@ -208,7 +208,12 @@ class _Difference:
             if run.peak_window not in run.unpaired and not any(True for _ in self._open_windows()):
                 yield difference("no_window_needs", needs=needs)
             return
-        first = needing[0]
+        first, windows = needing[0], len(self._judged)
+        if self._even:
+            counts = {"needing": len(needing), "opposite": sum(_needs(window, -self._sign) for window in self._judged)}
+            where = {"window": first.label, "line": first.head.start_line, "entries": self._entries}
+            yield difference("cancels_out", windows=windows, needs=needs, **counts, **where)
+            return
         changes = {"d_remaining_bytes": first.d_left_bytes, "d_higher_bytes": first.d_higher_bytes}
         yield difference(
             "parting",
@@ -218,10 +223,8 @@ class _Difference:
             needs=needs,
             **{name: change for name, change in changes.items() if self._sign * change > 0},
         )
-        opposite = sum(_needs(window, -self._sign) for window in self._judged) if self._even else None
-        windows = len(self._judged)
-        if len(needing) > 1 or self._even:
-            yield difference("windows_need", needing=len(needing), windows=windows, opposite=opposite, needs=needs)
+        if len(needing) > 1:
+            yield difference("windows_need", needing=len(needing), windows=windows, needs=needs)
         leaving = [window for window in self._judged if window.d_left_bytes > 0]
         total = sum(window.d_left_bytes for window in self._judged)
         named = self._sign * first.d_left_bytes > 0 or (self.cause is not None and not self.cause.at_peak)
