@@ -352,8 +352,9 @@ def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[
     # Of a run that was recorded in part it is not known what was ever in use.
     whole = not (log.trust.peak_may_be_earlier or "unknown_frees" in log.trust.doubt_codes or _state_only(log))
     if whole and 2 * idle >= most and idle >= _MUCH_IDLE:
-        gained = 0 if growth is None else max(growth.gained_bytes, growth.peak_gained_bytes)
-        weight = Weight.WASTE if idle > gained else Weight.IDLE
+        kept, higher = (0, 0) if growth is None else (growth.gained_bytes, growth.peak_gained_bytes)
+        # A leak goes on, and what lies idle does not: it comes first only where hardly any more is kept.
+        weight = Weight.WASTE if idle > max(kept, higher) and 10 * kept < peak_bytes else Weight.IDLE
         yield claim("reserved_idle", weight, reserved_peak_bytes=most, peak_bytes=peak_bytes, **where, **log.saving)
     elif 20 * most >= 21 * max(at_peak, 1):
         where |= {"window": None if window.whole else window.name, "unit": "step" if log.by is None else "window"}

@@ -49,7 +49,7 @@ class Weight(IntEnum):
     DIFFERENCE = 85
     #: How a run ended, where it did not run to its end.
     ENDING = 84
-    #: Far more lies idle than memory grows by.
+    #: More lies idle than memory grows by, of which little is kept.
     WASTE = 82
     GROWTH = 80
     #: What explains a difference.
