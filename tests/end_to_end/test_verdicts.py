@@ -175,7 +175,9 @@ def test_the_traps_are_answered_as_their_folder_says(shared: Path) -> None:
     traps = shared / "data/traps"
     leaking = verdict(traps / "leak900k.log.gz")
     # 200 steps, of which the last is open: 199 times 900 KiB.  The pool of 1 GiB that lies idle does not grow, and is said after the leak.
-    assert leaking.startswith(f"Memory grows from STEP 0 on: 900.00 KiB a step, {format_bytes(199 * 900 * 1024)} in all over 199 steps.")
+    assert leaking.startswith(
+        f"Memory grows from STEP 0 on: 900.00 KiB a step, {format_bytes(199 * 900 * 1024)} in all over 199 steps."
+    )
     assert " from STEP 50 on: 1.00 MiB a step" in verdict(traps / "late_leak.log.gz")
     for name in ("good", "five", "five_osexit", "seven", "sawtooth"):
         assert "does not grow" in verdict(traps / f"{name}.log.gz"), name
