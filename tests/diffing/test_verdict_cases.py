@@ -288,6 +288,33 @@ def test_how_many_blocks_are_held_against_how_many_is_said(shared: Path) -> None
     assert "1.75 MiB more is 7 more blocks of 256.00 KiB (9 instead of 2): " in memlens.diff(*paths, whole=True).verdict
 
 
+def test_outputs_that_are_kept_until_the_step_ends_are_late_frees_though_the_peak_moves(tmp_path: Path) -> None:
+    """Three parts of a step allocate an output of 450 KiB and a temporary of ever less.
+
+    Base frees each output with its part and is highest in the first one; head frees all three at the end, and is highest in the third.
+    """
+
+    def parts(*, late: bool) -> Step:
+        def step(number: int) -> list[Row]:
+            outs = [block(number, 80 + which, 450 * KIB) for which in range(3)]
+            rows: list[Row] = []
+            for which, (alloc, free) in enumerate(outs):
+                rows += [alloc, *block(number, 90 + which, MIB - which * 100 * KIB), *([] if late else [free])]
+            return rows + [free for _, free in outs] if late else rows
+
+        return step
+
+    base, head = steps(6, parts(late=False)), steps(6, parts(late=True))
+    # 3 × 450 + 824 KiB against 450 + 1,024 KiB: of the 700 KiB two outputs are 900, and the temporary is 200 KiB smaller.
+    said = compared(base, head, tmp_path).answer.sentences
+    alloc, free = block(0, 80, 450 * KIB)
+    in_head, in_base = (f"line {line_of(rows, alloc)} to {line_of(rows, free)}" for rows in (head, base))
+    assert said[0] == "Head peaks at 3.12 MiB, 700.00 KiB more than base (2.44 MiB)."
+    assert said[1] == "900.00 KiB more is 2 late Frees of 450.00 KiB."
+    # In head five allocations follow that of the first output before it is freed, in base one.
+    assert said[2].startswith(f"The first lives for 5 allocations in head ({in_head}), for 1 in base ({in_base})")
+
+
 def test_a_block_from_before_a_recording_that_began_later_is_the_same_block() -> None:
     """Base's recording begins after its block of 32 MiB was allocated, head's a moment before."""
     stack = {"owner": np.array([0, 1, 1], np.int32), "owner_names": ["load", "step"]}

@@ -345,6 +345,20 @@ def _untimely(v: Values, p: RawPair) -> None:
         assert (line > run.events[top - 1][0]) == ((name == "head") == (p.explaining()["explained_bytes"] > 0))
 
 
+def _lives(v: Values, p: RawPair) -> None:
+    """How long the first block lives is counted in each run's own allocations; the run that has more has it at its peak."""
+    lives = []
+    for name, run, top in zip(("base", "head"), (p.base, p.head), p.tops(), strict=True):
+        alloc, free = v[f"{name}_alloc_line"], v[f"{name}_free_line"]
+        assert run.size_at[alloc] == p.explaining()["size_bytes"]
+        assert run.ended_by[alloc] == free
+        assert v[f"{name}_allocs_after_peak"] == run.allocs_after_peak(free, top)
+        lives.append(sum(alloc < line < free and size > 0 for line, size in run.size_at.items()))
+    assert (v["base_lives"], v["head_lives"]) == tuple(lives)
+    assert (lives[1] > lives[0]) == (p.explaining()["explained_bytes"] > 0)
+    _counts(v, p, *(("head", "head_") if lives[1] > lives[0] else ("base", "base_")))
+
+
 def _unpaired(v: Values, p: RawPair) -> None:
     own, other = (p.base, p.head) if v["side"] == "base" else (p.head, p.base)
     alone = [name for name in own.parts if name not in other.parts]
@@ -434,6 +448,7 @@ JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
     "taken_back": _taken_back,
     **dict.fromkeys(["first_freed", "first_in_one", "first_elsewhere"], _first_block),
     "first_untimely": _untimely,
+    "first_lives": _lives,
     "leaves_more": _leaves_more,
     "parting": _parting,
     "windows_need": _windows_need,

@@ -150,7 +150,10 @@ def window(name: str, base: WindowSide, head: WindowSide, *findings: Finding, **
 
 def causes(rows: Iterable[tuple[Finding, int, int]]) -> tuple[Cause, ...]:
     """Findings, their effects and in how many windows they are, as what explains a difference."""
-    found = [Cause(one, effect, 0, windows, 0, 0, 0, 0, (one.count, windows), effect) for one, effect, windows in rows]
+    found = [
+        Cause(one, effect, 0, windows, 0, 0, 0, 0, (one.count, windows), effect, -1, -1)
+        for one, effect, windows in rows
+    ]
     return by_effect(one for one in found if one.effect)
 
 

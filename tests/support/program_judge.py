@@ -10,7 +10,7 @@ import ast
 import json
 import re
 import subprocess
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -124,6 +124,14 @@ class Run:
         """Whether the last step ends higher than another one."""
         return self.ends[-1] > min(self.ends)
 
+    def life_of(self, block: Block) -> int:
+        """How many allocations lie between the ALLOC and the FREE of a block."""
+        return bisect_left(self._allocs, block.free) - bisect_right(self._allocs, block.alloc)
+
+    @cached_property
+    def _allocs(self) -> list[int]:
+        return sorted(self.blocks)
+
     def made_by(self, names: Iterable[str]) -> list[Block]:
         """The blocks that lines of the program allocate, each once."""
         spans = [
@@ -158,7 +166,10 @@ class Pair:
 
     @property
     def counts(self) -> dict[int, set[int]]:
-        """How many blocks of a size head has more than base, by the size: at its peak, at a step's end, kept to the end, and in all."""
+        """How many blocks of a size head has more than base, by the size: at its peak, at a step's end, kept to the end, and in all.
+
+        Late are as well those at its peak that live for more allocations than the same ones do in base.
+        """
         found: dict[int, set[int]] = {}
         ours, theirs = self.bad.made_by(self.spans), self.good.made_by(self.spans)
         last = self.bad.step_ends[-1], self.good.step_ends[-1]
@@ -175,6 +186,10 @@ class Pair:
             ],
             [_counted(ours), _counted(theirs)],
         ]
+        if self.kind == "late":
+            there = [(one, other) for one, other in zip(ours, theirs, strict=False) if one.lives_at(self.bad.peak_line)]
+            longer = (one for one, other in there if self.bad.life_of(one) > self.good.life_of(other))
+            ways.append([_counted(longer), Counter()])
         for more, less in ways:
             for size, count in (more - less).items():
                 found.setdefault(size, set()).add(count)

@@ -322,6 +322,8 @@ WORDS_COMPARED = {
         "first {window:called} ({line:at}), and what they leave behind cancels out", "; "),
     "first_freed": Words(_first_freed, ": "),
     "first_untimely": Words(_FIRST + " is freed " + TIMING, ": "),
+    "first_lives": Words(_FIRST + " lives for {head_lives:plural allocation} in head ({head_alloc_line:at} to "
+        "{head_free_line:count}), for {base_lives:count} in base ({base_alloc_line:at} to {base_free_line:count})", ": "),
     "first_elsewhere": Words("head allocates " + _FIRST + "[ at {head_alloc_line:at}], base[ at {base_alloc_line:at}]", ": "),
     "first_in_one": Words("{freed?{side} {alloc_line?allocates " + _FIRST + " at {alloc_line:at} and " +
         _frees("", "it") + "|" + _frees("", _FIRST) + "}|no line tells of it}", ": "),

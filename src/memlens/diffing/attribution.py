@@ -12,7 +12,7 @@ import numpy as np
 from memlens.analyzers.fates import live_events
 from memlens.diffing.alignment.blocks import Blocks, Keys, owners_of
 from memlens.diffing.alignment.indices import nth_with_nth, partners_of, values_at
-from memlens.diffing.differences import FATES, KINDS, Items, Paired, group, items_of, levels
+from memlens.diffing.differences import FATES, KINDS, Items, Paired, allocs_between, group, items_of, levels
 from memlens.diffing.finding import Finding, Runs, findings_in
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ _EACH = 2
 _CARRIED_IN = FATES.index("carried_in")
 _KIND = {name: number for number, name in enumerate(KINDS)}
 _OPENING = [_KIND["opening_only_head"], _KIND["opening_only_base"]]
+#: Kinds of blocks that the run that has more frees late, or never.
+_FREED_LATE = ("missing_free", "late_free", "extra_free", "early_free")
 #: Kinds of blocks that head has more of, and, in the same order, those that base has more of.
 _KINDS = (
     ("missing_free", "late_free", "elsewhere", "only_head"),
@@ -48,6 +50,7 @@ class Cause(NamedTuple):
         late_windows: In how many windows it frees such a block so late.
         alike: Blocks of any size that are of this kind, and pairs of windows that have some.
         alike_effect: The effect of all of these.
+        base_lives, head_lives: How many allocations lie between the ALLOC and the FREE of the first block in each run; -1 where it has none.
     """
 
     finding: Finding
@@ -60,16 +63,43 @@ class Cause(NamedTuple):
     late_windows: int
     alike: tuple[int, int]
     alike_effect: int
+    base_lives: int
+    head_lives: int
 
 
 def causes_at_peak(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
     """What is live in one run and not in the other where the higher one has its peak, for both, the largest effect first.
 
-    The other run is looked at where its level is highest in the same window.
+    The other run is looked at where its level is highest in the same window.  That may be another place of the program: then blocks that both
+    allocate elsewhere come after those that it has freed where it does what the higher run does at its peak, if these are what the higher
+    run has more of, and as much as the peaks differ by.
     """
+    higher, ends = _same_place(runs)
+    found = _live_in_one(runs, judged, ends, ends)
+    sign = 1 if higher else -1
+    first = next((one for one in found if sign * one.effect > 0), None)
+    if first is None or first.finding.kind != "elsewhere":
+        return found
+    late = [one for one in _live_in_one(runs, judged, _aligned_place(runs, higher, ends), ends) if _is_late(one, sign)]
+    base, head = _levels_before(runs, ends)
+    if sum(one.effect for one in late) * sign < abs(head - base):
+        return found
+    sizes = {one.finding.size_bytes for one in late}
+    return (*late, *(one for one in found if one.finding.size_bytes not in sizes))
+
+
+def _is_late(cause: Cause, sign: int) -> bool:
+    """Whether the blocks are all that a run has more of in this size at its peak, and the other run has freed them."""
+    more = (cause.head_blocks - cause.base_blocks) * cause.finding.size_bytes
+    return cause.finding.kind in _FREED_LATE and cause.effect == more and sign * more > 0
+
+
+def _live_in_one(
+    runs: Runs, judged: Sequence[bool], ends: tuple[int, int], peaks: tuple[int, int]
+) -> tuple[Cause, ...]:
+    """What is live in one run before an event and not in the other before one of its own, for both; how many there are at their peaks is counted."""
     logs, sides = (runs.base[0].log, runs.head[0].log), range(2)
-    ends = _same_place(runs)
-    live_all = live = [live_events(log, end) for log, end in zip(logs, ends, strict=True)]
+    live = [live_events(log, end) for log, end in zip(logs, ends, strict=True)]
     partner = [partners_of(runs.pairs, live[0]), partners_of(runs.pairs[::-1], live[1])]
     alone = [~np.isin(partner[side], live[1 - side]) for side in sides]
     live, partner = ([of[side][alone[side]] for side in sides] for of in (live, partner))
@@ -83,11 +113,13 @@ def causes_at_peak(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
     rank = np.concatenate([np.where(some, 2, of < 0) for some, of in zip(gone, partner, strict=True)])
     side_of = np.repeat([0, 1], [len(events) for events in live])
     left = _left_over(side_of == 1, np.concatenate(size), np.concatenate(owner), rank)
-    counts = [np.unique(log.size[events], return_counts=True) for log, events in zip(logs, live_all, strict=True)]
+    counts = [
+        np.unique(log.size[live_events(log, peak)], return_counts=True) for log, peak in zip(logs, peaks, strict=True)
+    ]
     found: list[Cause] = []
     for side in sides:
         rows = left[side_of[left] == side] - side * len(live[0])
-        items = _live_items(runs, side, live[side][rows], partner[side][rows], gone[side][rows], ends, judged)
+        items = _live_items(runs, side, live[side][rows], partner[side][rows], gone[side][rows], ends, peaks, judged)
         found += _causes(runs, items, items.peak, judged, counts)
     return by_effect(found)
 
@@ -120,16 +152,33 @@ def by_effect(found: Iterable[Cause]) -> tuple[Cause, ...]:
     return tuple(sorted(found, key=lambda cause: -abs(cause.effect)))
 
 
-def _same_place(runs: Runs) -> tuple[int, int]:
-    """The event after the one at which the run that goes higher has its peak, and that at which the other one's level is highest in that window."""
-    levels_there = [
-        windows[0].log.level_before(end)[0] for windows, end in zip((runs.base, runs.head), runs.peaks, strict=True)
-    ]
-    higher = int(levels_there[1] > levels_there[0])
+def _levels_before(runs: Runs, ends: tuple[int, int]) -> tuple[int, int]:
+    """The allocated level of each run before an event."""
+    base, head = (
+        windows[0].log.level_before(end)[0] for windows, end in zip((runs.base, runs.head), ends, strict=True)
+    )
+    return base, head
+
+
+def _aligned_place(runs: Runs, higher: int, ends: tuple[int, int]) -> tuple[int, int]:
+    """Instead of the other run's peak, the event after the partner of the last block that is live at the higher run's peak and has one."""
+    log = (runs.base, runs.head)[higher][0].log
+    of_base, of_head = runs.pairs
+    pairs = (of_head, of_base) if higher else runs.pairs
+    partner = partners_of(pairs, live_events(log, ends[higher]))
+    known = partner[partner >= 0]
+    there = int(known[-1]) + 1 if len(known) else ends[1 - higher]
+    return (there, ends[1]) if higher else (ends[0], there)
+
+
+def _same_place(runs: Runs) -> tuple[int, tuple[int, int]]:
+    """Which run goes higher, and the event after its peak and after the other's highest level in that window, in the order of the runs."""
+    base, head = _levels_before(runs, runs.peaks)
+    higher = int(head > base)
     mine, others = (runs.head, runs.base) if higher else (runs.base, runs.head)
     at = int(window_of(mine, np.array([runs.peaks[higher] - 1]))[0])
     there = runs.peaks[1 - higher] if at < 0 else int(levels([others[at]]).peak_end[0])
-    return (there, runs.peaks[1]) if higher else (runs.peaks[0], there)
+    return higher, ((there, runs.peaks[1]) if higher else (runs.peaks[0], there))
 
 
 def _left_over(more: Flags, size: Ints, owner: Ints, rank: Ints, items: Items | None = None) -> Ints:
@@ -150,9 +199,16 @@ def _left_over(more: Flags, size: Ints, owner: Ints, rank: Ints, items: Items | 
 
 
 def _live_items(
-    runs: Runs, side: int, own: Ints, other: Ints, gone: Flags, ends: tuple[int, int], judged: Sequence[bool]
+    runs: Runs,
+    side: int,
+    own: Ints,
+    other: Ints,
+    gone: Flags,
+    ends: tuple[int, int],
+    peaks: tuple[int, int],
+    judged: Sequence[bool],
 ) -> Items:
-    """Blocks of one run that are live before an event and whose partners in the other run are not, as items."""
+    """Blocks of one run that are live before an event and whose partners in the other run are not, as items; they are timed by the peaks."""
     allocs = (own, other) if side == 0 else (other, own)
     blocks = [
         _blocks(windows[0].log, some[some >= 0], end)
@@ -169,8 +225,8 @@ def _live_items(
     held = (freed_in < 0) | (freed_in != born_in)
     fate = np.where(other >= 0, -1, np.where(held, FATES.index("held"), FATES.index("temporary")))
     sign = np.full(len(own), 1 if side else -1)
-    keys, peak_ends = Keys.of(*blocks), (np.array(ends[:1]), np.array(ends[1:]))
-    pairs = Paired(blocks[0], blocks[1], keys, peak_ends, at[0], at[1])
+    peak_ends = np.array(peaks[:1]), np.array(peaks[1:])
+    pairs = Paired(blocks[0], blocks[1], Keys.of(*blocks), peak_ends, at[0], at[1])
     items = items_of(pairs, kind, fate, np.zeros(len(own), np.int64), sign)
     return items._replace(window=born_in)
 
@@ -211,7 +267,17 @@ def _causes(
             int(late_windows[own[0]]),
             (len(alike), len(np.unique(items.window[alike]))),
             int(effect[alike].sum()),
+            *_lives(runs, items, own[:1]),
         )
+
+
+def _lives(runs: Runs, items: Items, first: Ints) -> Iterator[int]:
+    """Yield how many allocations lie between the ALLOC and the FREE of a block in base, and in head; -1 where one is not there."""
+    for log, alloc, free in (
+        (runs.base[0].log, items.base_alloc[first], items.base_free[first]),
+        (runs.head[0].log, items.head_alloc[first], items.head_free[first]),
+    ):
+        yield int(allocs_between(log, alloc + 1, free)[0]) if alloc[0] >= 0 and free[0] >= 0 else -1
 
 
 def _lateness(runs: Runs, items: Items, judged: Sequence[bool]) -> tuple[Ints, Ints]:

@@ -306,7 +306,10 @@ def _first_block(found: Explained, late: bool) -> tuple[str, dict[str, Any]]:
     finding = found.cause.finding
     base, head = finding.base, finding.head
     if finding.untimely and not late:
-        return "first_untimely", timing(finding)
+        when, lives = timing(finding), values_of(found.cause, "base_lives", "head_lives")
+        # Where both free it on one side of their peaks, what tells is how long it lives.
+        alike = (when["base_allocs_after_peak"] < 0) == (when["head_allocs_after_peak"] < 0)
+        return ("first_lives", when | lives) if alike and min(lives.values()) >= 0 else ("first_untimely", when)
     if base is not None and head is not None:
         ends = _ends(base, "base_") | _ends(head, "head_")
         if finding.kind == "elsewhere":
@@ -322,11 +325,11 @@ def _ends(side: Side, prefix: str = "") -> dict[str, Any]:
 
 
 def timing(finding: Finding, *, lines: bool = True) -> dict[str, Any]:
-    """When each run frees the first block of a late or an early Free, before or after its peak; perhaps with the lines of these Frees."""
+    """When each run frees the first block of a late or an early Free, before or after its peak; perhaps with the lines of the block."""
     values: dict[str, Any] = {}
     for name in ("base", "head"):
         after, side = f"{name}_allocs_after_peak", getattr(finding, name)
         values[after] = getattr(finding, after) or 0
         if lines and side is not None:
-            values[f"{name}_free_line"] = side.free_line
+            values |= {f"{name}_alloc_line": side.alloc_line, f"{name}_free_line": side.free_line}
     return values

@@ -352,7 +352,7 @@ def items_of(blocks: Paired, kind: Ints, fate: Ints, remaining: Ints, peak: Ints
         size * remaining,
         size * peak,
         *(
-            _allocs_between(side.log, ends[window], np.where(_UNTIMELY[kind], freed, ends[window]))
+            allocs_between(side.log, ends[window], np.where(_UNTIMELY[kind], freed, ends[window]))
             for side, ends, freed in zip((one, two), blocks.peak_ends, free, strict=True)
         ),
         *(alloc[0], free[0], alloc[1], free[1]),
@@ -362,7 +362,7 @@ def items_of(blocks: Paired, kind: Ints, fate: Ints, remaining: Ints, peak: Ints
     return Items(*(np.asarray(column, np.int64) for column in columns))
 
 
-def _allocs_between(log: EventLog, first: Ints, last: Ints) -> Ints:
+def allocs_between(log: EventLog, first: Ints, last: Ints) -> Ints:
     """ALLOCs from some events up to others, without these; below 0 where the other comes first, int64."""
     edges = np.concatenate((first, last))
     lo, hi = int(edges.min(initial=len(log))), int(edges.max(initial=0))
