@@ -109,6 +109,18 @@ def test_a_run_that_ends_with_an_exception_says_which(run: bytes) -> None:
     )
 
 
+def test_diff_and_gate_say_how_a_run_ended(run: bytes, tmp_path: Path) -> None:
+    log, count = cut_in_step(run, 0.5)
+    whole, ended = tmp_path / "whole.log", tmp_path / "ended.log"
+    whole.write_bytes(run)
+    ended.write_bytes(log + SHAPES.encode())
+    how = f"ended with a Python exception (ValueError), at line {count + 1:,}."
+    assert f"Head {how}" in memlens.diff(whole, ended).verdict
+    assert f"Base {how}" in memlens.diff(ended, whole).verdict
+    assert memlens.gate(ended, base=whole, limits="peak=2%").explanation.endswith(f" The run {how}")
+    assert "ended" not in memlens.diff(whole, whole).verdict
+
+
 def test_what_ends_no_run_is_no_ending(run: bytes, shared: Path) -> None:
     lines = run.splitlines(keepends=True)
     caught = b"".join([*lines[:2000], SHAPES.encode(), *lines[2000:]])

@@ -17,7 +17,7 @@ from memlens.claims.words_compared import WORDS_COMPARED
 KINDS = [*OF_LOGS, *WORDS_COMPARED]
 
 any_text = st.text(max_size=20)
-plain_text = st.text(st.characters(exclude_characters="[]{}|"), max_size=10)
+plain_text = st.text(st.characters(exclude_characters="[]{}|;"), max_size=10)  # a pause stands before a semicolon
 sizes = st.integers(0, 1 << 50)
 
 

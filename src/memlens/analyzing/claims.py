@@ -163,8 +163,8 @@ def _ended(log: LogAnalysis, stopped: Mapping[str, Any]) -> Iterator[Claim]:
     if (ending := log.trust.ending) is not None:
         live = _live_at_end(log)
         at_exit = ending.how == "death" and not stopped and live is not None and live < log.freed_last
-        values = {"what": ending.what or None, "line": ending.line, "at_exit": at_exit or None}
-        yield claim("run_ended", Weight.ENDING, tone="bad", how=ending.how, **values, **stopped)
+        more = {"what": ending.what or None, "at_exit": at_exit or None}
+        yield claim("run_ended", Weight.ENDING, ending, tone="bad", **more, **stopped)
     elif stopped:
         entries = not log.trust.has_lines or None
         yield claim("run_ended", Weight.ENDING, how="cut", line=log.trust.lines, entries=entries, **stopped)

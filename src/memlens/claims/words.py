@@ -48,8 +48,8 @@ WORDS: dict[str, Words] = {
     "in_doubt": Words("in doubt: {doubts:doubts}", place="besides"),
     "out_of_memory": Words(_OUT_OF_MEMORY, named="run"),
     "run_ended": Words(
-        "{how=cut?the log stops|{how=exception?the run ended with a Python exception[ ({what:clipped})]"
-        "|the run died[ of {what:clipped}]}}{at_exit? at exit|}[ inside {window:window}]"
+        "{how=cut?the log stops|[{side}|the run] {how=exception?ended with a Python exception[ ({what:clipped})]"
+        "|died[ of {what:clipped}]}}{at_exit? at exit|}[ inside {window:window}]"
         "[ inside the {unit} after {after:window}], at {line:at}",
         place="besides",
     ),

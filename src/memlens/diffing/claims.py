@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from memlens.analyzers.failures import failure_claim
-from memlens.claims.claim import Claim, Tone, Weight, difference, values_of
+from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
 from memlens.diffing.explaining import Explained, costs_of, explained, is_one_window, peaks_of, sign_of
 from memlens.diffing.result import Diff, RunSide, WindowDiff, unpaired_bytes
 from memlens.trust.case import RESERVED_DOUBTS
@@ -37,6 +37,9 @@ def claims_of(diff: Diff) -> Iterator[Claim]:
         yield Claim("runs_in_doubt", Weight.OPENING, doubts)
     entries = not diff.base.trust.has_lines
     yield from _failed(diff.failed, entries)
+    for side, run in (("base", diff.base), ("head", diff.head)):
+        if (ending := run.trust.ending) is not None and all(failed.side != side for failed in diff.failed):
+            yield claim("run_ended", Weight.ENDING, ending, what=ending.what or None, side=side)
     if not diff.windows:
         yield difference("nothing_compared")
         return

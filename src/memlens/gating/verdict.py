@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from msgspec import structs
 
 from memlens.analyzers.series.growth import Pile
-from memlens.claims.claim import Claim, Tone, Weight, difference, values_of
+from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
 from memlens.gating.judging import NOT_NAMED, Judged
 from memlens.results import OnDemand, Result, Tables, Tabular
 from memlens.text import MOST_NAMES
@@ -206,6 +206,8 @@ def claims_of(verdict: Verdict) -> Iterator[Claim]:
     tone: Tone = "plain" if verdict.verdict == "unjudged" else "good" if verdict.ok else "bad"
     if verdict.failed is not None:
         yield structs.replace(verdict.failed, tone=tone)
+    elif (ending := verdict.trust.ending) is not None:
+        yield claim("run_ended", Weight.ENDING, ending, what=ending.what or None, tone=tone)
     if verdict.verdict == "unjudged":
         reasons = [_reason(reason, verdict.path) for reason in verdict.reasons[:_NAMED]]
         yield difference("not_judged", reasons=reasons, more=_left(verdict.reasons, _NAMED))
