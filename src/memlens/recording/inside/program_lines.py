@@ -26,7 +26,7 @@ from functools import partial
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
+    from types import CodeType, FrameType
     from typing import Any
 
 #: Where built-in functions are operators, by the module at whose import they are replaced.
@@ -54,9 +54,12 @@ _on = [True]
 _walks: list[_Walks] = []
 #: Bytes of the lines of calls so far; the second of the last header, and how that is written.
 _text = [0]
-_second: list[Any] = [0, ""]
+_second: list[Any] = [0, b""]
 #: The name of each file that is the user's, and ``None`` of each other one.
 _files: dict[str, str | None] = {}
+#: By its id each code object that was met, itself, and what is written of it by the instruction that it is at; ``None`` where it is not the user's.
+_codes: dict[int, tuple[CodeType, dict[int, bytes] | None]] = {}
+_MOST_CODES = 10_000
 _installed = tuple(
     {
         os.path.join(form(path), "")
@@ -107,12 +110,12 @@ _BUILT_IN, _METHOD = type(len), type(str.join)
 
 
 def _replaced(operator: str, function: Any) -> Any:
-    backward = operator == _BACKWARD
+    backward, name = operator == _BACKWARD, operator.encode("utf-8", "replace")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         for walks in _walks:
             walks.look(backward)
-        within = _begin(operator)
+        head, within = _begin(name)
         try:
             return function(*args, **kwargs)
         except (RuntimeError, MemoryError, SystemError) as error:
@@ -120,7 +123,9 @@ def _replaced(operator: str, function: Any) -> Any:
                 walks.walk()
             raise
         finally:
-            _end(within)
+            if head and _on[0]:
+                _local.text = within
+                _write(head, within)
 
     call.__name__ = call.__qualname__ = getattr(function, "__name__", operator)
     call.__module__ = getattr(function, "__module__", None) or "paddle"
@@ -175,7 +180,7 @@ class _Walks:
         self._next, self._text = began + taken * _SHARE, _text[0] + text
 
     def _lines(self) -> Iterator[str]:
-        head = _head()
+        head = _head().decode()
         written = {}
         for tensor, role, path, where in self._walk(lambda kind: issubclass(kind, self._tensor), _own_name_of).run():
             grad = self._of["_grad_ivar"](tensor) if role == "parameter" else None
@@ -204,43 +209,49 @@ def _chunks(lines: Iterator[str]) -> Iterator[bytes]:
     yield chunk
 
 
-def _begin(operator: str) -> bytes | None:
-    """Write the line of a call; gives that of the one that it is within."""
+def _begin(operator: bytes) -> tuple[bytes, bytes]:
+    """Write the line of a call; gives the header of that line, and what to write once the call is over: the one that it is within.
+
+    The header is empty where nothing is written.
+    """
     if not _on[0]:
-        return None
+        return b"", b"-"
     try:
-        within = getattr(_local, "text", None)
+        within, head = getattr(_local, "text", b"-"), _head()
         _local.text = text = _owner(operator, sys._getframe(2))
-        _write(text)
-    except Exception:  # noqa: BLE001  a recursion at its limit, a closed descriptor
-        return None
-    return within
+        _write(head, text)
+    except Exception:  # noqa: BLE001  a recursion at its limit
+        return b"", b"-"
+    return head, within
 
 
-def _end(within: bytes | None) -> None:
-    if _on[0]:
-        try:
-            _local.text = within
-            _write(within or b"-")
-        except Exception:  # noqa: BLE001
-            return
-
-
-def _owner(operator: str, frame: FrameType | None) -> bytes:
+def _owner(operator: bytes, frame: FrameType | None) -> bytes:
     text, frames = operator, 0
     for _ in range(_DEEPEST):
         if frame is None:
             break
         code = frame.f_code
-        file = _own_name_of(code.co_filename)
-        if file is not None:
-            longer = f"{text} < {file}:{frame.f_lineno} {code.co_name}"
+        places = (_codes.get(id(code)) or _met(code))[1]
+        if places is not None:
+            at = frame.f_lasti
+            piece = places.get(at)
+            if piece is None:
+                words = f" < {_own_name_of(code.co_filename)}:{frame.f_lineno} {code.co_name}"
+                piece = places[at] = words.encode("utf-8", "replace")
             frames += 1
-            if frames > _MOST_FRAMES or (len(longer) > _LONGEST and frames > 1):
+            if frames > _MOST_FRAMES or (len(text) + len(piece) > _LONGEST and frames > 1):
                 break
-            text = longer
+            text += piece
         frame = frame.f_back
-    return text[:_LONGEST].encode("utf-8", "replace")
+    return text if len(text) <= _LONGEST else text[:_LONGEST].decode("utf-8", "ignore").encode()
+
+
+def _met(code: CodeType) -> tuple[CodeType, dict[int, bytes] | None]:
+    """Take in a code object, which is kept so that no other gets its id."""
+    if len(_codes) >= _MOST_CODES:
+        _codes.clear()
+    found = _codes[id(code)] = (code, None if _own_name_of(code.co_filename) is None else {})
+    return found
 
 
 def _own_name_of(file: str) -> str | None:
@@ -258,19 +269,22 @@ def _own_name_of(file: str) -> str | None:
         return _files[file]
 
 
-def _write(text: bytes) -> None:
-    line = _head().encode() + b"memlens calls " + text + b"\n"
+def _write(head: bytes, text: bytes) -> None:
+    line = b"%bmemlens calls %b\n" % (head, text)
     _text[0] += len(line)
-    os.write(2, line)
+    try:
+        os.write(2, line)
+    except OSError:  # a closed descriptor
+        return
 
 
-def _head() -> str:
-    """A header as glog writes it, with this thread's number."""
+def _head() -> bytes:
+    """A header as glog writes it, with this thread's number; the line after a call has that of the one before it."""
     now = time.time()
     second = int(now)
     if second != _second[0]:
-        _second[:] = second, time.strftime("I%m%d %H:%M:%S", time.localtime(second))
+        _second[:] = second, time.strftime("I%m%d %H:%M:%S", time.localtime(second)).encode()
     number = getattr(_local, "number", 0)
     if not number:
         number = _local.number = threading.get_native_id()
-    return f"{_second[1]}.{int((now - second) * 1e6):06d} {number:5d} line.py:0] "
+    return b"%b.%06d %5d line.py:0] " % (_second[1], (now - second) * 1e6, number)

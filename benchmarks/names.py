@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""What the names in a log of ``memlens record`` cost a program: lines of the program, and who holds its tensors.
+
+    MEMLENS_PADDLE=PADDLE_ENV/bin/python python benchmarks/names.py
+
+Needs an environment with paddlepaddle, g++, and the shared folder, whose host-memory device is built first.  Runs programs of ``trainers.py``
+without names, with lines, and with lines and holders, one after the other, and compares processor time of the training alone (not of Paddle's
+import), the text of the log, that text compressed, and what is allocated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import zstandard
+
+from memlens.recording.presets import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from real_paddle import RealPaddle, pythons  # noqa: E402
+
+#: What is recorded, as ``MEMLENS_RECORD`` has it.
+ASKED = {"none": None, "lines": {"holders": False}, "holders": {"holders": True}}
+EVENT = re.compile(rb"\] (Alloc|Free) (\d+) bytes")
+CALL = b"memlens calls "
+
+
+class Ran:
+    """A run: seconds of the processor in training, its log, and the sizes that it allocates and frees in their order."""
+
+    def __init__(self, paddle: RealPaddle, folder: Path, program: str, names: str, steps: int) -> None:
+        log, truth = folder / "run.log", folder / "run.json"
+        record = json.dumps({"lines": ASKED[names]})
+        environment = settings("paddle", [], paddle.environment(), record, lines=names != "none").environment
+        trainer = [paddle.python, str(ROOT / "benchmarks" / "trainers.py"), program]
+        with log.open("wb") as file:
+            subprocess.run(
+                [*trainer, "--steps", str(steps), "--truth", str(truth)],
+                env={**environment, "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                check=True,
+            )
+        text = log.read_bytes()
+        self.seconds = json.loads(truth.read_text())["processor_seconds"]
+        self.size, self.packed = len(text), len(zstandard.compress(text))
+        self.calls, self.held = text.count(CALL), text.count(b"memlens holds ")
+        self.events = EVENT.findall(text)
+
+
+def main() -> None:
+    """Run, compare, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    shared = Path(os.environ.get("MEMLENS_SHARED", ROOT.parent / "shared"))
+    parser.add_argument("--programs", nargs="*", default=["mlp", "conv", "gpt", "gan", "lstm"])
+    parser.add_argument("--steps", type=int, default=60, help="steps of each run (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each kind (%(default)s)")
+    parser.add_argument("--shared", type=Path, default=shared, help="the shared folder (%(default)s)")
+    given = parser.parse_args()
+    if not pythons():
+        sys.exit("MEMLENS_PADDLE names no interpreter that has paddlepaddle")
+    print("| program | names | time | time of one call | text | compressed | lines of holders | same allocations |")
+    print("|---|---|---|---|---|---|---|---|")
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        paddle = RealPaddle.build(pythons()[0], given.shared, folder / "device")
+        for program in given.programs:
+            runs: dict[str, list[Ran]] = {names: [] for names in ASKED}
+            for _ in range(given.rounds):
+                for names, found in runs.items():
+                    found.append(Ran(paddle, folder, program, names, given.steps))
+            plain = runs["none"]
+            for names, found in runs.items():
+                ratios = sorted(one.seconds / bare.seconds for one, bare in zip(found, plain, strict=True))
+                calls = max(found[0].calls // 2, 1)
+                each = median(one.seconds for one in plain) / calls * 1e6 if names != "none" else 0
+                print(
+                    f"| {program} | {names} | {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) of"
+                    f" {median(one.seconds for one in plain):.2f} s | {f'{each:.0f} µs' if each else ''} |"
+                    f" {found[0].size / plain[0].size:.2f} | {found[0].packed / plain[0].packed:.2f} | {found[0].held} |"
+                    f" {'yes' if all(one.events == plain[0].events for one in found) else 'no'} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
