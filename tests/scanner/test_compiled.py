@@ -9,15 +9,18 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from night import many, some
 
 import memlens.inputs
 from memlens import native
+from memlens.inputs.paddle import lines
 from memlens.inputs.paddle.context import CALL
 from memlens.inputs.paddle.events import BLOCK, HEADER
 from memlens.scanner import Scanner
@@ -61,6 +64,12 @@ def everything() -> list[Scan]:
 
 ALL = everything()
 WHOLE = Scanner(ALL, header=HEADER, header_values=("level", "date", "time", "thread", "line"))
+#: Each with the header nearest to it: in order or not, the compiled scanner finds it.
+NEAREST = Scanner(
+    [structs.replace(scan, header="nearest", covers=False, uncovered=False) for scan in ALL],
+    header=HEADER,
+    header_values=("thread", "line"),
+)
 SINGLE = [Scanner([scan], header=HEADER, header_values=("thread",)) for scan in ALL]
 GLOG = b"I1120 10:22:32.856307 13292 a.cc:270] "
 LINES = [
@@ -133,6 +142,7 @@ def test_all_formats_together_find_what_re_finds_in_damaged_text(
     chance = random.Random(seed)
     text = damaged(chance, chance.choice((1, 3, 60)))
     assert_same(WHOLE, text)
+    assert_same(NEAREST, text)
     assert_same(SINGLE[seed % len(SINGLE)], text)
 
 
@@ -159,6 +169,15 @@ def test_a_line_goes_with_its_block_wherever_the_blocks_are_cut(seed: int) -> No
         found, expected = (way.last_header(block, low, high) for way in (WHOLE, WHOLE._plain))
         assert (found is None) == (expected is None)
         assert found is None or expected is None or found.tolist() == expected.tolist()
+
+
+def test_a_block_of_paddle_is_not_read_again_by_re() -> None:
+    scanner = lines.scanner(times=True, replays=True)
+    text = b"".join(GLOG + sample.line.encode() + b"\n" for scan in lines.SCANS[1] for sample in scan.format.samples)
+    with mock.patch.object(scanner, "_finish", side_effect=AssertionError("it is read again")):
+        rows = scanner.scan(np.frombuffer(text, np.uint8), 0, len(text))
+    assert_rows(rows, scanner._plain.scan(np.frombuffer(text, np.uint8), 0, len(text)))
+    assert not NEAREST._to_finish
 
 
 def test_threads_share_a_scanner() -> None:

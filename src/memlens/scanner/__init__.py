@@ -151,8 +151,7 @@ class Scanner:
             self._search: int = self._compiled.SEARCHES[0]
         # The compiled scanner goes over a line from left to right, but for formats that it tries at all places of a line.
         self._to_finish = any(
-            mode and (scan.covers or scan.uncovered or scan.header != "none")
-            for mode, scan in zip(made.modes, self._scans, strict=True)
+            mode and (scan.covers or scan.uncovered) for mode, scan in zip(made.modes, self._scans, strict=True)
         )
 
     def scan(self, block: NDArray[np.uint8], begin: int, end: int, without: Collection[int] = ()) -> Rows:

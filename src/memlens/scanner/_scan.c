@@ -132,9 +132,9 @@ static int header_nearest(Scan *s, Text low, Text p, int64_t *values) {
 static void fill_header(Scan *s, const Format *format, Text p, int64_t *cells) {
     const int32_t count = s->t.head[HEADERS];
     int64_t nothing = -1;
-    if (format->flags & NEAREST && format->mode == PLACE) {
+    if (format->flags & NEAREST) { /* a line's format may match before what was looked at */
         Text low = s->block + s->state[LOOKED];
-        int found = p > low ? header_nearest(s, low, p, s->last_header) : 0;
+        int found = p > low ? header_nearest(s, low, p, s->last_header) : -(p < low);
         if (found < 0) s->state[ODD] |= ODD_HEADER;
         if (found > 0) s->state[FOUND] = 1;
         if (p > low) s->state[LOOKED] = p - s->block;
