@@ -17,7 +17,8 @@ from memlens.errors import MemlensError
 from memlens.log import Log
 from memlens.windows import anchor_lines
 from memlens.windows.anchor_discovery import Family, common_family, family
-from memlens.windows.anchor_templates import may_mark, skeleton, templates
+from memlens.windows.anchor_lines import Kinds, counting_lines
+from memlens.windows.anchor_templates import may_mark, padded, shown_text, skeleton, templates, unpadded
 from memlens.windows.patterns import Pattern
 
 
@@ -146,6 +147,33 @@ def test_any_line_is_looked_at_without_harm_and_its_template_finds_it() -> None:
             # The numbers of the name are those that are said to be in it.
             assert [digits[n] for n in template.numbers] == re.findall("[0-9]+", re.search(template.by, line)[1])  # type: ignore[index]
     assert templates(b"\xff START 0") == ()
+
+
+def line_by_line(lines: Sequence[bytes]) -> dict[str, list[tuple[int, tuple[int, ...]]]]:
+    """Which lines count, by what finds them: as ``counting_lines`` says, but each line by itself."""
+    known = []
+    for at, line in enumerate(map(shown_text, lines)):
+        digits = re.findall(rb"[0-9]+", line)
+        if len(line) <= 400 and max(map(len, digits), default=0) <= 9 and may_mark(line):
+            wide = unpadded(line) != line
+            known += [(at, digits, template, wide) for template in templates(skeleton(unpadded(line)))]
+    may_be_wide = {template.by for _, _, template, wide in known if wide}
+    found: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
+    for at, digits, template, _ in known:
+        by = padded(template).by if template.by in may_be_wide else template.by
+        found.setdefault(by, []).append((at, tuple(int(digits[n]) for n in template.numbers)))
+    return found
+
+
+def test_lines_that_are_looked_at_by_kind_are_found_as_each_by_itself_is() -> None:
+    texts = [b"START", b"STEP ", b"step: ", b"epoch ", b"  ", b"\t", b"3", b"17", b"0", b"/", b"[", b"]", b"1234567890", b"\r", b"\b",
+             b"] I0712 10:22:32 ", b'{"step": ', b"}", b"0x", b"loss = 0.5", b"%|", b"|", b"->", b"END", b"\xe5", b"x" * 390, b"\n"]  # fmt: skip
+    chance = random.Random(0)
+    for _ in range(2_000):
+        known = [b"".join(chance.choices(texts, k=chance.randint(1, 6))) for _ in range(4)]
+        lines = [chance.choice((chance.choice(known), b"STEP %*d of 9" % (chance.randint(1, 3), k))) for k in range(12)]
+        seen = counting_lines(Kinds.of(range(len(lines)), lines), 0)
+        assert {by: list(zip(one.offsets, one.numbers, strict=True)) for by, one in seen.items()} == line_by_line(lines)
 
 
 def test_a_log_full_of_lines_at_the_margin_is_gone_through_in_a_moment(log, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]

@@ -17,14 +17,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.facts import Kind
-from memlens.windows.anchor_lines import Numbers, Seen, counting_lines, looked_at, marking, recurring_lines
+from memlens.windows.anchor_lines import Kinds, Numbers, Seen, counting_lines, looked_at, recurring_lines
 from memlens.windows.anchor_templates import Place, Template, Work
 from memlens.windows.anchors import find_anchors, landmarks_of
 from memlens.windows.patterns import Anchor, Match, Pattern
 from memlens.windows.windows import suspect_anchors, windows_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from memlens.columns import Ints
     from memlens.events import EventLog
@@ -164,11 +164,12 @@ def family(log: EventLog) -> Family | None:
     landmarks = landmarks_of(log)
     if landmarks is None or not landmarks.offsets:
         return None
-    seen = counting_lines(marking(landmarks), len(log))
+    kinds = Kinds.of(landmarks.offsets, landmarks.texts)
+    seen = counting_lines(kinds, len(log))
     found = {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}
     # Lines that name steps and do not count are those of several processes.
     if not any(entry.counts_steps and len(set(entry.numbers)) > 1 and by not in found for by, entry in seen.items()):
-        again = recurring_lines(landmarks, len(log))
+        again = recurring_lines(kinds, len(log), thinned=landmarks.thinned)
         found |= {by: entry for by, entry in again.items() if _comes_evenly(log, entry.offsets)}
     found = {by: entry for by, entry in found.items() if _wanted(entry)}
     return _best((log,), (landmarks,), (found,))
@@ -312,9 +313,9 @@ def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Ancho
     return _worth(sides[0], sides[-1])[0] > 0
 
 
-def _candidates(lines: Iterable[tuple[int, bytes]], events: int) -> dict[str, Seen]:
+def _candidates(kinds: Kinds, events: int) -> dict[str, Seen]:
     """Those of some lines that count, as :func:`counting_lines` has them."""
-    seen = counting_lines(lines, events)
+    seen = counting_lines(kinds, events)
     return {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}
 
 

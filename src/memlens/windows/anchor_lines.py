@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +17,7 @@ from msgspec import Struct
 
 from memlens.scanner import pieces
 from memlens.windows.anchor_templates import (
+    NO_ANCHOR,
     Place,
     Template,
     Work,
@@ -27,7 +30,7 @@ from memlens.windows.anchor_templates import (
     unpadded,
 )
 from memlens.windows.anchors import text_blocks
-from memlens.windows.landmarks import LONGEST_LINE, Landmarks, at_margin, holds_word, word_scanner
+from memlens.windows.landmarks import LONGEST_LINE, at_margin, holds_word, word_scanner
 from memlens.windows.patterns import clean_line
 
 if TYPE_CHECKING:
@@ -67,73 +70,95 @@ class Seen(Struct, frozen=True):
         return self.template.work is Work.STEP and self.template.place is not Place.UNNAMED
 
 
-def counting_lines(lines: Iterable[tuple[int, bytes]], events: int) -> dict[str, Seen]:
+class Kinds(Struct, frozen=True):
+    """Lines of one log, by what is alike of them: each kind is looked at once, however many lines are of it.
+
+    Attributes:
+        offsets: Where each line begins.
+        texts: What is shown of it (:func:`~memlens.windows.anchor_templates.shown_text`).
+        rows: The lines of each skeleton, as indices of these; none that is longer than an anchor.
+    """
+
+    offsets: Sequence[int]
+    texts: Sequence[bytes]
+    rows: Mapping[bytes, list[int]]
+
+    @classmethod
+    def of(cls, offsets: Sequence[int], lines: Iterable[bytes]) -> Kinds:
+        """The kinds of some lines."""
+        texts = [*map(shown_text, lines)]
+        rows = defaultdict[bytes, list[int]](list)
+        for row, text in enumerate(texts):
+            if len(text) <= LONGEST_LINE:
+                rows[skeleton(text)].append(row)
+        return cls(offsets, texts, rows)
+
+    def counting(self, bones: bytes) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+        """Those of one kind that may count: where each begins, and its numbers."""
+        rows = self.rows[bones]
+        together = b"\n".join([self.texts[row] for row in rows])
+        if NO_ANCHOR.search(together) is not None:
+            rows = [row for row in rows if may_mark(self.texts[row])]
+            together = b"\n".join([self.texts[row] for row in rows])
+        numbers = zip(*[iter(_NUMBERS(together))] * bones.count(b"0"), strict=True)
+        lines = zip(rows, numbers, strict=True)
+        return ((self.offsets[row], digits) for row, digits in lines if max(map(len, digits)) <= _MOST_DIGITS)
+
+
+def counting_lines(kinds: Kinds, events: int) -> dict[str, Seen]:
     """Lines that may count, by the expression that finds them.
 
     Args:
-        lines: Where each begins, and what is shown of it (:func:`~memlens.windows.anchor_templates.shown_text`).
+        kinds: The lines.
         events: The events up to where they were looked for.
     """
-    kinds = defaultdict[bytes, list[tuple[int, list[bytes]]]](list)  # by their skeletons
-    wide = set[bytes]()
-    for offset, line in lines:
-        narrow = unpadded(line)
-        digits, kind = _NUMBERS(narrow), skeleton(narrow)
-        if len(line) > LONGEST_LINE or max(map(len, digits), default=0) > _MOST_DIGITS:
-            continue
-        if kind in kinds or len(kinds) < _MOST_KINDS:
-            kinds[kind].append((offset, digits))
-            if narrow is not line and narrow != line:
-                wide.add(kind)
-    known = [(kind, template) for kind in kinds for template in templates(kind)]
-    may_be_wide = {template.by for kind, template in known if kind in wide}
-    found: dict[str, tuple[Template, list[tuple[int, Numbers]]]] = {}
-    for kind, template in known:
-        one = padded(template) if template.by in may_be_wide else template
-        _, rows = found.setdefault(one.by, (one, []))
-        rows += [(offset, tuple(int(digits[n]) for n in one.numbers)) for offset, digits in kinds[kind]]
+    found = list[tuple[Template, list[tuple[int, tuple[bytes, ...]]]]]()
+    wide = set[str]()
+    for bones in islice((bones for bones in kinds.rows if b"0" in bones), _MOST_KINDS):
+        narrow = unpadded(bones)
+        if (fitting := templates(narrow)) and (lines := [*kinds.counting(bones)]):
+            found += ((template, lines) for template in fitting)
+            wide.update(template.by for template in fitting if narrow != bones)
+    rows: dict[str, tuple[Template, list[tuple[int, Numbers]]]] = {}
+    for template, lines in found:
+        one = padded(template) if template.by in wide else template
+        counted = rows.setdefault(one.by, (one, []))[1]
+        counted += [(offset, tuple(int(digits[n]) for n in one.numbers)) for offset, digits in lines]
     seen: dict[str, Seen] = {}
-    for by, (template, rows) in found.items():
-        rows.sort()
-        seen[by] = Seen(template, [offset for offset, _ in rows], [numbers for _, numbers in rows], events)
+    for by, (template, counted) in rows.items():
+        counted.sort()
+        seen[by] = Seen(template, [offset for offset, _ in counted], [numbers for _, numbers in counted], events)
     return seen
 
 
-def recurring_lines(landmarks: Landmarks, events: int) -> dict[str, Seen]:
-    """Landmarks by their words, whatever they count, as :func:`counting_lines` has them."""
-    known: dict[bytes, Template | None] = {}
+def recurring_lines(kinds: Kinds, events: int, *, thinned: bool) -> dict[str, Seen]:
+    """Lines by their words, whatever they count, as :func:`counting_lines` has them; only those with a word of anchors where they are thinned."""
     offsets = defaultdict[Template, list[int]](list)
-    for offset, line in zip(landmarks.offsets, landmarks.texts, strict=True):
-        text = shown_text(line)
-        if text.startswith((b" ", b"\t")) or len(text) > LONGEST_LINE or (landmarks.thinned and not holds_word(text)):
+    known = (
+        bones for bones in kinds.rows if not (bones.startswith((b" ", b"\t")) or (thinned and not holds_word(bones)))
+    )
+    for bones in islice(known, _MOST_KINDS):
+        if any(one.work is Work.PART and one.place is not Place.UNNAMED for one in templates(bones)):
             continue
-        kind = skeleton(text)
-        if kind not in known:
-            parts = any(one.work is Work.PART and one.place is not Place.UNNAMED for one in templates(kind))
-            known[kind] = None if parts or len(known) >= _MOST_KINDS else recurring(kind)
-        if (template := known[kind]) is not None:
-            offsets[template].append(offset)
-    return {one.by: Seen(one, places, [()] * len(places), events) for one, places in offsets.items()}
+        if (template := recurring(bones)) is not None:
+            offsets[template] += [kinds.offsets[row] for row in kinds.rows[bones]]
+    return {one.by: Seen(one, sorted(places), [()] * len(places), events) for one, places in offsets.items()}
 
 
-def marking(landmarks: Landmarks) -> Iterator[tuple[int, bytes]]:
-    """Those landmarks that could be anchors: where each begins, and its text."""
-    lines = zip(landmarks.offsets, map(shown_text, landmarks.texts), strict=True)
-    return (line for line in lines if may_mark(line[1]))
-
-
-def looked_at(log: EventLog) -> tuple[list[tuple[int, bytes]], int]:
+def looked_at(log: EventLog) -> tuple[Kinds, int]:
     """The lines of a log that could be anchors, as many as are looked at, and the events up to there."""
     if not log.source.rereadable and log.landmarks is not None:
-        return list(marking(log.landmarks)), len(log)
-    found: list[tuple[int, bytes]] = []
-    looked_at = 0
+        return Kinds.of(log.landmarks.offsets, log.landmarks.texts), len(log)
+    offsets, texts = list[int](), list[bytes]()
+    looked_at, events = 0, len(log)
     for piece, lines, looks in _marginal_lines(log):
         looked_at += looks
         if looked_at > _MOST_LINES:
-            return found, int(log.offset.searchsorted(piece))
-        found += lines
-    return found, len(log)
+            events = int(log.offset.searchsorted(piece))
+            break
+        offsets += (offset for offset, _ in lines)
+        texts += (text for _, text in lines)
+    return Kinds.of(offsets, texts), events
 
 
 def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]], int]]:
@@ -155,7 +180,7 @@ def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]
                 starts, stops, looks = starts[held], stops[held], _CROWDED
             lines = piece.tobytes() if len(starts) else b""
             found = [
-                (offset + low + start, shown_text(clean_line(line)))
+                (offset + low + start, clean_line(line))
                 for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
                 if may_mark(line := lines[start:stop].rstrip(b"\r"))
             ]

@@ -57,7 +57,7 @@ class Template(Struct, frozen=True):
 
 
 #: What no anchor holds: an address, JSON, an arrow, a progress bar, a header of glog.
-_NO_ANCHOR = re.compile(rb'0x|\{|"|->|\r|%\||[IWEF][0-9]{4,8} [0-9][0-9]:')
+NO_ANCHOR = re.compile(rb'0x|\{|"|->|\r|%\||[IWEF][0-9]{4,8} [0-9][0-9]:')
 
 
 #: … but for JSON with the number of a step, and a bar that counts.
@@ -156,7 +156,7 @@ _SPECIAL = re.compile(r"([\\.^$*+?{}\[\]|()])")
 
 def may_mark(line: bytes) -> bool:
     """A quick first look at a line: it holds a number, and nothing that an anchor does not hold."""
-    return _DIGITS.search(line) is not None and (_NO_ANCHOR.search(line) is None or _ANCHOR.match(line) is not None)
+    return _DIGITS.search(line) is not None and (NO_ANCHOR.search(line) is None or _ANCHOR.match(line) is not None)
 
 
 def shown_text(line: bytes) -> bytes:

@@ -85,21 +85,20 @@ def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 
         first_line: The number of the block's first line, which theirs are counted from.
     """
     starts = np.append(0, np.flatnonzero(block == ord("\n")) + 1)
-    starts = starts[starts < len(block)]
+    stops = np.append(starts[1:] - 1, len(block))
+    if starts[-1] == len(block):
+        starts, stops = starts[:-1], stops[:-1]
     lines = np.flatnonzero(at_margin(block, starts))
     thinned = len(lines) > max(_FEW, len(starts) // _SPARSE)
     if thinned:
         lines = lines[np.isin(lines, starts.searchsorted(word_scanner().scan(block, 0, len(block)).line_start))]
     complete, lines = len(lines) <= _MOST_OF_BLOCK, lines[:_MOST_OF_BLOCK]
-    places = starts[lines].tolist()
-    texts = (_text(block, start) for start in places)
-    offsets = (start + offset for start in places)
-    return Landmarks(tuple(offsets), tuple((lines + first_line).tolist()), tuple(texts), complete, thinned)
-
-
-def _text(block: NDArray[np.uint8], start: int) -> bytes:
-    line = block[start : start + _LONGEST_RAW].tobytes().partition(b"\n")[0]
-    return clean_line(line)[: LONGEST_LINE + 1]
+    starts = starts[lines]
+    spans = zip(starts.tolist(), np.minimum(stops[lines], starts + _LONGEST_RAW).tolist(), strict=True)
+    texts = [clean_line(block[start:stop].tobytes())[: LONGEST_LINE + 1] for start, stop in spans]
+    return Landmarks(
+        tuple((starts + offset).tolist()), tuple((lines + first_line).tolist()), tuple(texts), complete, thinned
+    )
 
 
 def holds_word(text: bytes) -> bool:
