@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import LogText
-from plain_failures import plain_failures, plain_messages, read_messages
+from plain_failures import bytes_of, plain_failures, plain_messages, read_messages
 
 import memlens
 from memlens.analyzers.failures import failures
 from memlens.events import EventLog
 from memlens.facts import Facts, Kind, MessageLines, OutOfMemory
 from memlens.folding import levels_before
+from memlens.inputs.paddle.failures import sizes
 from memlens.inputs.paddle.message_formats import OUT_OF_MEMORY
 from memlens.log import Log
 from memlens.trust import trust_of
@@ -43,6 +44,19 @@ LINES = st.one_of(
 def test_the_messages_of_a_block_are_those_of_its_lines(lines: list[str]) -> None:
     text = "\n".join(lines).encode()
     assert read_messages(text)[0] == list(plain_messages(text))
+
+
+HALVES = st.builds("{}.{}B".format, st.integers(0, 99), st.sampled_from(["5", "50", "49", "500000000000000000", "51"]))
+
+
+@given(st.lists(st.one_of(SIZES, NUMBERS, HALVES), max_size=12))
+def test_sizes_are_read_together_as_each_by_itself(texts: list[str]) -> None:
+    data, places, at = "/".join(texts).encode(), [-1], 0
+    for text in texts:
+        places.append(at | len(text) << 40)
+        at += len(text) + 1
+    found = sizes(np.frombuffer(data, np.uint8), np.array(places, np.int64)).tolist()
+    assert found == [-1, *(-1 if (size := bytes_of(text)) is None else size for text in texts)]
 
 
 @pytest.mark.parametrize("before", ["", "x" * 5000])

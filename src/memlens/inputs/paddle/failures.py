@@ -10,9 +10,10 @@ from memlens.columns import distinct
 from memlens.facts import MessageLines, OutOfMemory
 from memlens.inputs.paddle.lines import FAILURE_GROUPS, FAILURES, BlockRows
 from memlens.scanner import distinct_texts
+from memlens.scanner.expressions import TEXT_LENGTH, TEXT_PLACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from numpy.typing import NDArray
 
     from memlens.columns import Ints
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 MOST_LOOKED_INTO = 100
 #: Bytes of a line that are kept of it, and that are looked at for that from the message on where the line is long.
 _SHOWN, _LOOKED_AT = 300, 1200
+#: No longer text holds more digits than a number of 64 bits.
+_MOST_DIGITS = 18
+#: The power of 1,024 that a letter stands for, by its byte.
+_POWERS = np.array([max(b"BKMGTP".find(chr(byte).upper().encode()), 0) for byte in range(256)], np.int64)
 
 
 def messages_of(rows: BlockRows) -> tuple[MessageLines, tuple[str, ...]] | None:
@@ -36,8 +41,10 @@ def messages_of(rows: BlockRows) -> tuple[MessageLines, tuple[str, ...]] | None:
         mine = number == form
         for name in FAILURE_GROUPS & rows.columns[form].keys():
             groups[name][mine] = rows.values(form, name, at[mine])
-    devices, device = _distinct(rows, groups.pop("device"))
-    size = {name: _sizes(*_distinct(rows, places)) for name, places in groups.items()}
+    device = groups.pop("device")
+    named = device >= 0
+    devices, device[named] = distinct_texts(rows.block.data, device[named])
+    size = {name: sizes(rows.block.data, places) for name, places in groups.items()}
     total, used, free, limit = size["total"], size["used"], size["free"], size["limit"]
     total = np.where(total >= 0, total, limit)
     total = np.where((total < 0) & (used >= 0) & (free >= 0), used + free, total)
@@ -75,19 +82,36 @@ def _rows(rows: BlockRows) -> tuple[Ints, Ints]:
     return at[first], number[first]
 
 
-def _distinct(rows: BlockRows, places: Ints) -> tuple[list[bytes], Ints]:
-    """The different ones of some texts, and which of them each is, -1 for none."""
-    which = np.full(len(places), -1, np.int64)
+def sizes(data: NDArray[np.uint8], places: Ints) -> Ints:
+    """The bytes that each text says, as :func:`_size` reads it; -1 where there is none.
+
+    Args:
+        data: uint8.
+        places: Where the texts stand, int64, as :attr:`~memlens.scanner.expressions.Conversion.TEXT` says.
+    """
+    found = np.full(len(places), -1, np.int64)
     known = places >= 0
-    texts: list[bytes] = []
-    if known.any():
-        texts, which[known] = distinct_texts(rows.block.data, places[known])
-    return texts, which
-
-
-def _sizes(texts: Iterable[bytes], which: Ints) -> Ints:
-    """The bytes that each text says, -1 where there is none."""
-    return np.array([*map(_size, texts), -1], np.int64)[which]
+    begin, length = places[known] & TEXT_PLACE, places[known] >> TEXT_LENGTH
+    number, decimals, power = np.zeros((3, len(begin)), np.int64)
+    behind = np.zeros(len(begin), np.bool_)
+    for k in range(min(length.max(initial=0), _MOST_DIGITS)):
+        byte = np.where(k < length, data[begin + np.minimum(k, length - 1)], 0)
+        digit = byte - np.uint8(ord("0"))
+        is_digit = digit < 10
+        number = np.where(is_digit, 10 * number + digit, number)
+        decimals += is_digit & behind
+        behind |= byte == ord(".")
+        power += _POWERS[byte]
+    scale, ten = 1 << 10 * power, 10**decimals
+    whole, part = np.divmod(number, ten)
+    size, rest = np.divmod(part * scale, ten)
+    size += whole * scale
+    size += (2 * rest + (size & 1)) > ten  # halves go to the even one
+    # What would not fit is read by itself.
+    for at in np.flatnonzero((length > _MOST_DIGITS) | ((whole | part) >> (61 - 10 * power) > 0)).tolist():
+        size[at] = _size(data[begin[at] : begin[at] + length[at]].tobytes())
+    found[known] = size
+    return found
 
 
 def _size(text: bytes) -> int:
