@@ -9,88 +9,100 @@
 /* --- a hash table from 64-bit keys to rows --------------------------------------------------------------------------- */
 
 typedef struct {
-    uint64_t key;
-    int64_t row; /* -1: empty */
-} slot;
-
-typedef struct {
-    slot *slots;
+    uint64_t *slots; /* a row, and above it as much of the hash of its key as there is room for */
+    const uint64_t *keys; /* the key of each row */
     size_t mask, used;
     uint64_t seed; /* so that no log can be made up whose keys all fall on one slot */
+    int bits; /* of a row */
 } table;
 
-static int table_open(table *t, uint64_t seed)
+#define EMPTY UINT64_MAX
+
+static int table_open(table *t, const uint64_t *keys, size_t rows, uint64_t seed)
 {
+    t->keys = keys;
     t->mask = 1023;
     t->used = 0;
     t->seed = seed;
-    t->slots = malloc((t->mask + 1) * sizeof(slot));
+    for (t->bits = 29; rows >> t->bits; t->bits++)
+        ;
+    t->slots = malloc((t->mask + 1) * sizeof *t->slots);
     if (t->slots)
-        memset(t->slots, 0xff, (t->mask + 1) * sizeof(slot));
+        memset(t->slots, 0xff, (t->mask + 1) * sizeof *t->slots);
     return t->slots ? 0 : -1;
 }
 
-static inline size_t home(const table *t, uint64_t key)
+static inline uint64_t hash(const table *t, uint64_t key)
 {
     uint64_t word = (key ^ t->seed) * UINT64_C(0x9E3779B97F4A7C15);
     word ^= word >> 32;
     word *= UINT64_C(0xBF58476D1CE4E5B9);
-    return (size_t)(word >> 29) & t->mask;
+    return word >> t->bits;
 }
 
-/* The slot of a key, or the empty one where it would go: at least half of the slots are empty. */
-static inline slot *find(const table *t, uint64_t key)
+/* The row in a slot, -1 where it is empty. */
+static inline int64_t row_in(const table *t, size_t at)
 {
-    size_t at = home(t, key);
-    while (t->slots[at].row >= 0 && t->slots[at].key != key)
+    return t->slots[at] == EMPTY ? -1 : (int64_t)(t->slots[at] & ((UINT64_C(1) << t->bits) - 1));
+}
+
+/* The slot of a key, or the empty one where it would go: at least a quarter of the slots is empty. */
+static inline size_t find(const table *t, uint64_t key)
+{
+    const uint64_t wanted = hash(t, key);
+    size_t at = (size_t)wanted & t->mask;
+    while (t->slots[at] != EMPTY && (t->slots[at] >> t->bits != wanted || t->keys[row_in(t, at)] != key))
         at = (at + 1) & t->mask;
-    return t->slots + at;
+    return at;
 }
 
 static int grow(table *t)
 {
-    slot *old = t->slots;
+    uint64_t *old = t->slots;
     size_t slots = t->mask + 1;
-    if (slots > SIZE_MAX / 2 / sizeof(slot))
+    if (slots > SIZE_MAX / 2 / sizeof *old || slots > UINT64_MAX >> t->bits)
         return -1;
-    t->slots = malloc(2 * slots * sizeof(slot));
+    t->slots = malloc(2 * slots * sizeof *old);
     if (!t->slots) {
         t->slots = old;
         return -1;
     }
-    memset(t->slots, 0xff, 2 * slots * sizeof(slot));
+    memset(t->slots, 0xff, 2 * slots * sizeof *old);
     t->mask = 2 * slots - 1;
-    for (size_t i = 0; i < slots; i++)
-        if (old[i].row >= 0)
-            *find(t, old[i].key) = old[i];
+    for (size_t i = 0; i < slots; i++) {
+        size_t at = (size_t)(old[i] >> t->bits) & t->mask;
+        if (old[i] == EMPTY)
+            continue;
+        while (t->slots[at] != EMPTY)
+            at = (at + 1) & t->mask;
+        t->slots[at] = old[i];
+    }
     free(old);
     return 0;
 }
 
-/* Set the row of a key whose slot was found. */
-static inline int put(table *t, slot *s, uint64_t key, int64_t row)
+/* Put a row into the slot that was found for its key. */
+static inline int put(table *t, size_t at, int64_t row)
 {
-    int added = s->row < 0;
-    s->key = key;
-    s->row = row;
+    int added = t->slots[at] == EMPTY;
+    t->slots[at] = hash(t, t->keys[row]) << t->bits | (uint64_t)row;
     t->used += added;
-    return added && 2 * t->used > t->mask ? grow(t) : 0;
+    return added && t->used > t->mask - t->mask / 4 ? grow(t) : 0;
 }
 
 /* Empty a slot, and move up what was pushed past it. */
-static inline void drop(table *t, slot *s)
+static inline void drop(table *t, size_t hole)
 {
-    size_t hole = (size_t)(s - t->slots), at = hole;
-    for (;;) {
+    for (size_t at = hole;;) {
         at = (at + 1) & t->mask;
-        if (t->slots[at].row < 0)
+        if (t->slots[at] == EMPTY)
             break;
-        if (((at - home(t, t->slots[at].key)) & t->mask) >= ((at - hole) & t->mask)) {
+        if (((at - (size_t)(t->slots[at] >> t->bits)) & t->mask) >= ((at - hole) & t->mask)) {
             t->slots[hole] = t->slots[at];
             hole = at;
         }
     }
-    t->slots[hole].row = -1;
+    t->slots[hole] = EMPTY;
     t->used--;
 }
 
@@ -131,20 +143,21 @@ static PyObject *pair(PyObject *module, PyObject *args)
     uint8_t *doubled = c[3].view.buf;
     int failed;
     Py_BEGIN_ALLOW_THREADS
-    failed = table_open(&live, seed);
+    failed = table_open(&live, addr, (size_t)events, seed);
     for (Py_ssize_t event = 0; !failed && event < events; event++) {
         store(partner, wide, event, -1);
         doubled[event] = 0;
         if (kind[event] == 0) { /* ALLOC */
-            slot *s = find(&live, addr[event]);
-            doubled[event] = s->row >= 0;
-            failed = put(&live, s, addr[event], event);
+            size_t at = find(&live, addr[event]);
+            doubled[event] = row_in(&live, at) >= 0;
+            failed = put(&live, at, event);
         } else if (kind[event] == 1) { /* FREE */
-            slot *s = find(&live, addr[event]);
-            if (s->row >= 0) {
-                store(partner, wide, event, s->row);
-                store(partner, wide, s->row, event);
-                drop(&live, s);
+            size_t at = find(&live, addr[event]);
+            int64_t row = row_in(&live, at);
+            if (row >= 0) {
+                store(partner, wide, event, row);
+                store(partner, wide, row, event);
+                drop(&live, at);
             }
         }
     }
@@ -181,18 +194,18 @@ static PyObject *last_by_key(PyObject *module, PyObject *args)
     int64_t *found = c[2].view.buf;
     int failed;
     Py_BEGIN_ALLOW_THREADS
-    failed = table_open(&set, seed);
+    failed = table_open(&set, key, (size_t)rows, seed);
     for (Py_ssize_t row = 0; !failed && row < rows; row++) {
         found[row] = -1;
         if (role[row] < 1 || role[row] > 3)
             continue;
-        slot *s = find(&set, key[row]);
+        size_t at = find(&set, key[row]);
         if (role[row] == 1) {
-            failed = put(&set, s, key[row], row);
+            failed = put(&set, at, row);
         } else {
-            found[row] = s->row;
-            if (role[row] == 3 && s->row >= 0)
-                drop(&set, s);
+            found[row] = row_in(&set, at);
+            if (role[row] == 3 && found[row] >= 0)
+                drop(&set, at);
         }
     }
     free(set.slots);

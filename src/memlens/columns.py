@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Flags: TypeAlias = "NDArray[np.bool_]"
 Ints: TypeAlias = "NDArray[np.int64]"
 Words: TypeAlias = "NDArray[np.uint64]"
-_Indices: TypeAlias = "NDArray[np.int32] | Ints"
+Indices: TypeAlias = "NDArray[np.int32] | Ints"
 
 #: What a row does with its key: nothing; become the latest row that set it; ask for that row; ask for it and clear the key.
 NOTHING, SET, USE, TAKE = 0, 1, 2, 3
@@ -46,7 +46,7 @@ def spans(begins: Ints, lengths: Ints) -> Ints:
     return found
 
 
-def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[_Indices, Ints]:
+def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[Indices, Ints]:
     """Pair ALLOCs (kind 0) with the FREEs (kind 1) that end them.
 
     A FREE ends the newest ALLOC of its address, if nothing has ended that one yet.
@@ -62,15 +62,15 @@ def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[_Indices, In
     if _native is None:
         return reference_pair(kind, addr)
     wide = len(kind) >= 1 << 31
-    partner: _Indices = empty(len(kind), np.int64 if wide else np.int32)
+    partner: Indices = empty(len(kind), np.int64 if wide else np.int32)
     doubled = empty(len(kind), np.uint8)
     _native.pair(_as(kind, np.int8), _as(addr, np.uint64), partner, doubled, wide, _SEED)
     return partner, np.flatnonzero(doubled.view(np.bool_))
 
 
-def reference_pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[_Indices, Ints]:
+def reference_pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[Indices, Ints]:
     """The reference implementation of :func:`pair`."""
-    partner: _Indices = np.full(len(kind), -1, np.int64) if len(kind) >= 1 << 31 else np.full(len(kind), -1, np.int32)
+    partner: Indices = np.full(len(kind), -1, np.int64) if len(kind) >= 1 << 31 else np.full(len(kind), -1, np.int32)
     doubles = []
     live: dict[int, int] = {}
     for event, (what, address) in enumerate(zip(kind.tolist(), addr.tolist(), strict=True)):

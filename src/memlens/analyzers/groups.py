@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.columns import Ints
+    from memlens.columns import Indices, Ints
     from memlens.events import EventLog
 
 
@@ -39,18 +39,18 @@ class SizeGroups(Struct, frozen=True, eq=False):
 
     Attributes:
         size: The size of each of its blocks, int64.
-        count: How many there are, int64.
-        first: The first event among theirs, int64.
-        owner: Whom they belong to, an index of ``names``, int64.
+        count: How many there are, int32 (int64 for logs of 2**31 events and more).
+        first: The first event among theirs, the same.
+        owner: Whom they belong to, an index of ``names``, int32.
         names: The owners.
         holder: Who holds most of its blocks, an index of ``holders``, int64, -1 where unknown; ``None`` where nothing is known.
         holders: The holders.
     """
 
     size: Ints
-    count: Ints
-    first: Ints
-    owner: Ints
+    count: Indices
+    first: Indices
+    owner: NDArray[np.int32]
     names: tuple[str | None, ...]
     holder: Ints | None = None
     holders: tuple[str, ...] = ()
@@ -84,17 +84,6 @@ class SizeGroups(Struct, frozen=True, eq=False):
         size, count, first, owner = self.size[rows], self.count[rows], self.first[rows], self.owner[rows]
         holder = None if self.holder is None else self.holder[rows]
         return SizeGroups(size, count, first, owner, self.names, holder, self.holders)
-
-    def then(self, other: SizeGroups) -> SizeGroups:
-        """These and others of the same log, the largest total first; among equals the one with the earlier event."""
-        size, count, first, owner = (
-            np.concatenate((getattr(self, name), getattr(other, name))) for name in ("size", "count", "first", "owner")
-        )
-        holder: Ints | None = None
-        if self.holder is not None and other.holder is not None:
-            holder = np.concatenate((self.holder, other.holder))
-        both = SizeGroups(size, count, first, owner, self.names, holder, self.holders)
-        return both.part(np.lexsort((both.first, -both.total)))
 
     def rows(self) -> Iterator[tuple[int, int, int, str | None]]:
         """Of each its size, its blocks, their bytes and their owner."""
@@ -137,10 +126,12 @@ def columns_of(groups: Sequence[Any]) -> SizeGroups:
     names = tuple(dict.fromkeys(group.owner for group in groups))
     rows = [(group.size_bytes, group.count, 0, names.index(group.owner)) for group in groups]
     size, count, first, owner = np.array(rows, np.int64).reshape(-1, 4).T
-    return SizeGroups(size, count, first, owner, names)
+    return SizeGroups(size, count, first, owner.astype(np.int32), names)
 
 
-def by_size_and_owner(log: EventLog, blocks: NDArray[np.int64], events: NDArray[np.int64] | None = None) -> SizeGroups:
+def by_size_and_owner(
+    log: EventLog, blocks: Ints, events: Ints | None = None, apart: NDArray[np.bool_] | None = None
+) -> SizeGroups:
     """Group blocks by size, and by owner where the log has owners.
 
     The largest total comes first; among equal totals the larger blocks, then the group with the earlier event.
@@ -149,15 +140,19 @@ def by_size_and_owner(log: EventLog, blocks: NDArray[np.int64], events: NDArray[
         log: Their log.
         blocks: The event that says the size and the owner of each block, int64.
         events: An event of each block, rising, int64; ``None`` for ``blocks`` itself.
+        apart: Blocks that are grouped by themselves; then among equal totals the group with the earlier event comes first.
     """
-    events = blocks if events is None else events
-    group, sizes, owners = kinds_of_blocks(log, blocks)
-    first = np.empty(len(sizes), np.int64)
-    first[group[::-1]] = events[::-1]  # written from the back, so that the first event of a group is what stays
+    group, sizes, owners = kinds_of_blocks(log, blocks, apart)
     names = owner_labels(log)
-    count, holder = np.bincount(group, minlength=len(sizes)), commonest_holders(log, blocks, group, len(sizes))
-    found = SizeGroups(sizes, count, first, owners % len(names), names, holder, log.holder_names)
-    return found.part(np.lexsort((first, -sizes, -found.total)))
+    index: Any = np.int32 if len(log) < 1 << 31 else np.int64
+    first, count = np.empty(len(sizes), index), np.bincount(group, minlength=len(sizes)).astype(index)
+    # Written from the back, so that the first event of a group is what stays.
+    first[group[::-1]] = (blocks if events is None else events)[::-1]
+    holder = commonest_holders(log, blocks, group, len(sizes))
+    del group
+    found = SizeGroups(sizes, count, first, (owners % len(names)).astype(np.int32), names, holder, log.holder_names)
+    ties = () if apart is not None else (-sizes,)
+    return found.part(np.lexsort((first, *ties, -found.total)))
 
 
 def commonest_holders(log: EventLog, blocks: Ints, group: Ints, groups: int) -> Ints | None:
@@ -225,14 +220,13 @@ def _by_label(groups: Sequence[Any]) -> dict[str | None, tuple[int, int]]:
     return dict(sorted(found.items(), key=lambda item: -item[1][0]))
 
 
-def kinds_of_blocks(
-    log: EventLog, blocks: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def kinds_of_blocks(log: EventLog, blocks: Ints, apart: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints, Ints]:
     """Number blocks so that those of equal size and owner have equal numbers.
 
     Args:
         log: Their log.
         blocks: An event of each block, int64.
+        apart: Blocks that have numbers of their own.
 
     Returns:
         ``(number, size, owner)``, int64: of each block its number; of each number its size and its owner, an index of
@@ -241,12 +235,16 @@ def kinds_of_blocks(
     sizes = log.size[blocks]
     kinds = distinct(sizes)
     number = kinds.searchsorted(sizes)
-    if log.owner is None and not log.facts.opening:
-        return number, kinds, np.full(len(kinds), -1, np.int64)
+    apart = None if apart is None or not apart.any() else apart
+    if log.owner is None and not log.facts.opening and apart is None:
+        return number, kinds, np.broadcast_to(np.int64(-1), len(kinds))
     owners = len(log.owner_names) + 2
-    both = number * owners + owners_of(log, blocks) + 2
+    both = 2 * (number * owners + owners_of(log, blocks) + 2)
+    if apart is not None:
+        both += apart
     pairs = distinct(both)
-    return pairs.searchsorted(both), kinds[pairs // owners], pairs % owners - 2
+    of_pairs = pairs // 2
+    return pairs.searchsorted(both), kinds[of_pairs // owners], of_pairs % owners - 2
 
 
 def owners_of(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -127,8 +127,7 @@ def opening_groups(window: Window) -> Groups[HeldGroup]:
 
 def _kept_groups(log: EventLog, blocks: Ints) -> Groups[HeldGroup]:
     partner = log.lifetimes.partner
-    ended = partner[blocks] >= 0
-    groups = by_size_and_owner(log, blocks[~ended]).then(by_size_and_owner(log, blocks[ended]))
+    groups = by_size_and_owner(log, blocks, apart=partner[blocks] >= 0)
 
     def rows(some: SizeGroups) -> Iterator[HeldGroup]:
         frees = [free if free >= 0 else None for free in partner[some.first].tolist()]
