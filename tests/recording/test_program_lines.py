@@ -183,8 +183,10 @@ def test_a_run_with_names_allocates_what_one_without_does_and_every_block_has_on
         runs.append(run(command(paddle, log, program, ["--names", names]), variables, folder, log))
     assert [run.code for run in runs] == [0, 0]
     # Paddle's own counters of what tensors hold; what is reserved differs from run to run by where chunks lie.
-    without, with_names = (re.findall(r'"allocated(?:_peak)?": \d+', run.text) for run in runs)
-    assert (without, len(without) > 6) == (with_names, True)
+    # Peaks do as well where threads of 3.0's executors free in another order.
+    counters = "allocated" if mode != "dygraph" and paddle.version.startswith("3.0") else "allocated(?:_peak)?"
+    without, with_names = (re.findall(rf'"{counters}": \d+', run.text) for run in runs)
+    assert (without, len(without) > 5) == (with_names, True)
     events = memlens.read(runs[1].log)
     assert events.owner is not None
     owners = [events.owner_names[number] if number >= 0 else "" for number in events.owner[events.kind == 0].tolist()]

@@ -58,13 +58,15 @@ def test_operators_that_the_framework_names_have_the_lines_of_the_call_that_they
     log = read(
         *(calls("run_backward < train.py:20 main"), alloc(1)),
         *(line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing "), alloc(2)),
-        *(line(CALLER, "Running_AD_API_GRAD: reshape_grad"), alloc(3), calls("-"), alloc(4)),
-        *(line(CALLER, "Running_AD_API: relu"), alloc(5)),
+        *(line(CALLER, "Running_AD_API_GRAD: reshape_grad"), alloc(3)),
+        *(line(CALLER, "Preparing GradNode:ReluGradNode addr:0x5579cdee0500"), alloc(4), calls("-"), alloc(5)),
+        *(line(CALLER, "Running_AD_API: relu"), alloc(6)),
     )
     assert owners(log) == [
         "run_backward < train.py:20 main",
         "MatmulGradNode < train.py:20 main",
         "reshape_grad < train.py:20 main",
+        "ReluGradNode < train.py:20 main",
         None,
         "relu",
     ]

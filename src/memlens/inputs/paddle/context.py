@@ -123,6 +123,22 @@ PREPARING = LineFormat(
     ),
 )
 
+PREPARING_30 = LineFormat(
+    name="backward_operator_30",
+    layer="eager",
+    literal=b"Preparing GradNode:",
+    # The same up to PaddlePaddle 3.0.
+    regex=r"Preparing GradNode:(?=(?P<owner>[A-Za-z0-9_.<>]{1,64}) addr:0x)",
+    means=_MEANS,
+    samples=(
+        Sample(
+            "I1126 03:12:13.612586 23316 backward.cc:257] Preparing GradNode:MeanAllGradNode addr:0x5579cdee0500",
+            {"owner": "MeanAllGradNode"},
+        ),
+    ),
+    traps=("Preparing GradNode: addr:0x5579cdee0500", "Preparing GradNode:MeanAllGradNode addr:"),
+)
+
 #: What a program line says after a call: what is allocated from here on is not its own.
 NOBODY = "-"
 PROGRAM = LineFormat(
@@ -162,4 +178,4 @@ HOLDER = LineFormat(
 )
 
 #: Everything read as a context line without being asked for.
-FORMATS = (CALL, NODE, PREPARING, INSTRUCTION, KERNEL, PROGRAM)
+FORMATS = (CALL, NODE, PREPARING, PREPARING_30, INSTRUCTION, KERNEL, PROGRAM)

@@ -117,7 +117,8 @@ def _replaced(operator: str, function: Any) -> Any:
             walks.look(backward)
         head, within = _begin(name)
         try:
-            return function(*args, **kwargs)
+            # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
+            return function(*args, **kwargs) if kwargs else function(*args)
         except (RuntimeError, MemoryError, SystemError) as error:
             for walks in _walks if _OUT_OF_MEMORY in str(error)[:_SEARCHED] else ():
                 walks.walk()
