@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import threading
+import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
@@ -128,7 +130,48 @@ def test_an_exception_that_is_kept_keeps_the_variables_of_its_traceback() -> Non
         fails()
     except KeyError as error:
         kept = error
-    assert (held("fails"), type(kept)) == ([("variable", "inner")], KeyError)
+    name = "test_an_exception_that_is_kept_keeps_the_variables_of_its_traceback"
+    assert (held(name), type(kept)) == ([("variable", "kept.inner")], KeyError)
+
+
+class Node:
+    """Refers to itself."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor, self.itself = tensor, self
+
+
+def garbage() -> list[str]:
+    """Which nodes are held by garbage alone."""
+    return [path for _, role, path, _ in walked() if role == "garbage" and path.startswith("Node")]
+
+
+def test_what_only_a_cycle_holds_is_garbage_and_has_the_type_that_closes_it() -> None:
+    node = Node(Tensor())
+    assert garbage() == []
+    gc.disable()
+    try:
+        del node
+        assert garbage() == ["Node.tensor"]
+        assert garbage() == ["Node.tensor"]  # a walk keeps nothing
+    finally:
+        gc.enable()
+    gc.collect()
+    assert garbage() == []
+
+
+def test_what_a_library_holds_is_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = types.ModuleType("library")
+    library.registry = {"nodes": [Node(Tensor())]}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "library", library)
+    del library
+    assert garbage() == []
+    gc.disable()
+    try:
+        del sys.modules["library"].registry
+        assert garbage() == ["Node.tensor"]
+    finally:
+        gc.enable()
 
 
 def test_variables_of_other_threads_are_found() -> None:
@@ -268,5 +311,5 @@ def test_the_state_of_an_optimizer_of_pytorch_is_named_alike() -> None:
 
 
 def test_files_of_others_are_no_roots() -> None:
-    own = {where.rpartition(" ")[2] for *_, where in walked()}
+    own = {where.rpartition(" ")[2] for _, role, _, where in walked() if role != "garbage"}
     assert own <= {"program.py"}

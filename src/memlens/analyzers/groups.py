@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: What results name as the owner of an opening block, where nothing more is known of it.
 BEFORE_INPUT = "(before the input)"
+#: An index or a key in the path of a holder.
+_KEY = re.compile(r"\[(?:'[^']*'|\d+)\]")
 #: … and of any other block without a call stack, in an input that has stacks.
 NO_STACK = "(no stack)"
 
@@ -148,15 +151,17 @@ def by_size_and_owner(
     first, count = np.empty(len(sizes), index), np.bincount(group, minlength=len(sizes)).astype(index)
     # Written from the back, so that the first event of a group is what stays.
     first[group[::-1]] = (blocks if events is None else events)[::-1]
-    holder = commonest_holders(log, blocks, group, len(sizes))
+    holder = commonest_holders(log, blocks, group, len(sizes)) or ()
     del group
-    found = SizeGroups(sizes, count, first, (owners % len(names)).astype(np.int32), names, holder, log.holder_names)
+    found = SizeGroups(sizes, count, first, (owners % len(names)).astype(np.int32), names, *holder)
     ties = () if apart is not None else (-sizes,)
     return found.part(np.lexsort((first, *ties, -found.total)))
 
 
-def commonest_holders(log: EventLog, blocks: Ints, group: Ints, groups: int) -> Ints | None:
-    """Who holds most blocks of each group, of those whose holder is known, as an index of the log's ``holder_names``, int64; -1 for nobody.
+def commonest_holders(log: EventLog, blocks: Ints, group: Ints, groups: int) -> tuple[Ints, tuple[str, ...]] | None:
+    """Who holds most blocks of each group, of those whose holder is known.
+
+    Holders that differ by an index or a key alone are one where a group has several: ``cache['a']``, ``cache['b']`` are ``cache[*]``.
 
     Args:
         log: Their log.
@@ -165,15 +170,24 @@ def commonest_holders(log: EventLog, blocks: Ints, group: Ints, groups: int) -> 
         groups: How many groups there are.
 
     Returns:
-        ``None`` where the log names no holder.
+        An index of the names that follow for each group, int64, -1 for nobody; ``None`` where the log names no holder.
     """
     if log.holder is None:
         return None
-    found, holder, names = np.full(groups, -1), log.holder[blocks], len(log.holder_names)
-    pairs, counts = np.unique(group[holder >= 0] * names + holder[holder >= 0], return_counts=True)
-    pairs = pairs[counts.argsort(kind="stable")]  # the last one that is written to a group stays
-    found[pairs // names] = pairs % names
-    return found
+    names = [*log.holder_names]
+    alike = {name: number for number, name in enumerate(dict.fromkeys(_KEY.sub("[*]", name) for name in names))}
+    kind = np.array([alike[_KEY.sub("[*]", name)] for name in names], np.int64)
+    known = log.holder[blocks] >= 0
+    group, holder = group[known], log.holder[blocks][known]
+    pairs, at, counts = np.unique(group * len(names) + kind[holder], return_inverse=True, return_counts=True)
+    lowest, highest = np.full(len(pairs), len(names)), np.full(len(pairs), -1)
+    np.minimum.at(lowest, at, holder)
+    np.maximum.at(highest, at, holder)
+    # That of all its blocks, or what these have in common.
+    found, number = np.full(groups, -1), np.where(lowest == highest, lowest, len(names) + pairs % len(names))
+    order = counts.argsort(kind="stable")  # the last one that is written to a group stays
+    found[pairs[order] // len(names)] = number[order]
+    return found, (*names, *alike)
 
 
 def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:

@@ -137,3 +137,14 @@ def test_the_verdict_on_a_leak_ends_in_a_line_of_the_program_and_a_variable() ->
 def test_a_log_without_such_lines_has_no_holders() -> None:
     log = read(alloc(1), free(1))
     assert (log.holder, log.owner, log.holder_names) == (None, None, ())
+
+
+def test_what_the_next_whole_walk_finds_nobody_to_hold_is_held_by_no_variable() -> None:
+    hidden, weight = "variable hidden (main, train.py)", "parameter w (train.py)"
+    walked = holds(0, "-")
+    log = read(
+        *(alloc(256), alloc(512), alloc(768), holds(256, hidden), holds(512, weight), holds(768, hidden), walked),
+        *(alloc(1024), holds(1024, hidden), holds(768, hidden), walked, free(768), alloc(1280), holds(1280, hidden)),
+    )
+    # The first block has no line in the second walk; a parameter is written once; after the last line no walk ends.
+    assert holders(log) == ["no variable", weight, hidden, hidden, hidden, hidden]

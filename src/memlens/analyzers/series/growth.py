@@ -259,7 +259,7 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
             place = int(parts[of_kind[0]]) % phases if len(of_kind) == 1 else 0
             phase = pieces.names[place - 1] if pieces and place else None
             total, late = size * count, bool(at_exit[of_kind].all())
-            held = None if holders is None or holders[k] < 0 else log.holder_names[holders[k]]
+            held = None if holders is None or holders[0][k] < 0 else holders[1][holders[0][k]]
             found.append(
                 Pile(size, count, total, names[owners[k]], int(seen[k]), total / len(windows), phase, late, held)
             )

@@ -158,6 +158,9 @@ PROGRAM = LineFormat(
     traps=("line.py:0] memlens calls ", "I1120 10:54:54.176411 14189 line.py:0] memlens called -"),
 )
 
+#: Who holds a block that a walk found nobody to hold, though it saw all that variables lead to; and holders that are not said in each walk.
+NO_VARIABLE = "no variable"
+STAYING = ("parameter ", "optimizer ", "buffer ")
 HOLDER = LineFormat(
     name="holder",
     layer="program",
@@ -173,6 +176,8 @@ HOLDER = LineFormat(
             "I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x5606f8aeb000 variable feats[*] (main, train.py)",
             {"addr": "0x5606f8aeb000", "holder": "variable feats[*] (main, train.py)"},
         ),
+        # After a walk that saw all.
+        Sample("I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x0 -", {"addr": "0x0", "holder": "-"}),
     ),
     traps=("memlens holds 0x5606f8aeb000", "memlens holds 0x variable feats[*] (main, train.py)"),
 )

@@ -19,11 +19,11 @@ from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
 from memlens.inputs.input_format import LineReader, NewEvents, Selection
 from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
-from memlens.inputs.paddle.context import NOBODY
+from memlens.inputs.paddle.context import NO_VARIABLE, NOBODY, STAYING
 from memlens.inputs.paddle.endings import LastText, text_after_allocs
 from memlens.inputs.paddle.failures import MOST_LOOKED_INTO
 from memlens.inputs.paddle.layers import SIZELESS, Layer, Layers, layer_named
-from memlens.inputs.paddle.lines import time_of_line
+from memlens.inputs.paddle.lines import time_of_line, with_lapsed
 from memlens.inputs.paddle.messages import RefusedRequests, read_figures, text_before
 from memlens.spool import GrowingColumns, chosen, walk
 from memlens.text import STACK
@@ -341,7 +341,10 @@ class PaddleReader(LineReader["_Read"]):
 
     def _holder(self, rows: NDArray[np.bool_] | None) -> NDArray[np.int64]:
         """Who holds the block of each event, of those that are chosen, as the last line on it says; int64, -1 where unknown."""
-        lines = (self._holders.entries(name) for name in ("before", "addr", "name"))
+        before, addr, name = (self._holders.entries(name) for name in ("before", "addr", "name"))
+        nobody = self._holder_names.setdefault(NO_VARIABLE, len(self._holder_names))
+        stays = np.array([name.startswith(STAYING) for name in self._holder_names])
+        lines = with_lapsed(before, addr, name, stays, nobody)
         return join_streams(self._builder.column("kind"), self._builder.column("addr"), rows, *lines)
 
     def _stream(self, blocks: Layer | None, rows: NDArray[np.bool_] | None) -> NDArray[np.int64]:

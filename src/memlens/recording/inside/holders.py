@@ -10,6 +10,7 @@ no ``__iter__``, no ``repr``), and nothing is kept when the walk has ended.
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections import deque
@@ -20,6 +21,7 @@ from types import (
     AsyncGeneratorType,
     CellType,
     CoroutineType,
+    FrameType,
     FunctionType,
     GeneratorType,
     GetSetDescriptorType,
@@ -32,7 +34,6 @@ from types import (
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
     from typing import Any, TypeAlias
 
     #: What is added to the path, the value, and its role where that is another than that of what holds it.
@@ -42,8 +43,13 @@ if TYPE_CHECKING:
 _MOST_TURNS, _AT_ONCE, _LONGEST = 20_000, 64, 120
 #: Frames of a thread that are looked at.
 _DEEPEST = 200
+#: Rings of what refers to tensors, and how much one of them may have.
+_MOST_RINGS, _MOST_REFERRERS = 8, 10_000
 #: A key of a dictionary is written where it is as short as this, and where there are as few.
 _LONGEST_KEY, _MOST_KEYS = 32, 64
+_CYCLE = "a cycle that gc.collect() frees"
+#: What is alive by itself.
+_ROOTS = (ModuleType, type)
 #: Types whose values lead nowhere, by their ids: a type may have a hash of its own.
 _LEAVES = frozenset(
     map(
@@ -77,16 +83,19 @@ class Walk:
     Args:
         is_tensor: Whether a type is that of a tensor.
         own_name: The name of a file of the user's, ``None`` of any other.
+        garbage: Look for what is in cycles, too.
 
     Attributes:
-        found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``), its path, and where that begins.
+        found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``, ``garbage``), its path, and where that begins.
         whole: Everything that can be reached was looked at.
     """
 
-    def __init__(self, is_tensor: Callable[[type], bool], own_name: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, is_tensor: Callable[[type], bool], own_name: Callable[[str], str | None], *, garbage: bool = True
+    ) -> None:
         self.found: list[tuple[Any, str, str, str]] = []
         self.whole = True
-        self._is_tensor, self._own_name = is_tensor, own_name
+        self._is_tensor, self._own_name, self._and_garbage = is_tensor, own_name, garbage
         self._seen: dict[int, Any] = {}  # which keeps them, so that no id is given again
         self._waiting: deque[tuple[Iterator[Child], str, str, str]] = deque()
         self._descriptors: dict[int, list[tuple[str, Any]]] = {}
@@ -95,22 +104,84 @@ class Walk:
         """Walk, and return what was found; nothing else is held afterwards."""
         try:
             self._roots()
-            for _ in range(_MOST_TURNS):
-                if not self._waiting:
-                    break
-                children, role, path, where = self._waiting.popleft()
-                child = None
-                for child in islice(children, _AT_ONCE):
-                    self._reach(child[1], child[2] or role, path + child[0], where)
-                if child is not None:  # there may be more
-                    self._waiting.append((children, role, path, where))
-            self.whole = not self._waiting
+            self._go()
+            if self.whole and self._and_garbage:
+                self._garbage()
+                self._go()
             return self.found
         finally:
             for some in (self._seen, self._waiting, self._descriptors):
                 some.clear()
 
+    def _go(self) -> None:
+        """Look at all that waits."""
+        for _ in range(_MOST_TURNS):
+            if not self._waiting:
+                break
+            children, role, path, where = self._waiting.popleft()
+            child = None
+            for child in islice(children, _AT_ONCE):
+                self._reach(child[1], child[2] or role, path + child[0], where)
+            if child is not None:  # there may be more
+                self._waiting.append((children, role, path, where))
+        self.whole = not self._waiting
+
+    def _garbage(self) -> None:
+        """Begin anew at instances of the program's classes that no variable leads to: those in cycles wait for the collector.
+
+        Ring by ring, what refers to them; and what of it a library holds, or is not looked at, with all that it leads to, is no garbage.
+        Tensors may be no objects of the collector themselves, and up to Python 3.8 instances do not refer to their classes.
+        """
+        kinds = {id(kind): kind for kind in self._classes() if not self._is_tensor(kind)}
+        ring: list[Any] = gc.get_referrers(*kinds.values()) if kinds else []
+        ring = [one for one in ring if id(type(one)) in kinds and id(one) not in self._seen]
+        if not 0 < len(ring) <= _MOST_REFERRERS:
+            return
+        held = {id(value) for frame in self._frames() for value in _locals(frame).values()}
+        met: dict[int, Any] = {id(one): one for one in ring}
+        alive: list[Any] = [one for one in ring if id(one) in held]
+        for _ in range(_MOST_RINGS):
+            if ring and len(ring) <= _MOST_REFERRERS:
+                ring = self._referring(ring, met, alive, held)
+        alive += ring
+        marked = set(map(id, alive))
+        while alive:
+            for one in gc.get_referents(alive.pop()):
+                if id(one) in met and id(one) not in marked:
+                    marked.add(id(one))
+                    alive.append(one)
+        for one in list(met.values()):
+            if id(one) not in marked and id(type(one)) in kinds:
+                self._reach(one, "garbage", type.__dict__["__name__"].__get__(type(one)), _CYCLE)
+
+    def _referring(self, ring: list[Any], met: dict[int, Any], alive: list[Any], held: set[int]) -> list[Any]:
+        """What refers to a ring and was not met before; what of it is alive is put to that."""
+        following: list[Any] = []
+        ours = {id(ring), id(met), id(alive)}
+        for one in gc.get_referrers(*ring):
+            if id(one) in met or id(one) in ours or type(one) is FrameType:
+                continue
+            met[id(one)] = one
+            known = id(one) in self._seen or id(one) in held or issubclass(type(one), _ROOTS)
+            (alive if known else following).append(one)
+        return following
+
+    def _classes(self) -> Iterator[type]:
+        """The classes of the program's own modules."""
+        for module, _ in self._modules():
+            for value in list(module.values()):
+                where = _values_of(value).get("__module__") if issubclass(type(value), type) else None
+                if type(where) is str and where == module.get("__name__"):
+                    yield value
+
     def _roots(self) -> None:
+        for values, where in self._modules():
+            self._variables(values, where)
+        for frame in self._frames():
+            self._frame(frame)
+
+    def _modules(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """The variables of the program's own modules, and the names of their files."""
         for module in list(sys.modules.values()):
             if type(module) is ModuleType:
                 values = module.__dict__
@@ -119,9 +190,7 @@ class Walk:
                     file = sys.argv[0] if sys.argv else ""
                 where = self._own_name(file) if type(file) is str else None
                 if where is not None:
-                    self._variables(values, where)
-        for frame in self._frames():
-            self._frame(frame)
+                    yield values, where
 
     @staticmethod
     def _frames() -> Iterator[FrameType]:
@@ -174,7 +243,9 @@ class Walk:
             for name, inner in _locals(frame).items() if frame is not None else ():
                 yield f".{name}", inner, ""
         elif kind is TracebackType:
-            self._frame(value.tb_frame)
+            if self._own_name(value.tb_frame.f_code.co_filename) is not None:
+                for name, inner in _locals(value.tb_frame).items():
+                    yield f".{name}", inner, ""
             yield "", value.tb_next, ""
         elif issubclass(kind, dict):
             few = dict.__len__(value) <= _MOST_KEYS

@@ -143,6 +143,9 @@ class _Walks:
     ::
 
         I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x5606f8aeb000 variable feats[*] (main, train.py)
+        I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x0 -
+
+    The last one says that all was looked at that variables lead to: what has no line is held by none.
     """
 
     def __init__(self, walk: Any, tensor: type) -> None:
@@ -152,7 +155,7 @@ class _Walks:
         self._calls = self._passes = 0
         #: Of each tensor that stays, what was written of it last.
         self._written: dict[tuple[int, int], str] = {}
-        atexit.register(self.walk)
+        atexit.register(self.walk, at_exit=True)
 
     def look(self, backward: bool) -> None:
         """An operator is about to run."""
@@ -165,25 +168,26 @@ class _Walks:
         if rare or (now >= self._next and _text[0] >= self._text):
             self.walk()
 
-    def walk(self) -> None:
-        """Walk now."""
+    def walk(self, *, at_exit: bool = False) -> None:
+        """Walk now; at exit much is held by nobody any more, which says nothing of the run."""
         if not _on[0]:
             return
         try:
-            began, text = time.monotonic(), 0
-            for chunk in _chunks(self._lines()):
+            began, text = time.thread_time(), 0
+            for chunk in _chunks(self._lines(at_exit=at_exit)):
                 text += os.write(2, chunk)
-            taken = time.monotonic() - began
+            taken = time.thread_time() - began
         except Exception:  # noqa: BLE001  the program goes on
             _walks.clear()
             return
         self._taken += taken
-        self._next, self._text = began + taken * _SHARE, _text[0] + text
+        self._next, self._text = time.monotonic() + taken * _SHARE, _text[0] + text
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, *, at_exit: bool) -> Iterator[str]:
         head = _head().decode()
         written = {}
-        for tensor, role, path, where in self._walk(lambda kind: issubclass(kind, self._tensor), _own_name_of).run():
+        walk = self._walk(lambda kind: issubclass(kind, self._tensor), _own_name_of, garbage=not at_exit)
+        for tensor, role, path, where in walk.run():
             grad = self._of["_grad_ivar"](tensor) if role == "parameter" else None
             for one, its_role, its_path in ((tensor, role, path), (grad, "gradient", f"{path}.grad")):
                 if one is None or not self._of["_is_initialized"](one):
@@ -196,6 +200,8 @@ class _Walks:
                 if not stays or self._written.get((id(one), address)) != text:
                     yield f"{head}memlens holds {address:#x} {text}"
         self._written = written
+        if walk.whole and not at_exit:
+            yield f"{head}memlens holds 0x0 -"
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[bytes]:
