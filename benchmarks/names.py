@@ -36,7 +36,7 @@ CALL = b"memlens calls "
 
 
 class Ran:
-    """A run: seconds of the processor in training, its log, and the sizes that it allocates and frees in their order."""
+    """A run: seconds of the processor in training, its log, and the sizes that it allocates and frees."""
 
     def __init__(self, paddle: RealPaddle, folder: Path, program: str, names: str, steps: int) -> None:
         log, truth = folder / "run.log", folder / "run.json"
@@ -56,7 +56,7 @@ class Ran:
         self.seconds = json.loads(truth.read_text())["processor_seconds"]
         self.size, self.packed = len(text), len(zstandard.compress(text))
         self.calls, self.held = text.count(CALL), text.count(b"memlens holds ")
-        self.events = EVENT.findall(text)
+        self.events = sorted(EVENT.findall(text))  # threads may change their order
 
 
 def main() -> None:
