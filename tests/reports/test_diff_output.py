@@ -34,6 +34,7 @@ def test_json_holds_the_names_of_the_contract_and_exact_figures() -> None:
         "free_event": 38,
         "free_line": 77,
         "freed": "in_window",
+        "holder": None,
     }
     assert (finding["head"]["alloc_line"], finding["head"]["free_line"], finding["head"]["freed"]) == (64, 201, "later")
     assert [line["line"] for line in finding["context"]] == [75, 76, 77, 78, 79]

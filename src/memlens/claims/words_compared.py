@@ -38,6 +38,7 @@ _MANY = "[ in {windows:plural window}]"
 
 # The first of the blocks, and what becomes of it.
 _FIRST = "{blocks=1?it|the first}"
+_HELD = "[; {holder:owner} holds it]"
 
 
 def _frees(side: str, what: str, only: str = "") -> str:
@@ -109,7 +110,7 @@ def _first_freed(values: Values) -> str:
         kept = f"{keeps} {{late_by=1?one window|{{late_by:plural window}}}} later, in {{late_windows:plural window}}"
     elif not values.get("owner"):
         kept = f"{keeps} allocates it[ at {{{keeps}_alloc_line:at}}] and {kept.removeprefix(f'{keeps} ')}"
-    return write(f"{freed}, {kept}", values)
+    return write(f"{freed}, {kept}{_HELD}", values)
 
 
 def _in_doubt(values: Values) -> str:
@@ -326,7 +327,7 @@ WORDS_COMPARED = {
         "{head_free_line:count}), for {base_lives:count} in base ({base_alloc_line:at} to {base_free_line:count})", ": "),
     "first_elsewhere": Words("head allocates " + _FIRST + "[ at {head_alloc_line:at}], base[ at {base_alloc_line:at}]", ": "),
     "first_in_one": Words("{freed?{side} {alloc_line?allocates " + _FIRST + " at {alloc_line:at} and " +
-        _frees("", "it") + "|" + _frees("", _FIRST) + "}|no line tells of it}", ": "),
+        _frees("", "it") + "|" + _frees("", _FIRST) + "}|no line tells of it}" + _HELD, ": "),
     "peak_may_be_earlier": Words("the true peak of {side} may be earlier", "; ", place="besides"),
     "taken_back": Words("other changes {side=head?save|add} {taken_back_bytes:bytes}", "; "),
     # A run and its limits.

@@ -318,9 +318,15 @@ def _first_block(found: Explained, late: bool) -> tuple[str, dict[str, Any]]:
         if finding.kind == "elsewhere":
             return "first_elsewhere", ends
         lag = {"late_by": found.cause.late_by, "late_windows": found.cause.late_windows} if late else {}
-        return "first_freed", ends | lag | {"side": "head" if found.sign > 0 else "base"}
+        name, keeps = ("head", head) if found.sign > 0 else ("base", base)
+        return "first_freed", ends | lag | {"side": name, "holder": _holder(keeps)}
     side, name = (base, "base") if head is None else (head, "head")
-    return "first_in_one", {} if side is None else {"side": name, **_ends(side)}
+    return "first_in_one", {} if side is None else {"side": name, **_ends(side), "holder": _holder(side)}
+
+
+def _holder(side: Side) -> str | None:
+    """Who held a block when that was last recorded."""
+    return side.holder and side.holder.removeprefix("variable ")
 
 
 def _ends(side: Side, prefix: str = "") -> dict[str, Any]:

@@ -337,7 +337,7 @@ def items_of(blocks: Paired, kind: Ints, fate: Ints, remaining: Ints, peak: Ints
     # The run whose event tells the two apart has what the other lacks, or frees in the window or sooner, or is at its peak.
     in_head = np.where(lacking, lacking > 0, _FREED_BY_HEAD[kind] | ((kind == _KIND["elsewhere"]) & (peak > 0)))
     owner = np.where(in_head, owners[1], owners[0])
-    freed_by = [owners_of(log, keys.names, event) for log, event in ((one.log, free[0]), (two.log, free[1]))]
+    freed_by = [owners_of(log, keys.owners, event) for log, event in ((one.log, free[0]), (two.log, free[1]))]
     shown = [np.where(_SHOWN_BY_FREE[kind], free[run], alloc[run]) for run in (0, 1)]
     window = blocks.window()
     columns = (

@@ -13,6 +13,7 @@ from msgspec import structs
 from memlens.analyzers.context import ContextLine, context_lines
 from memlens.analyzers.groups import owner_labels, owners_of
 from memlens.analyzers.places import Lines
+from memlens.diffing.alignment.indices import values_at
 from memlens.diffing.differences import FATES, KINDS, UNTIMELY, Items, group
 from memlens.results import Result, deferred, lazy
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from memlens.columns import Ints
+    from memlens.diffing.alignment.blocks import Owners
     from memlens.windows.windows import Window
 
 
@@ -36,6 +38,7 @@ class Side(Result, frozen=True):
         free_event: The FREE that ends it, wherever in the log it stands; ``None`` where none does.
         free_line: The line of that.
         freed: ``in_window``, ``later`` or ``never``.
+        holder: Who held it when that was last recorded: ``variable feats[*] (main, train.py)``; ``None`` where it was not.
     """
 
     alloc_event: int | None
@@ -43,6 +46,7 @@ class Side(Result, frozen=True):
     free_event: int | None
     free_line: int | None
     freed: str
+    holder: str | None = None
 
 
 class Member(Result, frozen=True):
@@ -181,7 +185,7 @@ class Runs(NamedTuple):
 
     base: Sequence[Window]
     head: Sequence[Window]
-    owners: Sequence[str]
+    owners: Owners
     items: Items
     pairs: tuple[Ints, Ints]
     peaks: tuple[int, int]
@@ -241,7 +245,7 @@ def findings_in(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Fi
             int(leading.base_after_peak[number]) if kind in UNTIMELY else None,
             int(leading.head_after_peak[number]) if kind in UNTIMELY else None,
             _owner(runs, leading, number),
-            _named(runs.owners, leading.freed_by[number]),
+            _named(runs.owners.names, leading.freed_by[number]),
             member.base,
             member.head,
             ("base", "head")[leading.in_head[number]],
@@ -272,7 +276,7 @@ def _context(
 def _owner(runs: Runs, items: Items, number: int) -> str | None:
     """Return the owner of an item's allocation; where an input with stacks has none of it, what it is instead."""
     if items.owner[number] >= 0:
-        return _named(runs.owners, items.owner[number])
+        return _named(runs.owners.names, items.owner[number])
     in_head = items.base_alloc[number] < 0
     log, alloc = (runs.head[0].log, items.head_alloc) if in_head else (runs.base[0].log, items.base_alloc)
     return owner_labels(log)[int(owners_of(log, alloc[number : number + 1])[0])]
@@ -294,12 +298,16 @@ def _members(runs: Runs, items: Items, at: Ints) -> tuple[Member, ...]:
 def _sides(windows: Sequence[Window], window: Ints, allocs: Ints, frees: Ints) -> Iterator[Side | None]:
     """One run's side of each item; none where it has no ALLOC (-1) of it."""
     events = np.concatenate((allocs, frees))
-    lines = Lines(windows[0].log, events[events >= 0].tolist())
-    for number, alloc, free in zip(window.tolist(), allocs.tolist(), frees.tolist(), strict=True):
+    log = windows[0].log
+    lines = Lines(log, events[events >= 0].tolist())
+    holders = np.full(len(allocs), -1) if log.holder is None else values_at(log.holder, allocs)
+    columns = (column.tolist() for column in (window, allocs, frees, holders))
+    for number, alloc, free, name in zip(*columns, strict=True):
+        holder = None if name < 0 else log.holder_names[name]
         if alloc < 0:
             yield None
         elif free < 0:
-            yield Side(alloc, lines.of(alloc), None, None, "never")
+            yield Side(alloc, lines.of(alloc), None, None, "never", holder)
         else:
             freed = "in_window" if number < 0 or free < windows[number].hi else "later"
-            yield Side(alloc, lines.of(alloc), free, lines.of(free), freed)
+            yield Side(alloc, lines.of(alloc), free, lines.of(free), freed, holder)

@@ -133,7 +133,7 @@ def pair_alike(found: Match, live: tuple[Flags, Flags]) -> Match:
         live: Which blocks of base, and of head, are live at that moment.
     """
     base, head, partner = found.base, found.head, found.partner.copy()
-    numbers, owners = np.int64(len(found.keys.size) + 1), np.int64(len(found.keys.names) + 1)
+    numbers, owners = np.int64(len(found.keys.size) + 1), np.int64(len(found.keys.owners.names) + 1)
     codes = [
         (blocks.window * numbers + key) * owners + owner + 1
         for blocks, key, owner in (
@@ -177,7 +177,7 @@ def _opening(windows: Sequence[Window], begin: Flags) -> Blocks:
 
 def _numbers(base: Blocks, head: Blocks, keys: Keys, *, fates: bool) -> list[tuple[Ints, Ints]]:
     """Return the numbers by which base's and head's blocks pair off, int64: by owner and key, then by key, then by size; by fate, too."""
-    owners, sizes = np.int64(len(keys.names) + 1), np.unique(keys.size)
+    owners, sizes = np.int64(len(keys.owners.names) + 1), np.unique(keys.size)
     numbers = [
         (keys.base * owners + keys.base_owner + 1, keys.head * owners + keys.head_owner + 1),
         (keys.base.astype(np.int64), keys.head.astype(np.int64)),

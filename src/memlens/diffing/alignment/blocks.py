@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Events before and after one that count as its surroundings.
 _AROUND = 2
+#: A line number in the name of an owner.
+_LINE = re.compile(r"(?<=:)\d+")
 
 
 class Blocks(Struct, frozen=True, eq=False, dict=True):
@@ -134,6 +137,18 @@ def _preceding(code: Words, program: Ints) -> Words:
     return word
 
 
+class Owners(NamedTuple):
+    """The owners of two runs.
+
+    Attributes:
+        names: Sorted, so that they are numbered alike whichever run is base; of one that stands at other lines in head, head's name.
+        number: The index of each among them, by its name in either run.
+    """
+
+    names: tuple[str, ...]
+    number: dict[str, int]
+
+
 class Keys(Struct, frozen=True, eq=False, dict=True):
     """Size and request, which are equal where two blocks pair, numbered over both runs.
 
@@ -142,7 +157,7 @@ class Keys(Struct, frozen=True, eq=False, dict=True):
         head: The same for head.
         size: The size that each number stands for, int64.
         requested: The request that it stands for, -1 where it is unknown or not looked at, int64.
-        names: The owners of both runs, sorted.
+        owners: The owners of both runs.
         base_owner: The number of each block's owner among them, -1 where unknown, int64.
         head_owner: The same for head.
     """
@@ -151,7 +166,7 @@ class Keys(Struct, frozen=True, eq=False, dict=True):
     head: NDArray[np.int32]
     size: Ints
     requested: Ints
-    names: tuple[str, ...]
+    owners: Owners
     base_owner: Ints
     head_owner: Ints
 
@@ -170,23 +185,45 @@ class Keys(Struct, frozen=True, eq=False, dict=True):
         requests, of_request = np.unique(requested, return_inverse=True)
         both, number = np.unique(of_size * len(requests) + of_request, return_inverse=True)
         size, request = np.divmod(both, len(requests))
-        names = owner_names(base.log, head.log)
+        owners = owner_names(base.log, head.log)
         of_base, of_head = np.split(number.astype(np.int32), [len(base)])
-        owners = (owners_of(side.log, names, side.alloc) for side in (base, head))
-        return cls(of_base, of_head, sizes[size], requests[request], names, *owners)
+        of_sides = (owners_of(side.log, owners, side.alloc) for side in (base, head))
+        return cls(of_base, of_head, sizes[size], requests[request], owners, *of_sides)
 
 
-def owner_names(base: EventLog, head: EventLog) -> tuple[str, ...]:
-    """The owners of both runs, sorted, so that they are numbered alike whichever run is base."""
-    return tuple(sorted({common_name(name) for log in (base, head) for name in log.owner_names}))
+def owner_names(base: EventLog, head: EventLog) -> Owners:
+    """The owners of both runs.
+
+    Those that one run alone has are the same where they differ by line numbers alone (``relu < net.py:25 forward``), in the order of these,
+    and both runs have as many of them: the program has lines more or less above.
+    """
+    names = [{common_name(name) for name in log.owner_names} for log in (base, head)]
+    alone: tuple[dict[str, list[str]], ...] = ({}, {})
+    for found, own, others in zip(alone, names, reversed(names), strict=True):
+        for name in sorted(own - others, key=_lines_of):
+            found.setdefault(_LINE.sub("", name), []).append(name)
+    moved = {
+        theirs: ours
+        for place, those in alone[0].items()
+        if len(those) == len(alone[1].get(place, ()))
+        for theirs, ours in zip(those, alone[1][place], strict=True)
+    }
+    first = {ours: min(ours, theirs) for theirs, ours in moved.items()}
+    every = sorted((names[0] | names[1]) - moved.keys(), key=lambda name: first.get(name, name))
+    number = {name: number for number, name in enumerate(every)}
+    return Owners(tuple(every), number | {theirs: number[ours] for theirs, ours in moved.items()})
 
 
-def owners_of(log: EventLog, names: Sequence[str], events: Ints) -> Ints:
-    """The owners of some events (-1 has none) as indices of ``names``, -1 where unknown, int64."""
+def _lines_of(owner: str) -> list[int]:
+    """The line numbers in an owner."""
+    return [int(number) for number in _LINE.findall(owner)]
+
+
+def owners_of(log: EventLog, owners: Owners, events: Ints) -> Ints:
+    """The owners of some events (-1 has none) by their numbers, -1 where unknown, int64."""
     if log.owner is None:
         return np.full(len(events), -1)
-    place = {name: number for number, name in enumerate(names)}
-    numbers = np.array([*(place[common_name(name)] for name in log.owner_names), -1], np.int64)
+    numbers = np.array([*(owners.number[common_name(name)] for name in log.owner_names), -1], np.int64)
     return numbers[values_at(log.owner, events)]
 
 

@@ -1,0 +1,55 @@
+"""Two runs whose logs name lines of the program and holders: a call is the same at another line, and who keeps a block is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from logs import LogText
+
+import memlens
+from memlens.diffing.alignment.blocks import owner_names
+
+MIB = 1 << 20
+FEATS = "variable net.feats[*] (main, train.py)"
+
+
+def run(path: Path, lines: dict[str, str], *, keeps: bool) -> Path:
+    """Five steps, each with an activation that is freed in its step, or kept by a list until the end; two calls of one operator."""
+    log = LogText()
+    for step in range(5):
+        log.lines.append(f"STEP {step}")
+        for at, (place, size) in enumerate(lines.items()):
+            address = (10 * step + at + 1) << 24
+            log.say(f"memlens calls relu < {size} main", "line.py:0")
+            log.alloc(MIB * (at + 1), address)
+            log.say("memlens calls -", "line.py:0")
+            if place == "first" and keeps:
+                log.say(f"memlens holds {address:#x} {FEATS}", "line.py:0")
+            else:
+                log.free(MIB * (at + 1), address)
+    for step in range(5 if keeps else 0):
+        log.free(MIB, (10 * step + 1) << 24)
+    path.write_text(log.text)
+    return path
+
+
+def test_a_call_at_another_line_is_the_same_and_who_keeps_a_block_is_said(tmp_path: Path) -> None:
+    base = run(tmp_path / "base.log", {"first": "train.py:10", "second": "train.py:12"}, keeps=False)
+    head = run(tmp_path / "head.log", {"first": "train.py:11", "second": "train.py:13"}, keeps=True)
+    diff = memlens.diff(base, head)
+    (found,) = {(row.finding.kind, row.finding.owner) for row in diff.repeated if row.finding.d_remaining_bytes}
+    assert found == ("missing_free", "relu < train.py:11 main")
+    said = next(claim for claim in diff.claims if claim.kind == "first_freed")
+    assert said.values["holder"] == "net.feats[*] (main, train.py)"
+    assert "; net.feats[*] (main, train.py) holds it" in diff.verdict
+    same = memlens.diff(
+        base, run(tmp_path / "moved.log", {"first": "train.py:11", "second": "train.py:13"}, keeps=False)
+    )
+    assert {claim.kind for claim in same.claims} & {"no_difference", "same_work"}
+
+
+def test_calls_of_which_one_run_has_more_keep_their_own_names(tmp_path: Path) -> None:
+    base = memlens.read(run(tmp_path / "base.log", {"first": "train.py:10"}, keeps=False))
+    head = memlens.read(run(tmp_path / "head.log", {"first": "train.py:9", "second": "train.py:13"}, keeps=False))
+    names = ("relu < train.py:10 main", "relu < train.py:13 main", "relu < train.py:9 main")
+    assert owner_names(base, head) == (names, {name: number for number, name in enumerate(names)})
