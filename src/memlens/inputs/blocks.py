@@ -117,7 +117,8 @@ class Blocks:
             end, ended = self._fill(buffer, PAD + len(rest), PAD + room)
             if end == PAD:
                 return
-            stop = end if ended and not self.growing else line_start_before(buffer, PAD, end)
+            # What is kept of a line holds no line end.
+            stop = end if ended and not self.growing else line_start_before(buffer, PAD + len(rest), end)
             cut = not stop and end - PAD >= LONGEST_LINE
             if cut:
                 stop = end

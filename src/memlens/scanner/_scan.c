@@ -53,7 +53,7 @@ static Tables tables_at(Text at) {
 enum { POSITION, NUMBER, START, ROWS, ODD, COVERED, LOOKED, FOUND, STATE };
 enum { ODD_ORDER = 1, ODD_LINE = 2, ODD_HEADER = 4 }; /* what Python has to put right */
 enum { ROW_FORMAT, ROW_START, ROW_END, ROW_LINE_START, ROW_LINE, ROW };
-enum { WINDOW = 400 }; /* bytes before a match in which its header is looked for */
+enum { WINDOW = 400, STRETCH = 4096 }; /* bytes before a match in which its header is looked for; bytes passed over at once */
 
 typedef struct {
     Tables t;
@@ -118,7 +118,11 @@ static int header_before(Scan *s, Text line_start, Text p, int64_t *values, int6
 /* Look for the last header that ends in low < … <= p, searched from the end; as header_before. */
 static int header_nearest(Scan *s, Text low, Text p, int64_t *values) {
     const uint8_t last = (uint8_t)s->t.head[HEADER_LAST];
-    for (; p > low; p--) {
+    for (Text looked = p; p > low; p--) {
+        if (p == looked) { /* stretches without the byte are passed over */
+            while (p - low > STRETCH && !memchr(p - STRETCH, last, STRETCH)) p -= STRETCH;
+            looked = p - low > STRETCH ? p - STRETCH : low;
+        }
         if (p[-1] != last) continue;
         Text start = p - s->begin > WINDOW ? p - WINDOW : s->begin, from = p;
         if (p > s->line_start) from = start > s->line_start ? start : s->line_start;
