@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from logs import ALLOC, FREE
 
@@ -13,7 +14,7 @@ from memlens.analyzers.curve import curve
 from memlens.analyzers.peak import Peak, Remaining
 from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 from memlens.reports.blocks import Table
-from memlens.reports.series import steps_blocks, windows_table
+from memlens.reports.series import steps_blocks, windows_tables
 from memlens.reports.terminal import render
 from memlens.text import format_bytes
 from memlens.windows.windows import BEFORE
@@ -22,6 +23,11 @@ from memlens.windows.windows import BEFORE
 def window(name: str, carried: int, rise: int, left: int, *, open_end: bool = False) -> WindowAnalysis:
     results = {"peak": Peak(carried + rise, rise, 0, 0, 1), "remaining": Remaining(left, carried, carried + left)}
     return WindowAnalysis(name, 1, 1, 2, results, open_end)
+
+
+def table_of(windows: Sequence[WindowAnalysis], growth: Any, top: int, **more: Any) -> Table:
+    """The table of so many rows, made after a shorter one."""
+    return list(windows_tables(windows, growth, [2, top], **more))[1]
 
 
 def rows(table: Table) -> list[tuple[object, ...]]:
@@ -39,7 +45,7 @@ def test_windows_that_do_the_same_are_one_row_with_the_highest_of_their_peaks() 
     made = [window(BEFORE, 0, 50, 50), window("STEP 0", 50, 2000, 1000)]
     made += [window(f"STEP {k}", 1050 + 10 * (k - 1), 500, 10) for k in range(1, 29)]
     made.append(window("STEP 29", 1330, 500, -1330, open_end=True))
-    assert rows(windows_table(made, None, 20)) == [
+    assert rows(table_of(made, None, 20)) == [
         (BEFORE, 50, 50, 50, ""),
         ("STEP 0", 2050, 2000, 1000, "highest peak, leaves most"),
         ("STEP 1–28 ×28", 1050 + 10 * 27 + 500, 500, 10, ""),
@@ -51,15 +57,15 @@ def test_figures_that_differ_in_what_is_shown_are_rows_of_their_own() -> None:
     mib = 1 << 20
     alike, unlike = ([window("A", 0, mib, 0), window("B", 0, rise, 0)] for rise in (mib + 1, mib + (mib >> 4)))
     assert format_bytes(mib) == format_bytes(mib + 1)
-    assert len(windows_table(alike, None, 9).rows) == 1
-    assert len(windows_table(unlike, None, 9).rows) == 2
+    assert len(table_of(alike, None, 9).rows) == 1
+    assert len(table_of(unlike, None, 9).rows) == 2
 
 
 def test_of_many_rows_the_ends_and_what_stands_out_are_shown_and_the_others_are_counted() -> None:
     made = [window(f"STEP {k}", 0, 256 * (1 + k % 7), k % 3) for k in range(100)]
     made[40] = window("STEP 40", 0, 256 * 99, 0)
     made[60] = window("STEP 60", 0, 256, 1 << 20)
-    table = windows_table(made, None, 6)
+    table = table_of(made, None, 6)
     assert [row[0] for row in rows(table)] == ["STEP 0", "STEP 1", "… 38 more", "STEP 40", "… 19 more", "STEP 60", "… 37 more", "STEP 98", "STEP 99"]  # fmt: skip
     assert [row[4] for row in rows(table) if row[4]] == ["highest peak", "leaves most"]
     assert table.more == ""
@@ -69,7 +75,7 @@ def test_every_window_is_in_a_row_or_counted(rounds: Callable[[int], range]) -> 
     for seed in rounds(200):
         chance = random.Random(seed)
         made = [window(f"W{k}", chance.choice([0, 5]), 256 * chance.randint(1, 3), chance.choice([0, 0, 512])) for k in range(chance.randint(1, 60))]  # fmt: skip
-        table = windows_table(made, None, chance.randint(0, 25))
+        table = table_of(made, None, chance.randint(0, 25))
         count = 0
         for name in (str(row[0]) for row in rows(table)):
             count += (
@@ -111,7 +117,7 @@ def test_the_levels_of_a_row_are_drawn_where_a_picture_is_wanted() -> None:
     log = analyzed(leak(30, 1 << 20))
     assert log.steps is not None
     read = memlens.read(io.BytesIO(leak(30, 1 << 20)), patterns=[memlens.Pattern(log.steps.by, regex=True)])
-    drawn = windows_table(log.steps.windows, log.growth, 9, curve=curve(read.whole, read.windows(log.steps.by)))
+    drawn = table_of(log.steps.windows, log.growth, 9, curve=curve(read.whole, read.windows(log.steps.by)))
     levels = [row[[column.key for column in drawn.columns].index("levels")] for row in drawn.rows]
     assert all(level is None or isinstance(level, str) for level in levels)
     assert str(levels[1])[-1] > str(levels[1])[0]  # a leak rises

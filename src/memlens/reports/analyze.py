@@ -24,7 +24,7 @@ from memlens.reports.blocks import (
     labelled,
 )
 from memlens.reports.lists import growth_line, lists_of, piling_table
-from memlens.reports.series import growth_word, phases_table, steps_blocks, windows_table
+from memlens.reports.series import growth_word, phases_table, steps_blocks, windows_tables
 from memlens.reports.tables import CUT_LOG_COLUMNS, LOG_COLUMNS, measures_of, sorted_logs
 from memlens.reports.terminal import SCREEN, Part, Size, fitted
 from memlens.text import (
@@ -285,10 +285,7 @@ def _series(log: LogAnalysis, options: _ScreenOptions, *, picture: bool) -> Iter
     heading = Line(f"{plural(len(windows), 'window')} by {log.by}, {plural(events, 'event')}", "quiet", log.path)
     yield _head(log, heading, options)
     curve, terms = (log.curve if picture else None), terms_of(log.trust.has_lines)
-    tables = (
-        windows_table(windows, log.growth, most, options.sort, terms, curve=curve, figures=log.figures)
-        for most in options.tables
-    )
+    tables = windows_tables(windows, log.growth, options.tables, options.sort, terms, curve=curve, figures=log.figures)
     yield Part(tuple(map(apart, tables)), _OF_TABLES)
     if log.growth is not None:
         yield Part((apart(growth_line(log.growth)),))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from memlens.text import LINES, Terms, format_value, plural
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,13 +55,11 @@ def steps_blocks(log: LogAnalysis, most: int, terms: Terms = LINES) -> Iterator[
     words = f"{plural(steps.anchors, what[:-1])}, detected automatically: --by '{steps.by}'{ended}{trend}"
     yield Line(words, label=what.capitalize())
     if most == ALL_ROWS:
-        yield windows_table(steps.windows, growth, most, None, terms, figures=steps.figures)
+        yield from windows_tables(steps.windows, growth, [most], None, terms, figures=steps.figures)
     elif most:
         brief = [measure for measure in WINDOW_COLUMNS if measure.column.key in _BRIEF]
-        tables = (
-            windows_table(steps.windows, growth, top, None, terms, brief, figures=steps.figures)
-            for top in range(most, 0, -1)
-        )
+        tops = range(most, 0, -1)
+        tables = windows_tables(steps.windows, growth, tops, None, terms, brief, figures=steps.figures)
         yield next(table for table in tables if len(table.rows) <= most)
 
 
@@ -81,27 +79,27 @@ def phases_table(phases: Any, top: int, terms: Terms = LINES, *, full: bool = Fa
     return ListOptions(top, terms=terms).table(title, columns, [rows[k] for k in chosen], "phase", len(rows))
 
 
-def windows_table(
+def windows_tables(
     windows: Sequence[WindowAnalysis],
     growth: Any | None,
-    top: int,
+    tops: Iterable[int],
     sort: str | None = None,
     terms: Terms = LINES,
     measures: Sequence[Measure] = WINDOW_COLUMNS,
     curve: Curve | None = None,
     figures: Mapping[str, NDArray[Any]] | None = None,
-) -> Table:
-    """The windows of a series.
+) -> Iterator[Table]:
+    """The windows of a series, in tables of different lengths.
 
     In file order windows next to each other that do the same (they rise, allocate, free and leave behind what looks the same) are one row,
-    ``STEP 2–28 ×27``, with the highest of their peaks.  Where there are more rows than ``top`` these are the
+    ``STEP 2–28 ×27``, with the highest of their peaks.  Where there are more rows than are shown these are the
     windows that stand out (the highest peak, the most left behind, the first that grows), the first ones and the last ones; ``… 27 more`` stands
     for those between that are not shown.
 
     Args:
         windows: The windows.
         growth: How memory develops over them, or ``None``.
-        top: Rows to show.
+        tops: Rows to show, of each table.
         sort: The column that orders them, the first rows of which are shown; ``None`` for file order.
         terms: What lines are called.
         measures: The columns, as far as there are figures for them.
@@ -111,24 +109,29 @@ def windows_table(
     shown = measures_of(measures, windows)
     columns = [measure.column for measure in shown]
     if sort is not None:
-        ordered = ([measure.of(window) for measure in shown] for window in sorted_windows(windows, sort))
-        return take("", columns, ordered, len(windows), top, "window", terms)
+        for top in tops:
+            ordered = ([measure.of(window) for measure in shown] for window in sorted_windows(windows, sort))
+            yield take("", columns, ordered, len(windows), top, "window", terms)
+        return
     series = _Series(windows, figures or {})
     alike = series.alike(shown)
     notes = series.standing_out(alike, growth)
-    chosen = _chosen(len(alike), top, list(notes))
-    drawn = _drawn(alike, curve) if curve is not None and len(curve.steps) == len(windows) else [""] * len(alike)
     columns += [_LEVELS, _NOTE]
-    made: list[tuple[Value, ...]] = []
-    for before, k in pairwise([-1, *chosen, len(alike)]):
-        if left := sum(map(len, alike[before + 1 : k])):
-            made.append((f"… {left:,} more", *[""] * (len(columns) - 1)))
-        if k < len(alike):
-            name = _name(shown[0].of(windows[alike[k][0]]), shown[0].of(windows[alike[k][-1]]), len(alike[k]))
-            made.append((name, *(series.shown(measure, alike[k]) for measure in shown[1:]), drawn[k], notes.get(k, "")))
-    kept = [k for k, column in enumerate(columns) if column not in (_LEVELS, _NOTE) or any(row[k] for row in made)]
-    rows = (tuple(row[k] for k in kept) for row in made)
-    return take("", [columns[k] for k in kept], rows, len(made), len(made), "window", terms)
+    drawn = curve if curve is not None and len(curve.steps) == len(windows) else None
+    for top in tops:
+        chosen = _chosen(len(alike), top, list(notes))
+        pictures = iter([""] * len(chosen) if drawn is None else _drawn([alike[k] for k in chosen], drawn))
+        made: list[tuple[Value, ...]] = []
+        for before, k in pairwise([-1, *chosen, len(alike)]):
+            if left := sum(map(len, alike[before + 1 : k])):
+                made.append((f"… {left:,} more", *[""] * (len(columns) - 1)))
+            if k < len(alike):
+                name = _name(shown[0].of(windows[alike[k][0]]), shown[0].of(windows[alike[k][-1]]), len(alike[k]))
+                figures_of = (series.shown(measure, alike[k]) for measure in shown[1:])
+                made.append((name, *figures_of, next(pictures), notes.get(k, "")))
+        kept = [k for k, column in enumerate(columns) if column not in (_LEVELS, _NOTE) or any(row[k] for row in made)]
+        rows = (tuple(row[k] for k in kept) for row in made)
+        yield take("", [columns[k] for k in kept], rows, len(made), len(made), "window", terms)
 
 
 def _drawn(alike: Sequence[_Alike], curve: Curve) -> list[str]:
@@ -236,7 +239,7 @@ def _chosen(count: int, top: int, first: Sequence[int]) -> list[int]:
     if count <= top:
         return list(range(count))
     ends = (k for pair in zip(range(count), range(count - 1, -1, -1), strict=True) for k in pair)
-    return sorted(list(dict.fromkeys([*first, *ends]))[:top])
+    return sorted(list(dict.fromkeys([*first, *islice(ends, top)]))[:top])
 
 
 def _name(first: Value, last: Value, count: int) -> str:

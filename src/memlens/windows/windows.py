@@ -343,7 +343,7 @@ def open_window(windows: Sequence[Window]) -> str | None:
     if not windows or not windows[-1].open_end:
         return None
     name = windows[-1].name
-    if not judged(windows, list(map(len, windows)))[-1]:
+    if not judged(windows, (edges_of(windows, "hi") - edges_of(windows, "lo")).tolist())[-1]:
         return (
             f"{name} is open: no end anchor closes it, so it holds what comes after the last unit of work too, or is cut short. It is"
             " shown, but not judged."
