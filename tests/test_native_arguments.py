@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from memlens import native
+from memlens.inputs.paddle import lines
+from memlens.scanner.expressions import Conversion
 from memlens.scanner.tables import prepare
 
 COLUMNS: Any = native.load("memlens._columns")
@@ -98,3 +100,28 @@ def test_tables_without_a_header_have_no_last_header() -> None:
             SCAN.scan(b"abc", tables, kept, np.zeros(64, np.int64), 0, 3, SCAN.SEARCHES[-1])
     with pytest.raises(ValueError, match="search"):
         SCAN.scan(b"abc", tables, np.zeros(64, np.int64), np.zeros(64, np.int64), 0, 3, 99)
+
+
+def test_tables_that_name_anything_outside_of_themselves_are_refused_or_read_within_them() -> None:
+    scanner, rng, refused = lines.scanner(times=True), random.Random(0), 0
+    text = np.frombuffer(b"I0710 10:22:32.856307 13292 a.cc:270] Alloc 7 bytes, ptr = 0x7\n", np.uint8)
+    numbers = scanner._tables.view(np.int32)
+    formats, columns, code, after = (numbers[7 + part] // 4 for part in range(4))
+    # What stands in programs, and where they begin, is not looked at.
+    apart = {4, *range(formats + 2, columns, 8), *range(code, after)}
+    changed = [at for at in range(len(numbers)) if at not in apart]
+    for _ in range(3_000):
+        tables = numbers.copy()
+        for at in rng.sample([*changed[:columns], *changed[:20]], 2):
+            tables[at] = rng.choice([-1, 0, 1, -(2**31), 2**31 - 1, rng.randrange(2**16)])
+        state = scanner._state(0)
+        try:
+            SCAN.scan(text, tables.view(np.uint8), state, np.empty(4000, np.int64), 0, len(text), SCAN.SEARCHES[-1])
+        except ValueError:
+            refused += 1
+    assert 0 < refused < 3_000
+    longer = numbers.copy()
+    words = [at for at in range(columns, code - 2, 3) if longer[at] == Conversion.WORD]
+    longer[words[0] + 2] = 2**20
+    with pytest.raises(ValueError, match="fit"):
+        SCAN.scan(text, longer.view(np.uint8), scanner._state(0), np.empty(4000, np.int64), 0, 3, SCAN.SEARCHES[-1])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import random
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from logs import LogText
 from snapshots import entry, pickled
 from texts import read_packed
 
@@ -152,3 +155,16 @@ def test_a_line_without_a_block_names_the_nearest_that_have_one(examples: Path, 
     lines = [number for number, kind, _, _ in plain.events if kind != "Chunk"]
     near = [*[n for n in lines if n < line][-1:], *[n for n in lines if n > line][:1]]
     assert re.findall(r"line ([\d,]+)", caught.value.hint) == [f"{number:,}" for number in near]
+
+
+def test_of_a_log_that_is_cut_short_a_block_without_a_free_is_said_to_be_so_as_far_as_is_known(tmp_path: Path) -> None:
+    log = LogText()
+    log.alloc(512, 0x1000)
+    log.alloc(256, 0x2000)
+    log.free(256, 0x2000)
+    log.lines += [hashlib.sha256(b"%d" % k).hexdigest() for k in range(4000)]
+    path = tmp_path / "run.log.gz"
+    path.write_bytes(gzip.compress(log.text.encode())[:-99])
+    kept, freed = (memlens.block(path, line) for line in (1, 2))
+    assert kept.verdict.endswith("The log is cut short: what the run did later is not known.")
+    assert "cut short" not in freed.verdict

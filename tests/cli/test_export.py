@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from collections.abc import Callable
@@ -30,6 +31,18 @@ def test_a_file_is_written_and_said(memlens: Run, log: Path, tmp_path: Path) -> 
     assert (ran.code, ran.out) == (0, "")
     assert ran.err == f"memlens: {out}: {out.stat().st_size:,} bytes, {events:,} rows\n"
     assert memlens("export", log, "--to", "csv", "-o", out, "-f", "-q").err == ""
+
+
+def test_of_a_log_that_is_cut_short_what_there_is_is_written_and_that_is_said(
+    memlens: Run, log: Path, tmp_path: Path
+) -> None:
+    cut, out = tmp_path / "run.log.gz", tmp_path / "run.csv"
+    cut.write_bytes(gzip.compress(log.read_bytes())[:-999])
+    ran = memlens("export", cut, "-o", out)
+    first, second = ran.err.splitlines()
+    assert (ran.code, first) == (0, f"memlens: {cut}: the gzip stream ends in the middle; what was readable is written")
+    assert second.startswith(f"memlens: {out}: ")
+    assert memlens("export", cut, "-o", out, "-f", "--strict").code == 1
 
 
 def test_text_goes_to_stdout_and_so_does_what_is_piped_on(log: Path) -> None:

@@ -143,8 +143,16 @@ def test_a_verb_decides_its_exit_code(memlens: Any, verb: Verb, given: int | Non
     assert memlens("verb").code == code
 
 
-def test_ctrl_c_is_130_without_a_traceback(memlens: Any, verb: Verb) -> None:
-    verb.raising(KeyboardInterrupt())
+def _hidden() -> RuntimeError:
+    """As Python 3.11 raises it where Ctrl-C comes while a class is made."""
+    error = RuntimeError("Error calling __set_name__ on 'cached_property' instance 'windows' in 'Comparison'")
+    error.__cause__ = KeyboardInterrupt()
+    return error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), _hidden()])
+def test_ctrl_c_is_130_without_a_traceback(memlens: Any, verb: Verb, error: BaseException) -> None:
+    verb.raising(error)
     ran = memlens("verb")
     assert (ran.code, ran.err) == (130, "memlens: interrupted\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -126,8 +127,8 @@ class BlockLife(Answered, frozen=True):
         return [{name: value for name, value in self.to_dict().items() if not isinstance(value, list)}]
 
 
-def _claims_of(block: BlockLife) -> Iterator[Claim]:
-    """Where it is allocated and freed, and how long it lives."""
+def _claims_of(block: BlockLife, *, cut_short: bool) -> Iterator[Claim]:
+    """Where it is allocated and freed, and how long it lives; what comes after a log that is cut short is not known."""
     life, freed = block.life, block.life.free_event is not None
     yield claim(
         *("block", Weight.PEAK, block, life),
@@ -140,6 +141,8 @@ def _claims_of(block: BlockLife) -> Iterator[Claim]:
     yield claim("lifetime", Weight.LEFT, life, freed=freed)
     yield claim("allocated_meanwhile", Weight.LEFT, life)
     yield claim("live_at_peak", Weight.LEFT, block)
+    if cut_short and not freed:
+        yield claim("log_cut_short", Weight.LIMITS)
 
 
 def block_with(log: Input, line: int | str, options: Block) -> BlockLife:
@@ -270,7 +273,7 @@ def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLif
         alloc_context=around[alloc],
         free_context=() if free is None else around[free],
     )
-    return claimed(found, _claims_of)
+    return claimed(found, partial(_claims_of, cut_short=bool(log.facts.cut_short)))
 
 
 def _known(column: Any, event: int | None) -> int | None:

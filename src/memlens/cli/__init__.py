@@ -132,8 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("memlens: interrupted", err=True)
-        return _INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:
         from memlens.output import silence_stdout
 
@@ -144,6 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report_error(MemlensError("not enough memory for this log", hint))
         return 1
     except Exception as error:  # noqa: BLE001  what nobody thought of must still say what it is
+        if isinstance(error.__cause__, KeyboardInterrupt):  # it came while a class was made
+            return _interrupted()
         import traceback
 
         from memlens.output import stdout_failed
@@ -159,6 +160,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments is None:
             # The process ends here.  It would look for cycles among all that NumPy and memlens ever made, which takes a sixth of a small log.
             gc.freeze()
+
+
+def _interrupted() -> int:
+    click.echo("memlens: interrupted", err=True)
+    return _INTERRUPTED
 
 
 def _open_closed_streams() -> None:

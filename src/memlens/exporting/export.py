@@ -125,7 +125,9 @@ def export_with(log: Input, options: Export) -> Exported:
     with open_output(output, options.force) as out:
         counted = Counted(out)
         written = writer(Wanted(read, windows, options.table, options.given, options.series), counted)
-    return Exported(to, written.rows, counted.tell(), written.remarks)
+    early = read.facts.cut_short
+    cut = (f"{read.source.name}: {early}; what was readable is written",) if early else ()
+    return Exported(to, written.rows, counted.tell(), (*cut, *written.remarks))
 
 
 def _form_of(output: str | Path | None) -> str:

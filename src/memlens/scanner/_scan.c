@@ -326,6 +326,13 @@ static int sound(const Py_buffer *tables) {
     for (int i = 0; fits && i < 257; i++) fits = t.first[i] >= (i ? t.first[i - 1] : 0) && t.first[i] <= entries;
     for (int i = 0; fits && i < t.first[256]; i++) fits = (uint64_t)t.entries[i].format < formats;
     for (int i = 0; fits && i < head[LINE_FORMATS]; i++) fits = (uint64_t)t.line_formats[i] < formats;
+    for (const Column *c = t.columns; fits && c < t.columns + columns; c++) {
+        int64_t word = c->words;
+        for (int32_t i = 0; fits && c->conversion == WORD && i < c->count; i++) {
+            fits = word >= 0 && word < head[AT_NIBBLES] - head[AT_POOL] && word + t.pool[word] < head[AT_NIBBLES] - head[AT_POOL];
+            if (fits) word += 1 + t.pool[word];
+        }
+    }
     for (const Format *f = t.formats; fits && f < t.formats + formats; f++)
         fits = f->pc >= 0 && f->pc <= code && f->first >= 0 && f->first < sets && f->columns >= 0 && f->columns <= head[VALUES] && f->column >= 0 &&
             f->column <= columns - f->columns && f->literal >= 0 && f->length >= 0 && f->literal <= head[AT_NIBBLES] - head[AT_POOL] - f->length;
