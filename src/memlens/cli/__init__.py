@@ -129,6 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report_error(error)
         return error.exit_code
     except click.ClickException as error:
+        from memlens.text import visible
+
+        error.message = visible(error.message)
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
