@@ -110,10 +110,12 @@ class Tally(Struct, frozen=True, eq=False, dict=True):
     def over(self, lo: Ints, hi: Ints) -> Figures:
         """The figures of each stretch ``lo … hi-1`` of events; both must be among the edges.  Stretches may overlap."""
         first, last = np.searchsorted(self.edges, lo), np.searchsorted(self.edges, hi)
-        sums = np.empty((len(SUMS), len(lo)), np.int64)
+        sums = np.zeros((len(SUMS), len(lo)), np.int64)
         levels = np.zeros((2, len(self) + 1), np.int64)  # allocated, reserved at each edge
         before = np.zeros(len(self) + 1, np.int64)
         for row, name in enumerate(SUMS):  # one by one, for there may be very many segments
+            if not self.sums[row].any():
+                continue
             np.cumsum(self.sums[row], out=before[1:])
             sums[row] = before[last] - before[first]
             if name in _SIGNS:
@@ -257,14 +259,12 @@ def _first_highest(values: Ints, first: Ints, last: Ints) -> Ints:
     """
     best = np.arange(len(values), dtype=np.int64)
     found: Ints = first.copy()
-    if not len(first):
-        return found
-    power = np.frexp((last - first).astype(np.float64))[1] - 1  # the highest power of two that fits each stretch
-    for k in range(int(power.max()) + 1):
-        if k:
-            left, right = best[: -(1 << (k - 1))], best[1 << (k - 1) :]
-            best = np.where(values[right] > values[left], right, left)
-        here = np.flatnonzero(power == k)
+    longer = np.flatnonzero(last - first > 1)
+    power = np.frexp((last - first)[longer].astype(np.float64))[1] - 1  # the highest power of two that fits each stretch
+    for k in range(1, int(power.max(initial=0)) + 1):
+        left, right = best[: -(1 << (k - 1))], best[1 << (k - 1) :]
+        best = np.where(values[right] > values[left], right, left)
+        here = longer[power == k]
         a, b = best[first[here]], best[last[here] - (1 << k)]
         found[here] = np.where(values[b] > values[a], b, a)
     return found
