@@ -26,12 +26,12 @@ from threading import Thread
 from typing import Any
 
 from memlens.text import parse_bytes
+from speed import ENVIRONMENT, MB  # type: ignore[import-not-found]  # beside this script
 
 ROOT = Path(__file__).resolve().parents[1]
 EVENT = "(Alloc|Free) [0-9]+ bytes, ptr = 0x[0-9a-f]+"
 BY = r"^START (STEP_\d+)"
 LEAK = 512
-MB = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def run(command: Sequence[str | Path]) -> Cost:
     """Run a command to its end."""
     began = time.monotonic()
     # Into a pipe: grep stops at its first match where nobody reads what it says.
-    process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"})
+    process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, env=ENVIRONMENT)
     assert process.stdout is not None
     own: list[int] = []
     Thread(target=watch, args=(process.pid, own), daemon=True).start()

@@ -260,7 +260,8 @@ def _first_highest(values: Ints, first: Ints, last: Ints) -> Ints:
     best = np.arange(len(values), dtype=np.int64)
     found: Ints = first.copy()
     longer = np.flatnonzero(last - first > 1)
-    power = np.frexp((last - first)[longer].astype(np.float64))[1] - 1  # the highest power of two that fits each stretch
+    # The highest power of two that fits each stretch.
+    power = np.frexp((last - first)[longer].astype(np.float64))[1] - 1
     for k in range(1, int(power.max(initial=0)) + 1):
         left, right = best[: -(1 << (k - 1))], best[1 << (k - 1) :]
         best = np.where(values[right] > values[left], right, left)

@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         from memlens.text import visible
 
-        error.message = visible(error.message)
+        error.message = visible(error.message)  # type: ignore[misc]  # no control characters of an argument
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):

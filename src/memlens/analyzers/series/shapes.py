@@ -102,9 +102,11 @@ def rise_of(live: Ints, start: int, period: int | None) -> Rise | None:
     levels = live[start:]
     n, floor = len(levels), floor_of(levels)
     for width, lowest in lowest_levels(levels):
-        back = max(came_back(lowest), came_back(-lowest))
         gain = int(floor[n - width] - floor[0])
-        if gain <= _BEYOND[width > 1] * back or (period is not None and width < period):
+        if gain <= 0 or (period is not None and width < period):
+            continue
+        back = max(came_back(lowest), came_back(-lowest))
+        if gain <= _BEYOND[width > 1] * back:
             continue
         at = _edges(floor[: n - width + 1], int(_BEYOND[width > 1] * back))
         plain = gain >= _PLAIN * back

@@ -193,9 +193,10 @@ def _rises_throughout(live: Ints) -> bool:
 
 def _start_of_growth(live: Ints, lowest: Ints, width: int) -> int | None:
     """Where the longest growing tail of lowest levels starts: the last window of its first floor."""
-    m = len(lowest)
+    m, floor = len(lowest), floor_of(lowest)
+    if floor[-1] <= floor[0]:
+        return None
     came_back = int((np.maximum.accumulate(lowest) - lowest).max())
-    floor = floor_of(lowest)
     beyond = _BEYOND[width > 1] * came_back
 
     def grows(first: int) -> bool:
