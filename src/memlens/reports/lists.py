@@ -113,7 +113,9 @@ def _live(peak: Any, options: ListOptions, paired: bool) -> Iterator[Table | Lin
     if groups:
         title = f"Live at the peak: {format_bytes(total)} in {plural(live.blocks, 'block')}"
         columns, what = _owned((*ALIKE, _SHARE), groups)
-        yield options.table(title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total))
+        yield options.table(
+            title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total), holder=_held_by
+        )
     else:
         yield Line("Live at the peak: nothing.", "quiet")
     yield from _off_level(total, peak.peak_bytes)
@@ -169,7 +171,7 @@ def _held_table(
         return f"later, {options.terms.at(group.first_free_line)}" if later else group.freed
 
     shares = {"share": lambda group: format_share(group.total_bytes, size)}
-    return options.table(title, columns, groups, what, freed=when, **shares)
+    return options.table(title, columns, groups, what, freed=when, holder=_held_by, **shares)
 
 
 def _other_fates(unmatched: Any) -> Iterator[Figure]:
@@ -195,12 +197,25 @@ def piling_table(growth: Any, options: ListOptions) -> Table:
     """The table of what piles up over a series."""
     columns, what = _owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS), growth.piling)
     rounded = {"bytes_per_window": lambda pile: round(pile.bytes_per_window)}
-    return ListOptions(options.top).table("Piling up", columns, growth.piling, what, **rounded)
+    return ListOptions(options.top).table("Piling up", columns, growth.piling, what, holder=_held_by, **rounded)
+
+
+#: Who holds blocks, and the groups that are looked at for one.
+_HOLDER, _LOOKED_AT = Column("holder", "Held by", "name"), 20
+
+
+def _held_by(group: Any) -> Value:
+    """The path alone of who holds blocks, without its role and where it begins."""
+    holder: str = group.holder or ""
+    named, _, _ = holder.partition(" (")
+    return named.partition(" ")[2] if named != holder else holder  # or it is no variable
 
 
 def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:
-    """The columns of groups, with their owners where some has one; and what a row is then."""
-    return ((*columns, OWNER), "group") if columns_of(groups).is_owned else (columns, "size")
+    """The columns of groups, with their owners where some has one, and who holds them where that was recorded; and what a row is then."""
+    owned = columns_of(groups).is_owned
+    holders = (_HOLDER,) if any(getattr(group, "holder", None) for group in groups[:_LOOKED_AT]) else ()
+    return (*columns, *((OWNER,) if owned else ()), *holders), "group" if owned else "size"
 
 
 def _growth_words(growth: Any) -> str:

@@ -1,0 +1,47 @@
+"""Who holds blocks stands in the tables of ``analyze`` and beside what ``diff`` finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from logs import LogText
+
+
+def run(path: Path, *, keeps: bool) -> Path:
+    """Six steps that keep a block each in a list, or free it; and a block that no variable holds once the second walk is over."""
+    log = LogText()
+    log.alloc(512, 1 << 40)
+    for step in range(6):
+        log.lines.append(f"STEP {step}")
+        log.say("memlens calls relu < train.py:10 main", "line.py:0")
+        log.alloc(1 << 20, (step + 1) << 24)
+        log.say("memlens calls -", "line.py:0")
+        if step == 0:
+            log.say(f"memlens holds {1 << 40:#x} variable h (main, train.py)", "line.py:0")
+        for one in range(step + 1 if keeps else 0):
+            log.say(f"memlens holds {(one + 1) << 24:#x} variable feats[{one}] (main, train.py)", "line.py:0")
+        if not keeps:
+            log.free(1 << 20, (step + 1) << 24)
+        log.say("memlens holds 0x0 -", "line.py:0")
+    path.write_text(log.text)
+    return path
+
+
+def test_tables_say_who_holds_blocks(memlens: Any, tmp_path: Path) -> None:
+    head = run(tmp_path / "head.log", keeps=True)
+    shown = memlens("analyze", head).out
+    assert "held by feats[*] (main, train.py)" in shown
+    lines = shown.splitlines()
+    for title in ("Piling up", "Live at the peak: 6.00 MiB in 7 blocks"):
+        at = lines.index(title)
+        assert lines[at + 1].endswith("Held by")
+        assert lines[at + 2].endswith("  feats[*]")
+    # The first walk names it, and the second one has nothing of it.
+    assert lines[at + 3].endswith("  no variable")
+
+
+def test_what_diff_finds_has_who_holds_it(memlens: Any, tmp_path: Path) -> None:
+    base, head = run(tmp_path / "base.log", keeps=False), run(tmp_path / "head.log", keeps=True)
+    assert "Held by" in memlens("diff", base, head).out
+    assert "Held by" not in memlens("diff", base, base).out
