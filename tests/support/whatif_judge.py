@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from paddle_allocator import MIB, DeviceRefusedError, PaddleAllocator
@@ -25,9 +25,11 @@ class Requests:
     Attributes:
         run: The run.
         least: The least bytes of a chunk, by what the log says of it.
+        others: Those of the other processes of a log.
     """
 
-    def __init__(self, run: RawRun) -> None:
+    def __init__(self, run: RawRun, others: Sequence[RawRun] = ()) -> None:
+        self.others = [Requests(one) for one in others]
         said = (re.search(r"chunk_size_:(\d+)", line) for _, line in run.notes)
         self.run, self.least = run, int(next(found for found in said if found)[1])
         self.stop = run.before(run.failures[0].place) if run.failures else len(run.events)
@@ -169,7 +171,24 @@ def _others(v: Values, of: Requests) -> None:
     _chunks(v, of)
 
 
+def _others_need_less(v: Values, of: Requests) -> None:
+    settings = "FLAGS_free_idle_chunk=1", "FLAGS_free_when_no_cache_hit=1"
+    less = [any(one.served(setting)[0].peak < max(one.run.reserved) for setting in settings) for one in of.others]
+    assert (v["others"], v["better"]) == (len(less), sum(less))
+
+
+def _remedied(v: Values, of: Requests) -> None:
+    """What a report of a failure says of other settings: the one with which the run gets past it, or that none can."""
+    reserved, left = of.run.reserved[of.stop], of.run.failures[0].device_free
+    most = reserved + ((of.refused or 0) - 1 if left is None else left)
+    assert (v["live_peak_bytes"], v["limit_bytes"]) == (of.live_peak, reserved)
+    assert v["over_bytes"] == max(of.live_peak - most, 0)
+    assert not v["line"] or of.completes(v["line"], reserved)
+    assert (v["kind"] == "no_remedy") == (v["over_bytes"] > 0)
+
+
 JUDGES = {
+    **dict.fromkeys(("remedy", "no_remedy", "no_sure_remedy"), _remedied),
     "needs_as_set": _needs_as_set,
     "setting_needs_less": _needs_less,
     "fewer_chunks": _needs,
@@ -181,4 +200,5 @@ JUDGES = {
     "no_setting_helps": _none_helps,
     "no_setting_surely_helps": _none_surely,
     "others_help": _others,
+    "others_need_less": _others_need_less,
 }

@@ -283,7 +283,7 @@ def _places_of(sizes: list[int], log: EventLog, rows: LogRows) -> NDArray[np.uin
 def _settings(log: EventLog, rows: LogRows, given_back: _GivenBack) -> dict[str, str]:
     """Return the allocator's settings as far as the lines tell."""
     lines = rows.lines
-    found = {ALIGNMENT: str(_alignment(log))}
+    found = {ALIGNMENT: str(_alignment(log, lines))}
     for what, name in ((RequestLine.CHUNK_SIZE, CHUNK_BYTES), (RequestLine.PADDED, PADDING)):
         if (at := np.flatnonzero(lines.what == what)).size:
             found[name] = str(int(lines.first[at[-1]]))
@@ -298,9 +298,10 @@ def _settings(log: EventLog, rows: LogRows, given_back: _GivenBack) -> dict[str,
     return found
 
 
-def _alignment(log: EventLog) -> int:
-    """Return the power of two that sizes of blocks are multiples of."""
-    bits = int(np.bitwise_or.reduce(log.size[log.kind == Kind.ALLOC]))
+def _alignment(log: EventLog, lines: RequestLines) -> int:
+    """Return the power of two that sizes of blocks are multiples of, those of a refused request too."""
+    sizes = log.size[log.kind == Kind.ALLOC], lines.second[lines.what == RequestLine.REQUEST]
+    bits = int(np.bitwise_or.reduce(np.concatenate(sizes)))
     return bits & -bits
 
 
