@@ -39,21 +39,12 @@ NO_FIGURE = {
     "logs_in_doubt": "counts logs that say so themselves",
     "logs_not_analyzed": "counts logs that were refused",
 }
-#: Kinds with figures that no judge works out yet.
-UNJUDGED = frozenset(
-    {
-        *("all_out_of_memory", "approximate", "both_out_of_memory", "carried_in"),
-        *("ended_early", "ends_earlier"),
-        *("first_to_fail", "groups", "grows", "log_replaced", "log_rotated"),
-        *("missing_window", "more_stand_out", "no_blocks_yet", "no_remedy"),
-        *("no_spread", "no_sure_remedy"),
-        *("none_in_its_group", "none_stands_out", "others_need_less", "over_budget"),
-        *("piles_up", "ranks_without_log", "remedy", "reserved_change"),
-        *("run_stands_out", "runs_in_doubt", "scales", "scales_not", "scales_not_in"),
-        *("some_out_of_memory", "stand_out", "stands_out"),
-        *("too_few_ranks", "with_itself", "without_figures"),
-    }
-)
+#: Kinds with figures that no judge works out, and why.
+UNJUDGED = {
+    "approximate": "a bound on what only the exact alignment would tell",
+    "log_replaced": "counts what happens to a file, which its lines do not tell",
+    "log_rotated": "counts what happens to a file, which its lines do not tell",
+}
 #: The fewest windows over which growth is judged, and from which a pile comes.
 FEWEST, PILE = 4, 3
 
@@ -197,6 +188,12 @@ def _live_at_end(v: Values, run: RawRun) -> None:
 
 def _grows(run: RawRun) -> bool:
     return any(claim["kind"] == "growing" for claim in run.claims)
+
+
+def _since(run: RawRun) -> str:
+    """The window from which on it grows, as a claim before has it."""
+    (since,) = (str(claim["since"]) for claim in run.claims if claim["kind"] in ("growing", "grows"))
+    return since
 
 
 @of("held_in_window", "nothing_held_in_window")
@@ -349,15 +346,17 @@ def _counted(v: Values, run: RawRun) -> None:
     assert v["windows"] >= FEWEST - ("(before)" in run.judged)
 
 
-@of("growing")
+@of("growing", "grows")
 def _growing(v: Values, run: RawRun) -> None:
     _counted(v, run)
     live, since = _live(run), [*run.judged].index(v["since"])
     assert any(_rises(live, since, low, v["gained_bytes"]) for low in live)
-    last = v.get("last_windows", v["windows"])
-    assert last == len(live) - since
-    every, rate = v.get("every", 1), v["gained_bytes_per_window"]
-    assert 0 < rate <= v["gained_bytes"] <= 3 * v["gained_each_bytes"] * -(-last // every)
+    last, rate = len(live) - since, v["gained_bytes_per_window"]
+    assert 0 < rate <= v["gained_bytes"] <= 3 * rate * (last + v.get("every", 1))
+    assert v.get("last_windows", v["windows"]) == last
+    if v["kind"] == "grows":
+        return
+    every = v.get("every", 1)
     assert v["gained_each_bytes"] == round(rate * every)
     floors = _floors(live)
     steps = {k: floors[k] - floors[k - 1] for k in range(since, len(live)) if floors[k] > floors[k - 1]}
@@ -391,12 +390,21 @@ def _steady(v: Values, run: RawRun) -> None:
         # What rises for good by more than it ever fell grows.
         fell = max(max(series[: k + 1]) - level for k, level in enumerate(series))
         assert min(series[-2:]) - series[0] <= max(8 * fell, (high - low) // 2 * (fell > 0))
+        assert not _leaks(series)
     if period := v.get("period"):
         apart = [
             sum((one - other) ** 2 for one, other in zip(series, series[lag:], strict=False)) / (len(series) - lag)
             for lag in range(1, period + 1)
         ]
         assert 5 * apart[-1] <= max(apart)
+
+
+def _leaks(series: Sequence[int]) -> bool:
+    """Whether the floor of each quarter lies above that of the one before, and that of the last one above all of the middle half."""
+    count = len(series)
+    edges = [count * k // 4 for k in range(5)]
+    floors = [min(series[lo:hi], default=0) for lo, hi in pairwise(edges)]
+    return count >= 8 and floors == sorted({*floors}) and floors[3] > max(series[edges[1] : edges[3]])
 
 
 def _came_back(levels: Sequence[int]) -> int:
@@ -424,7 +432,7 @@ def _rose(v: Values, run: RawRun) -> None:
 
 def _left(run: RawRun) -> list[int]:
     """The blocks of the windows from where it grows that are live at the end of the last one."""
-    names, (since,) = [*run.judged], (claim["since"] for claim in run.claims if claim["kind"] == "growing")
+    names, since = [*run.judged], _since(run)
     end = run.judged[names[-1]][1]
     born = (k for name in names[names.index(since) :] for k in range(*run.judged[name]))
     return [k for k in born if run.events[k].kind == "alloc" and run.partner.get(k, end) >= end]
@@ -441,18 +449,31 @@ def _passing(run: RawRun, since: str) -> dict[int, list[int]]:
     return found
 
 
+def _alike(v: Values, size: int, run: RawRun) -> tuple[list[int], list[int]]:
+    """The blocks of a pile, of which it counts all but as many as some window leaves until a later one; and these, by their windows."""
+    left = [k for k in _left(run) if run.events[k].size == size]
+    alike = [k for k in left if "owner" not in v or (run.events[k].owner or None) == v["owner"]]
+    passing = _passing(run, _since(run)).get(size, [0])
+    assert len(alike) - max(passing) <= v["blocks"] <= len(alike)
+    assert v["total_bytes"] == v["blocks"] * size
+    return alike, passing
+
+
+@of("piles_up")
+def _piles(v: Values, run: RawRun) -> None:
+    _alike(v, v["size_bytes"], run)
+    totals = [size * count for size, count in _kept(run).items()]
+    assert v["total_bytes"] == max(totals)
+    assert v["kinds"] >= len(totals)
+
+
 @of("piling_up")
 def _piling(v: Values, run: RawRun) -> None:
     (grows,) = (claim for claim in run.claims if claim["kind"] == "growing")
     assert (v["since"], v["gained_bytes"]) == (grows["since"], grows["gained_bytes"])
-    left = [k for k in _left(run) if run.events[k].size == v["block_bytes"]]
-    alike = [k for k in left if "owner" not in v or (run.events[k].owner or None) == v["owner"]]
-    assert v["total_bytes"] == v["blocks"] * v["block_bytes"]
+    alike, passing = _alike(v, v["block_bytes"], run)
     assert v["beyond"] == (v["total_bytes"] > v["gained_bytes"])
     assert v["most"] == (2 * v["total_bytes"] > v["gained_bytes"])
-    # As many as some window leaves until a later one are none of the pile.
-    passing = _passing(run, v["since"]).get(v["block_bytes"], [0])
-    assert len(alike) - max(passing) <= v["blocks"] <= len(alike)
     if "owner" not in v and "phase" not in v and not v["before_phases"]:
         assert v["blocks"] <= len(alike) - min(passing)
     if not any(passing):
@@ -473,8 +494,7 @@ def _piling(v: Values, run: RawRun) -> None:
 
 def _kept(run: RawRun) -> dict[int, int]:
     """By size, how many blocks pile up: those that are left, less those that pass the end of a window as always."""
-    (since,) = (claim["since"] for claim in run.claims if claim["kind"] == "growing")
-    usual = {size: sorted(counts)[len(counts) // 2] for size, counts in _passing(run, since).items()}
+    usual = {size: sorted(counts)[len(counts) // 2] for size, counts in _passing(run, _since(run)).items()}
     left = Counter(run.events[k].size for k in _left(run))
     return {size: count - usual.get(size, 0) for size, count in left.items() if count >= PILE + usual.get(size, 0)}
 
@@ -488,8 +508,7 @@ def _phase(run: RawRun, event: int) -> str:
 
 @of("no_size_piles_up")
 def _no_pile(v: Values, run: RawRun) -> None:
-    (since,) = (claim["since"] for claim in run.claims if claim["kind"] == "growing")
-    left, passing = Counter(run.events[k].size for k in _left(run)), _passing(run, since)
+    left, passing = Counter(run.events[k].size for k in _left(run)), _passing(run, _since(run))
     assert not [size for size, count in left.items() if count >= PILE and count > max(passing.get(size, [0]))]
 
 
@@ -502,14 +521,23 @@ def _not_judged(v: Values, run: RawRun) -> None:
 
 @of("in_doubt")
 def _in_doubt(v: Values, run: RawRun) -> None:
-    codes = {*v["doubts"]}
+    assert v["doubts"]
+    doubts_are({*v["doubts"]}, run)
+
+
+def doubts_are(codes: set[str], run: RawRun) -> None:
+    """Hold the codes of a run's doubts, or that it has none, against its events."""
     blocks = [one for one in run.events if one.kind in ("alloc", "free")]
-    assert codes
     assert ("no_tensor_events" in codes) == (not blocks)
     assert ("no_lifetimes" in codes) == (bool(blocks) and all(one.block is None for one in blocks))
     if "several_processes" not in codes:
         assert ("unknown_frees" in codes) == bool(_unknown_frees(run))
         assert ("double_allocs" in codes) == _doubles(run)
+
+
+def is_doubtful(run: RawRun) -> bool:
+    """Whether blocks are freed that nobody allocated, or allocated twice."""
+    return bool(_unknown_frees(run)) or _doubles(run)
 
 
 def _doubles(run: RawRun) -> bool:
@@ -633,5 +661,5 @@ OF_RUNS |= {
     "peaks_of_others": _peaks_of_others,
     "logs_growing": _having("growing", "level_growing"),
     "logs_out_of_memory": _having("out_of_memory"),
-    "logs_analyzed": _analyzed,
+    **dict.fromkeys(("logs_analyzed", "no_blocks_yet"), _analyzed),
 }

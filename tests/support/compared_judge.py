@@ -14,7 +14,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from raw_runs import raw_runs
+import claim_judge
+import raw_runs
 from texts import read_packed
 
 Values = Mapping[str, Any]
@@ -24,9 +25,10 @@ WHOLE = "(whole log)"
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a run: its first line, and its events from ``lo`` up to ``hi``, whose levels stand in ``levels``."""
+    """A part of a run: its first line and that behind it, and its events from ``lo`` up to ``hi``, whose levels stand in ``levels``."""
 
     line: int
+    end: int
     lo: int
     hi: int
     levels: Sequence[int]
@@ -68,6 +70,7 @@ class RawRun:
         starts: list[tuple[str, int, int]] = [("(before)" if by else WHOLE, 1, 0)]
         self.ended_by: dict[int, int] = {}
         live: dict[str, int] = {}
+        line = 0
         for line, text in enumerate(read_packed(path).decode(errors="replace").splitlines(), 1):
             if found := _EVENT.search(text):
                 size = int(found[2])
@@ -79,14 +82,20 @@ class RawRun:
             elif by and (start := re.search(by, text)):
                 starts.append((start[1], line, len(self.events)))
         self.levels = [0, *accumulate(size for _, size, _ in self.events)]
-        stops = [*(lo for _, _, lo in starts[1:]), len(self.events)]
-        self.parts = {name: Part(line, lo, hi, self.levels) for (name, line, lo), hi in zip(starts, stops, strict=True)}
+        stops = [*(start[1:] for start in starts[1:]), (line + 1, len(self.events))]
+        cut = zip(starts, stops, strict=True)
+        self.parts = {name: Part(first, end, lo, hi, self.levels) for (name, first, lo), (end, hi) in cut}
         self.size_at = {line: size for line, size, _ in self.events}
         self.peak = max(self.levels)
 
     @cached_property
-    def reserved_peak(self) -> int:
-        return max(raw_runs(self.path)[""].reserved)
+    def raw(self) -> raw_runs.RawRun:
+        """All that its lines say, chunks and failures too."""
+        return raw_runs.raw_runs(self.path)[""]
+
+    def reserved_peak(self, part: str) -> int:
+        lo, hi = (self.raw.before(line) for line in (self.parts[part].line, self.parts[part].end))
+        return max(self.raw.reserved[lo : hi + 1])
 
     def level_at(self, line: int) -> int:
         """The level after the event of a line."""
@@ -128,15 +137,17 @@ class RawPair:
     """Two runs, cut alike.
 
     Attributes:
-        names: Windows of both that a next one ends, in base's order; or the only one.
+        steps_by: What cuts head into the steps over which it may grow.
+        names: Windows of both that a next one ends, in base's order; or the only one, which is looked at.
     """
 
-    def __init__(self, base: Path, head: Path, by: str | None = None) -> None:
+    def __init__(self, base: Path, head: Path, by: str | None = None, only: str | None = None) -> None:
         self.base, self.head = RawRun(base, by), RawRun(head, by)
         closed = [list(run.parts)[: -1 if by else None] for run in (self.base, self.head)]
-        self.names = [name for name in closed[0] if name in closed[1]]
-        self.series = by is not None
+        self.names = [name for name in closed[0] if name in closed[1] and only in (None, name)]
+        self.series = by is not None and only is None
         self.claims: Sequence[Values] = ()
+        self.steps_by = by or ""
 
     def change(self, name: str, what: str) -> int:
         ours, theirs = (getattr(run.parts[name], what) for run in (self.head, self.base))
@@ -198,10 +209,15 @@ def _no_difference(v: Values, p: RawPair) -> None:
 
 
 def _largest_change(v: Values, p: RawPair) -> None:
-    what, name = ("peak", "d_peak_bytes") if "d_peak_bytes" in v else ("carried_in", "d_carried_in_bytes")
-    changes = {window: p.change(window, what) for window in p.names}
-    assert v[name] == changes[v["window"]]
-    assert abs(v[name]) == max(map(abs, changes.values()))
+    (what,) = {"peak", "carried_in", "reserved_peak"} & {key[2:].removesuffix("_bytes") for key in v}
+    changes = {
+        name: p.head.reserved_peak(name) - p.base.reserved_peak(name)
+        if what == "reserved_peak"
+        else p.change(name, what)
+        for name in p.names
+    }
+    assert v[f"d_{what}_bytes"] == changes[v.get("window", p.names[0])] != 0
+    assert abs(v[f"d_{what}_bytes"]) == max(map(abs, changes.values()))
 
 
 def _ends_with(v: Values, p: RawPair) -> None:
@@ -383,6 +399,21 @@ def _meanwhile(v: Values, p: RawPair) -> None:
     assert v["allocated_bytes"] == run.level_at(v["line"])
 
 
+def _failures(v: Values, p: RawPair) -> None:
+    """How one of the runs ran out of memory, or both did."""
+    sides = {"base": v["base"], "head": v["head"]} if v["kind"] == "both_out_of_memory" else {v["run"]: v}
+    for side, values in sides.items():
+        run = getattr(p, side).raw
+        known = {name: value for name, value in values.items() if value is not None}
+        claim_judge.JUDGES["out_of_memory"]({**known, "failures": len(run.failures)}, run)  # the one it ended in
+
+
+def _doubted(v: Values, p: RawPair) -> None:
+    assert v.get("base") or v.get("head")
+    for side in ("base", "head"):
+        claim_judge.doubts_are({*v.get(side, ())}, getattr(p, side).raw)
+
+
 def _both_balance(v: Values, p: RawPair) -> None:
     """What has no effect leaves nothing and rises no higher."""
     assert p.sign == 0
@@ -403,6 +434,9 @@ def _limited(v: Values, p: RawPair) -> None:
         assert [v["base_bytes"], v["head_bytes"]] == figures
     base, head, limit = v["base_bytes"], v["head_bytes"], v["limit_bytes"]
     assert v["d_bytes"] == head - base
+    if v["limit_from"] == "budget":
+        assert head <= limit
+        return
     floor = (64 if window == WHOLE else 1024) << 10
     assert limit - base == max(abs(base) * 2 // 100, floor)
     assert v.get("allowed_bytes", floor) == floor
@@ -416,7 +450,40 @@ def _within_limits(v: Values, p: RawPair) -> None:
 
 
 def _missing(v: Values, p: RawPair) -> None:
-    assert v["missing"] == sum(name not in p.head.parts for name in p.base.parts)
+    named = list(p.base.parts)
+    last = max(k for k, name in enumerate(named) if name in p.head.parts)
+    missing = [name for name in named[:last] if name not in p.head.parts]
+    assert v["missing"] == len(missing)
+    assert {*v.get("names", ())} <= {*missing}
+
+
+def _missing_window(v: Values, p: RawPair) -> None:
+    assert v["window"] not in p.head.parts
+    assert v["base_bytes"] == getattr(p.base.parts[v["window"]], _OF_METRIC[v["metric"]])
+
+
+def _ends_earlier(v: Values, p: RawPair) -> None:
+    """Windows of base behind the last that head has are not judged."""
+    named = list(p.base.parts)
+    last = max(k for k, name in enumerate(named) if name in p.head.parts)
+    assert last < len(named) - 1
+    assert v["base_windows"] == len(named)
+    assert v["judged_windows"] <= sum(name in p.head.parts for name in named)
+
+
+def _over_budget(v: Values, p: RawPair) -> None:
+    gained = next((claim["gained_bytes"] for claim in p.claims if claim["kind"] == "grows"), v["head_bytes"])
+    figures = {"peak": p.head.peak, "reserved": max(p.head.raw.reserved), "growth": gained}
+    assert v["head_bytes"] == figures[v["metric"]]
+    assert v["over_bytes"] == v["head_bytes"] - v["limit_bytes"] > 0
+    assert v["compared"] == ("base_bytes" in v)
+
+
+def _of_head(v: Values, p: RawPair) -> None:
+    """What is said of head alone, over steps that its lines mark."""
+    run = p.head.raw
+    run.by, run.claims = p.steps_by, p.claims
+    claim_judge.JUDGES[v["kind"]](v, run)
 
 
 def _figures(v: Values, p: RawPair) -> None:
@@ -426,7 +493,7 @@ def _figures(v: Values, p: RawPair) -> None:
 
 
 def _reserved_grew(v: Values, p: RawPair) -> None:
-    base, head = p.base.reserved_peak, p.head.reserved_peak
+    base, head = (max(run.raw.reserved) for run in (p.base, p.head))
     assert (v["base_bytes"], v["head_bytes"], v["d_bytes"]) == (base, head, head - base)
     assert head > base
 
@@ -441,7 +508,9 @@ def _against_base(v: Values, p: RawPair) -> None:
 JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
     **dict.fromkeys(["head_peak", "equal_peaks"], _peaks),
     **dict.fromkeys(["no_difference", "same_work"], _no_difference),
-    **dict.fromkeys(["largest_peak_change", "carried_in_change"], _largest_change),
+    **dict.fromkeys(["largest_peak_change", "carried_in", "carried_in_change", "reserved_change"], _largest_change),
+    **dict.fromkeys(["run_out_of_memory", "both_out_of_memory"], _failures),
+    "runs_in_doubt": _doubted,
     **dict.fromkeys(["left_behind", "older_freed"], _left_behind),
     "ends_with": _ends_with,
     **dict.fromkeys(["explains_all", "explains_most", "explains_part", "outweighs"], _explains),
@@ -463,6 +532,10 @@ JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
     **dict.fromkeys(["over_limit", "within_limit"], _limited),
     "within_limits": _within_limits,
     "windows_missing": _missing,
+    "missing_window": _missing_window,
+    "ends_earlier": _ends_earlier,
+    "over_budget": _over_budget,
+    **dict.fromkeys(["grows", "piles_up"], _of_head),
     **dict.fromkeys(["figures_over", "figures_within"], _figures),
     "reserved_not_judged": _reserved_grew,
     "run_against_base": _against_base,
@@ -478,32 +551,3 @@ def judge(claims: Iterable[Values], pair: RawPair) -> set[str]:
         if claim["kind"] in JUDGES:
             JUDGES[claim["kind"]](claim, pair)
     return {claim["kind"] for claim in pair.claims} & set(JUDGES)
-
-
-#: Kinds that :func:`judge_peaks` judges.
-OF_MANY = frozenset({"figures_range", "same_figure", "one_figure", "runs_against_base", "spread"})
-
-
-def judge_peaks(claims: Iterable[Values], paths: Sequence[Path]) -> None:
-    """Judge what is said of the peaks of many runs."""
-    peaks = {str(path): RawRun(path).peak for path in paths}
-    ends = max(peaks.values()), min(peaks.values())
-    for v in claims:
-        if v["kind"] in ("figures_range", "same_figure", "one_figure"):
-            assert (v["highest"], v.get("lowest", ends[1])) == ends
-            assert v["runs"] == len(peaks)
-        if v["kind"] == "figures_range":
-            assert v["apart"] == ends[0] - ends[1]
-            for name, end in zip(("highest", "lowest"), ends, strict=True):
-                having = [path for path, peak in peaks.items() if peak == end]
-                assert v[f"{name}_runs"] == len(having)
-                assert v.get(f"{name}_path") == (having[0] if len(having) == 1 else None)
-        if v["kind"] == "runs_against_base":
-            base, way = next(iter(peaks.values())), v["change"]
-            changes = [peak - base for peak in list(peaks.values())[1:] if (peak - base) * way > 0]
-            assert (v["changed"], abs(way), v["runs"]) == (len(changes), max(map(abs, changes)), len(peaks) - 1)
-            assert peaks[v["path"]] - base == way
-        if v["kind"] == "spread":
-            middle = sorted(peaks.values())[(len(peaks) - 1) // 2]
-            assert (v["min"], v["median"], v["max"]) == (ends[1], middle, ends[0])
-            assert v["apart"] == ends[0] - ends[1]

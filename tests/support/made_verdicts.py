@@ -102,7 +102,7 @@ def growing(**changes: Any) -> Verdict:
     base = [window(str(n), 9 * MIB) for n in range(20)]
     head = [window(str(n), 9 * MIB, kept) for n in range(20)]
     pile = Pile(kept, 20, 20 * kept, "conv2d", 20, float(kept))
-    growth = Growth(20, 20, (), 19 * kept, float(kept), "growing", "1", 1, 0, piling=(pile,))
+    growth = Growth(20, 20, (), 19 * kept, float(kept), "growing", "1", 1, 0, growing_windows=19, piling=(pile,))
     blame = Blame(WHOLE, ("growth",), made.case1("19").windows[0])
     values: dict[str, Any] = {"growth": growth, "blame": (blame,), **changes}
     return verdict(base, head, peaks=(18 * MIB, 18 * MIB), anchors=Cut(by=r"STEP (\d+) START"), **values)
@@ -159,7 +159,7 @@ def hostile() -> Verdict:
         path=f"{HOSTILE}.log",
         base=f"{LONG}.json",
         notes=(f"a note that quotes {HOSTILE}",),
-        growth=Growth(6, 6, (), 9 * MIB, 1.5 * MIB, "growing", names[0], 0, 0, piling=(pile,)),
+        growth=Growth(6, 6, (), 9 * MIB, 1.5 * MIB, "growing", names[0], 0, 0, growing_windows=6, piling=(pile,)),
         blame=(blame,),
     )
 

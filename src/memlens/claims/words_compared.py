@@ -275,9 +275,9 @@ _GO_ON: dict[str, Wording] = {
     "figures_within": "{figures=1?the one figure|{figures=2?both figures|all {figures:plural figure}}} judged "
         "{figures=1?is|are} within limits",
     "ends_earlier": "{judged_windows:count} of the base's {base_windows:plural window} judged, because the run ends "
-        "earlier[, {names:names}][ and {more:count} more]",
+        "earlier",
     "grows": "memory grows by {gained_bytes_per_window:bytes} a {unit}[ from {since:short_window} on], "
-        "{gained_bytes:bytes} over {windows:units}{within_limit?, within the limit|}",
+        "{gained_bytes:bytes} over [the last {last_windows:count} of ]{windows:units}{within_limit?, within the limit|}",
     "piles_up": "{blocks:count} × {size_bytes:bytes}[ ({owner:name})] pile up, {total_bytes:bytes}{kinds>1?, first "
         "of {kinds:plural kind}|}",
     "figures_unjudged": _unjudged,

@@ -241,10 +241,9 @@ def _first(verdict: Verdict, tone: Tone) -> Iterator[Claim]:
         lead = difference("within_limits", **({} if peak is None else _figures(peak)))
     elif worst is None:
         lead = difference("regression")
-        # All that fails is what is missing, and the last claim names it.
-        judged[0] = structs.replace(judged[0], values={**judged[0].values, "only": True})
+        # All that fails is what is missing.
         names = {"names": list(verdict.missing[:MOST_NAMES]), "more": _left(verdict.missing, MOST_NAMES)}
-        judged[-1] = structs.replace(judged[-1], values={**judged[-1].values, **names})
+        judged[0] = structs.replace(judged[0], values={**judged[0].values, "only": True, **names})
     else:
         lead = difference("regression", whole=worst.name == WHOLE, window=None if worst.name == WHOLE else worst.name)
         judged.insert(0, claim_of(worst))
@@ -301,6 +300,7 @@ def _growing(verdict: Verdict) -> Iterator[Claim]:
     values = values_of(found, "gained_bytes", "since", windows=found.judged)
     values["unit"] = "step" if verdict.anchors.by is None else "window"
     values["gained_bytes_per_window"] = round(found.gained_bytes_per_window)
+    values["last_windows"] = found.growing_windows if found.growing_windows < found.judged else None
     values["within_limit"] = any(row.metric == "growth" and row.ok for row in verdict.judged)
     yield Claim("grows", Weight.CAUSE, values)
     if verdict.piling:
