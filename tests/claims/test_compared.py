@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from compared_judge import JUDGES, RawPair, judge, judge_peaks
+from compared_judge import JUDGES, RawPair, judge
 from edited_runs import EDITS, Row, rows_of, write
+from made_gates import FAILING
+from made_gates import write as write_series
 from made_results import MADE
 from night import some
 from real_windows import RUNS
@@ -20,6 +22,7 @@ import memlens
 from memlens.claims.claim import Claim, Weight
 from memlens.claims.template import PAUSE, Words, names_in, parsed
 from memlens.claims.words_compared import WORDS_COMPARED
+from memlens.gating.verdict import claim_of
 from memlens.results import Answered, to_builtins
 from memlens.text import visible
 
@@ -92,7 +95,9 @@ def judged(base: Path, head: Path, by: str | None) -> set[str]:
     whole = by is None
     found = judge(memlens.diff(base, head, by=by, whole=whole).to_dict()["claims"], RawPair(base, head, by))
     gate = memlens.gate(head, base=base, by=by, trust=False, limits="growth=off")
-    found |= judge(gate.to_dict()["claims"], RawPair(base, head, by))
+    pair = RawPair(base, head, by)
+    pair.steps_by = gate.steps_by
+    found |= judge(gate.to_dict()["claims"], pair)
     return found | judge(memlens.compare([base, head], base=str(base)).to_dict()["claims"], RawPair(base, head))
 
 
@@ -141,23 +146,72 @@ def test_what_is_claimed_of_long_runs_is_so(shared: Path, base: str, head: str) 
 
 def test_of_a_run_that_failed_it_is_said_where_the_other_one_was(shared: Path) -> None:
     logs = shared / "data/paddle"
-    for base, head in permutations([logs / "05_fixed_331.log.gz", logs / "05_oom_331.log"]):
+    for base, head in product([logs / "05_fixed_331.log.gz", logs / "05_oom_331.log"], repeat=2):
         found = judge(memlens.diff(base, head, whole=True).to_dict()["claims"], RawPair(base, head))
-        assert "meanwhile" in found
+        assert base == head or found >= {"meanwhile", "run_out_of_memory"}
+    assert "both_out_of_memory" in found
 
 
-def test_what_is_claimed_of_many_runs_is_so(run: list[Row], tmp_path: Path) -> None:
-    chance = Random(7)
-    for count in (1, 3, 6):
-        paths = [tmp_path / f"{count} {k}.log" for k in range(count)]
-        for k, path in enumerate(paths):
-            write(chance.choice(list(EDITS.values()))(run, Random(k)), path)
-        judge_peaks(memlens.compare(paths, base=str(paths[0])).to_dict()["claims"], paths)
-        ranks = [tmp_path / f"{count}/workerlog.{k}" for k in range(count)]
-        ranks[0].parent.mkdir()
-        for path, rank in zip(paths, ranks, strict=True):
-            rank.write_bytes(path.read_bytes())
-        judge_peaks(memlens.compare(ranks).to_dict()["claims"], ranks)
+def test_what_is_claimed_of_one_window_of_real_runs_is_so(shared: Path) -> None:
+    logs, seen = shared / "data/paddle", set[str]()
+    for name, other in permutations(["05_fixed_331.log.gz", "05_leak_graph_331.log.gz", "05_grow_batch_331.log.gz"], 2):
+        step = Random().randrange(2, 28)
+        diff = memlens.diff(logs / name, logs / other, start=f"STEP {step} START", end=f"STEP {step + 1} START")
+        claims = [
+            one for one in diff.to_dict()["claims"] if one["kind"] in ("carried_in", "left_behind", "older_freed")
+        ]
+        seen |= judge(claims, RawPair(logs / name, logs / other, BY, f"STEP {step}"))
+    assert "carried_in" in seen
+
+
+def gated(base: Path, head: Path, chance: Random) -> set[str]:
+    """Judge what gate claims where growth is judged too, perhaps under a budget, and of each figure that fails."""
+    pair, seen = RawPair(base, head, BY), set[str]()
+    for budgets in ((), f"peak={round(pair.head.peak * chance.uniform(0.9, 1.02))}B", "reserved=1GiB"):
+        gate = memlens.gate(head, base=base, by=BY, trust=False, budgets=budgets)
+        seen |= judge([*gate.to_dict()["claims"], *(claim_of(row).to_dict() for row in gate.failing)], pair)
+    return seen
+
+
+def test_what_a_gate_claims_of_runs_that_grow_or_end_early_is_so(
+    tmp_path: Path, rounds: Callable[[int], range]
+) -> None:
+    fresh, seen = Random(), set[str]()
+    for name in ("lost step", "steady leak", *(fresh.choice([*FAILING]) for _ in rounds(2))):
+        seed = fresh.getrandbits(32)
+        case = FAILING[name](Random(seed))
+        cut = case.head[: fresh.randint(2, len(case.head) - 1)]
+        base, head, shorter = (
+            write_series(tmp_path / f"{name} {seed} {k}.log", one)
+            for k, one in enumerate((case.base[0], case.head, cut))
+        )
+        for two in ((base, head), (head, base), (base, shorter)):
+            seen |= gated(*two, Random(seed))
+    assert {"grows", "piles_up", "over_budget", "missing_window", "ends_earlier"} <= seen
+
+
+def test_what_is_in_doubt_and_what_differs_in_what_is_reserved_alone_is_as_claimed(
+    run: list[Row], tmp_path: Path
+) -> None:
+    paths = write(run, tmp_path / "all.log"), write(run[40:], tmp_path / "end.log")
+    for base, head in permutations(paths):
+        assert "runs_in_doubt" in judged(base, head, None)
+    one = write_series(tmp_path / "one.log", [[(f"{step}", 512), (f"{step}", 0)] for step in range(5)])
+    other = tmp_path / "other.log"
+    other.write_text(one.read_text().replace(f"reallocate {1 << 40}", f"reallocate {1 << 41}"))
+    for by in (None, BY):
+        assert "reserved_change" in judged(one, other, by)
+
+
+def test_a_missing_window_is_named_beside_that_it_is_missing(tmp_path: Path) -> None:
+    steps = [[(f"{step}", 512), (f"{step}", 0)] for step in range(9)]
+    base = write_series(tmp_path / "base.log", steps)
+    head = write_series(tmp_path / "head.log", [*steps[:3], [("", -1)], *steps[4:6]])  # without STEP 2, up to STEP 4
+    gate = memlens.gate(head, base=base, by=BY)
+    assert judge(gate.to_dict()["claims"], RawPair(base, head, BY)) >= {"windows_missing", "ends_earlier"}
+    assert "1 window is missing, STEP 2; 4 of the base's 9 windows judged, because the run ends earlier." in str(
+        gate.answer
+    )
 
 
 def test_a_wrong_figure_is_found(run: list[Row], tmp_path: Path) -> None:

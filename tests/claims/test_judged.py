@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import compared_judge
+import many_judge
 import pytest
 import whatif_judge
 from claim_judge import JUDGES, NO_FIGURE, OF_RUNS, UNJUDGED, judge, judge_together
+from failing_runs import run_until_full
 from hypothesis import given
 from hypothesis import strategies as st
 from night import NIGHT, some
@@ -36,7 +39,7 @@ BY = r"^(STEP \d+) START"
 _MOST = 1 << 22 if NIGHT else 300 << 10
 _MOST_OF = {".pickle": 1 << 22 if NIGHT else 1300 << 10}
 _PARTS = 16
-_JUDGED = {*JUDGES, *OF_RUNS, *whatif_judge.JUDGES, *compared_judge.JUDGES, *compared_judge.OF_MANY}
+_JUDGED = {*JUDGES, *OF_RUNS, *whatif_judge.JUDGES, *compared_judge.JUDGES, *many_judge.JUDGES}
 
 
 def judged(log: LogAnalysis, run: RawRun) -> Counter[str]:
@@ -170,6 +173,16 @@ def test_the_claims_on_a_log_that_grows_are_right(
     assert seen["budget_exceeded"]
 
 
+def test_of_logs_without_a_block_it_is_said_how_many_there_are(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text("Loading the data\n")
+    with closing(Watching([tmp_path / "a.log", tmp_path / "b.log"], Watch())) as watching:
+        watching.look()
+        claims = watching.seen.to_dict()["claims"]
+    assert [claim["kind"] for claim in claims] == ["no_blocks_yet"]
+    judge_together(claims, {name: raw_runs(tmp_path / name)[""] for name in ("a.log", "b.log")})
+
+
 @pytest.mark.parametrize(
     "name",
     some(
@@ -186,6 +199,36 @@ def test_the_claims_on_other_settings_are_right(shared: Path, name: str) -> None
     for memory in (None, *(int(of.live_peak * chance.uniform(*span)) for span in ((0.8, 1), (1, 1.2), (1.2, 2)))):
         found = memlens.whatif(path, memory=memory).to_dict()["claims"]
         assert whatif_judge.judge(found, of).total() == len(found), memory
+
+
+def test_what_is_claimed_of_several_processes_under_other_settings_is_right(shared: Path) -> None:
+    path = shared / "data/paddle/09_two_procs_one_file_331.log.gz"
+    lines, texts = read_packed(path).decode().split("\n"), dict[str, list[str]]()
+    for line, thread in ((line, re.match(r"[IWE]\d{4} [\d:.]{15} +(\d+) ", line)) for line in lines):
+        if thread:
+            texts.setdefault(thread[1], []).append(line)
+    device, *claims = memlens.whatif(path).to_dict()["claims"]
+    first = of_paddle("\n".join(texts.pop(device["device"].split()[-1])))
+    of = whatif_judge.Requests(first, [of_paddle("\n".join(one)) for one in texts.values()])
+    assert whatif_judge.judge(claims, of)["others_need_less"]
+
+
+def test_what_would_have_carried_a_run_on_is_as_claimed(
+    tmp_path: Path, examples: Path, rounds: Callable[[int], range]
+) -> None:
+    fresh, paths = random.Random(), [examples / "oom.log.gz"]
+    for seed in [57, *(fresh.getrandbits(32) for _ in rounds(12))]:  # of 57 all that is live is a multiple of 2 KiB
+        paths.append(tmp_path / f"{seed}.log")
+        text = run_until_full(seed, ("full", "size")[seed % 2])[0].text
+        paths[-1].write_bytes(b"chunk_size_:256\n" + text)
+    seen: Counter[str] = Counter()
+    for path in paths:
+        remedy = memlens.analyze(path).logs[0].remedy
+        if remedy is not None:
+            kind = "remedy" if remedy.line else "no_remedy" if remedy.over_bytes else "no_sure_remedy"
+            seen += whatif_judge.judge([{"kind": kind, **remedy.to_dict()}], whatif_judge.Requests(raw_runs(path)[""]))
+    assert seen["remedy"]
+    assert seen["no_remedy"]
 
 
 # -- made runs -----------------------------------------------------------------------------------------------------------------
