@@ -13,12 +13,14 @@ from typing import Any
 
 import compared_judge
 import many_judge
+import numpy as np
 import pytest
 import whatif_judge
 from claim_judge import JUDGES, NO_FIGURE, OF_RUNS, UNJUDGED, judge, judge_together
 from failing_runs import run_until_full
 from hypothesis import given
 from hypothesis import strategies as st
+from made_series import LEAKS, NO_LEAKS, Maker, made
 from night import NIGHT, some
 from printed_steps import PRINTS
 from printed_steps import run as printed
@@ -321,6 +323,24 @@ def test_the_claims_on_windows_are_right(written: Callable[[str], Path], text: s
     ((one, of),) = analyses(written(text), start="STEP 1 START", end="STEP 2 START", to_end=True)
     of.asked = run.windows["STEP 1"]
     judge(one.to_dict()["claims"], of)
+
+
+@pytest.mark.parametrize("kind", [*LEAKS, *NO_LEAKS], ids=lambda kind: kind.__name__)
+def test_the_claims_on_levels_of_every_kind_are_right(
+    written: Callable[[str], Path], rounds: Callable[[int], range], kind: Maker
+) -> None:
+    fresh = random.Random()
+    for seed in [fresh.getrandbits(32) for _ in rounds(2)]:
+        live = made(kind, np.random.default_rng(seed), fresh.choice([12, 20, 50]))[0].tolist()
+        lines = []
+        for step, level in enumerate(live):
+            lines.append(f"STEP {step} START")
+            lines += [f"{HEADER}Alloc {level} bytes, ptr = 0x{step + 1:x}00"] * (level > 0)
+            if step and (before := live[step - 1]):
+                lines.append(f"{HEADER}Free {before} bytes, ptr = 0x{step:x}00")
+        ((log, run),) = analyses(written("\n".join([*lines, "STEP END START"])), by=r"^(STEP \w+) START")
+        run.by = r"^(STEP \w+) START"
+        assert judge(log.to_dict()["claims"], run)["peak"], seed
 
 
 @given(text=runs(), data=st.data())

@@ -74,7 +74,8 @@ class Trend(Struct, frozen=True):
         gained_bytes_per_window: The same by that number.  Where the series grows, what the floor rose by from its first rise (not
             included) to its last one, by the windows between, of the rises at least half as large as the largest: of a block in every
             tenth window a tenth, wherever the series begins and ends.
-        every: So many windows lie between any two of these rises; ``None`` where their distances differ, or the series does not grow.
+        every: So many windows lie between any two of these rises, by which most is gained; ``None`` where their distances differ, there are only
+            two of them, or the series does not grow.
         since: Index of the window in which the first bytes were gained, or ``None`` where the series does not grow.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
         from_bytes: The floor right before ``since``, or ``None`` where the series does not grow.
@@ -126,7 +127,7 @@ def judge(live: Ints, start: int = 1) -> Trend:
     gained = int(live[half:].min() - live[quarter:half].min()) if spanned else 0
     verdict: Verdict = "swinging" if swing * 2 * _FLAT > int(np.abs(live).max()) else "flat"
     rise = period = None
-    if _growing_tail(-live):
+    if _growing_tail(-live) and live[-1] < live[start : max(len(live) // 4, start + 1)].min():  # and not from a rise on
         verdict = "shrinking"
     else:
         period = period_of(live[start:]) if verdict == "swinging" else None
@@ -148,7 +149,7 @@ def _rate(tail: _Tail, since: int, plain: float) -> tuple[float, int | None]:
 
     Of these the first one is not counted, nor, where windows are taken together, are those that follow right after another one at the
     end, which may be a tooth that is cut off.  So it makes no difference where in a sawtooth the series ends.  Where there is only one,
-    all rises count; ``plain`` where there is one in all.
+    all rises count; ``plain`` where there is one in all, or where it is less than half of that.
     """
     floor = floor_of(tail.lowest)
     steps = np.diff(floor)[since - 1 :]
@@ -159,8 +160,14 @@ def _rate(tail: _Tail, since: int, plain: float) -> tuple[float, int | None]:
             rises = rises[: apart[-1] + 2]
         if len(rises) > 1:
             first, last = int(rises[0]), int(rises[-1])
-            waits = np.unique(np.diff(rises))
-            return int(floor[last] - floor[first]) / (last - first), int(waits[0]) if len(waits) == 1 else None
+            waits, gained = np.diff(rises), int(floor[last] - floor[first])
+            rate = gained / (last - first)
+            if rate > 2 * plain:  # which stops before the end
+                break
+            # One distance alone is no rhythm, nor is one between small rises, or beside which as much is gained in between.
+            steady = len(waits) > 1 and least > 1 and (waits == waits[0]).all()
+            steady &= 4 * steps[rises[1:] - since].sum() >= 3 * gained
+            return rate, int(waits[0]) if steady else None
     return plain, None
 
 
