@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import process
 from logs import ALLOC, FREE, HEADER
 from traces import memory_event, trace, write_trace
 
@@ -61,7 +62,14 @@ def test_everything_is_freed_only_where_nothing_is_left(claimed: Claimed) -> Non
 def test_where_growth_is_not_judged_that_is_said(claimed: Claimed, steps: int, few: int | None) -> None:
     found = claimed(*work(steps), alloc(256, 0x1F0000), free(256, 0x1F0000))
     by = None if few else True
-    assert found["growth_not_judged"] == {"steps": few, "parts": False, "by": by, "entries": None, "whole": None}
+    assert found["growth_not_judged"] == {
+        "steps": few,
+        "parts": False,
+        "by": by,
+        "entries": None,
+        "whole": None,
+        "mixed": None,
+    }
     assert "not_growing" not in found
 
 
@@ -111,6 +119,21 @@ def test_logs_with_brackets_in_their_names_are_no_devices(tmp_path: Path) -> Non
     for path in paths:
         path.write_text(CHUNK.format(4096, 0x1000) + alloc(1024, 0x1000))
     assert memlens.analyze(paths).verdict == "All of 2 logs have the same peak, 1.00 KiB."
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "without"),
+    [
+        ("06_small_pool.log", "Reserved   not known", "Reserved   2.00"),  # the pool has no line, and more is allocated
+        ("08_cpu_stats_331.log", "Peak: 4.24 MiB allocated, 4.24 MiB reserved, at line 961.", "In doubt"),
+        ("07_stdout_anchors_331.log.gz", "growth is not checked, because anchors or figures come late", "No step"),
+        ("09_two_procs_one_file_331.log.gz", "growth is not checked, because several processes wrote", "no step lines"),
+    ],
+)
+def test_of_real_logs_in_doubt_only_that_is_doubted_which_is(shared: Path, name: str, says: str, without: str) -> None:
+    text = process("analyze", shared / "data/paddle" / name).stdout
+    assert says in text
+    assert without not in text
 
 
 @pytest.mark.parametrize(("calls", "shown"), [(1000, True), (1001, False)])

@@ -89,8 +89,9 @@ def _peaks(log: LogAnalysis) -> Iterator[int]:
 
 def claims_of_log(log: LogAnalysis) -> Iterator[Claim]:
     """The claims on one log."""
-    # No doubt where it is only what is reserved, which the claim on the peak leaves out then.
-    if doubts := [one.code for one in log.trust.doubts if not log.trust.ok and one.code not in RESERVED_DOUBTS]:
+    # No doubt where it is only what is reserved, or single blocks, of which the claims say nothing then.
+    sure = RESERVED_DOUBTS | UNPAIRED_DOUBTS
+    if doubts := [one.code for one in log.trust.doubts if not log.trust.ok and one.code not in sure]:
         yield claim("in_doubt", Weight.OPENING, doubts=doubts)
     if found := list(_claims(log)):
         yield from found
@@ -198,8 +199,18 @@ def _not_judged(log: LogAnalysis) -> Claim:
     few = None if log.steps is None or parts or log.growth is None else log.growth.judged
     by = None if few is not None or log.uncut else log.can_be_cut
     entries = None if log.trust.has_lines else True
+    # Where lines come late, or are of several runs, there may be step lines, and they mark no steps.
+    mixed = [one.code for one in log.trust.doubts if one.code in ("late_output", "several_processes")]
+    mixed = mixed[:1] if log.steps is None and not log.uncut else []
     return claim(
-        "growth_not_judged", Weight.LEFT, steps=few, parts=parts, by=by, entries=entries, whole=log.uncut or None
+        "growth_not_judged",
+        Weight.LEFT,
+        steps=few,
+        parts=parts,
+        by=by,
+        entries=entries,
+        whole=log.uncut or None,
+        mixed=mixed or None,
     )
 
 

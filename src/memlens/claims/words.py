@@ -120,7 +120,8 @@ WORDS: dict[str, Words] = {
     "held_in_window": Words("{held_bytes:bytes} allocated in it is not freed in it: {blocks:plural block}"),
     "nothing_held_in_window": Words("every block allocated in it is freed in it"),
     "growth_not_judged": Words(
-        "{whole?growth not checked (--whole)|[growth is not judged: {steps:plural complete step} tell too little"
+        "{whole?growth not checked (--whole)|[growth is not checked, because {mixed:doubts}"
+        "|growth is not judged: {steps:plural complete step} tell too little"
         "|{parts?only parts of steps|{entries?no annotated steps|no step lines}} found; growth not checked{by? (use --by)}]}",
         joined="; ",
     ),

@@ -39,7 +39,7 @@ from memlens.text import (
     plural,
     terms_of,
 )
-from memlens.trust.case import UNPAIRED_DOUBTS
+from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -149,7 +149,7 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: str) -> Iter
 def _one_window(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:
     window, terms = log.windows[0], terms_of(log.trust.has_lines)
     yield _head(log, _heading(log, window, terms), options)
-    figures = tuple(_key_figures(window, terms))
+    figures = tuple(_key_figures(window, terms, chunks_known=not RESERVED_DOUBTS & log.trust.doubt_codes))
     if "no_tensor_events" in log.trust.doubt_codes:  # nothing is known of blocks, which is no 0 B
         figures = (
             Figure("Allocated", "not known", "no line tells of blocks"),
@@ -218,17 +218,17 @@ def _heading(log: LogAnalysis, window: WindowAnalysis, terms: Terms) -> Line:
     return Line(", ".join([lines, lasted] if lasted else [lines]), "quiet", f"{log.path}: {window.name}")
 
 
-def _key_figures(window: WindowAnalysis, terms: Terms) -> Iterator[Figure]:
+def _key_figures(window: WindowAnalysis, terms: Terms, *, chunks_known: bool) -> Iterator[Figure]:
     results = window.results
     stats = results.get("stats")
     if (peak := results.get("peak")) is not None:
         yield Figure("Peak", format_bytes(peak.peak_bytes), "allocated" + _where(peak, window, terms))
-        unknown = peak.reserved_peak_bytes is None
+        unknown = peak.reserved_peak_bytes is None or not chunks_known
         shown = "not known" if unknown else format_bytes(peak.reserved_peak_bytes)
         at = peak.reserved_peak_line
         where = "" if at is None else f", at {terms.at(at).replace(' ', NO_BREAK)}"
-        yield Figure("Reserved", shown, ("" if unknown else f"at most{where}") + _chunks(stats, terms))
-        if (segments := results.get("segments")) is not None and segments.moments:
+        yield Figure("Reserved", shown, "" if unknown else f"at most{where}{_chunks(stats, terms)}")
+        if not unknown and (segments := results.get("segments")) is not None and segments.moments:
             yield from _free_inside(segments.moments[0], peak.reserved_peak_bytes, terms)
         if peak.carried_in_bytes:
             carried = format_bytes(peak.carried_in_bytes)
