@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from night import some
+from raw_runs import raw_runs
 
 import memlens
 from memlens.claims.claim import MOST_WORDS, Claim, Weight, answer_of, sentences
 from memlens.claims.template import PAUSE
+from memlens.errors import MemlensError
+from memlens.options import Watch
+from memlens.watching.watch import Watching
 
 WITHOUT_EVENTS = ("08_cpu_nolines_331.log", "10_v2_dygraph_331.log")
 #: A base and a head, in the shared data.
@@ -62,6 +68,32 @@ def test_of_many_runs_and_of_other_settings(shared: Path) -> None:
     check(memlens.compare(sorted(map(str, paddle.glob("30*_cnn_*.log")))).answer.sentences)
     for name in ("05_oom_331.log", "09_launch2_dygraph_331.workerlog.0"):
         check(memlens.whatif(paddle / name).answer.sentences)
+
+
+def test_of_blocks_and_of_logs_that_are_watched(shared: Path) -> None:
+    for path in [one for one in logs(shared) if one.suffix != ".pickle"]:
+        with closing(Watching(path, Watch(budgets=["growth=1B", "peak=1MiB", "reserved=1MiB"]))) as watching:
+            watching.look()
+            check((*watching.seen.answer.sentences, *watching.finish().answer.sentences))
+        for event in (one for one in raw_runs(path)[""].events[::500] if one.kind == "alloc"):
+            check(memlens.block(path, event.place or 0).answer.sentences)
+
+
+def test_of_recordings_and_of_anchors_that_mark_nothing(shared: Path, tmp_path: Path) -> None:
+    log = shared / "data/paddle/331_sot_pir_cnnbreaks.log"
+    for end in ("", "raise ValueError(1)", "import os; os.abort()"):
+        code = f"print(open({str(log)!r}).read(), flush=True); {end}"
+        found = memlens.record([sys.executable, "-c", code], output=tmp_path / f"{len(end)}.log")
+        check((*found.answer.sentences, *found.problems) if found.answer else found.problems)
+    for cut in (
+        {"start": "START SOT_CAL_1"},
+        {"start": r"SOT_\d+"},
+        {"start": "SOT", "end": "nothing"},
+        {"by": "no such"},
+    ):
+        with pytest.raises(MemlensError) as error:
+            memlens.analyze(log, **cut)  # type: ignore[arg-type]
+        check(line for line in f"{error.value}\n{error.value.hint}".split("\n") if not line.startswith("  "))
 
 
 def test_a_sentence_ends_at_a_pause_where_it_would_be_too_long_and_at_no_other_place() -> None:
