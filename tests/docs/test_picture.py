@@ -15,7 +15,7 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs" / "leak.svg"
-COMMAND = ["analyze", "examples/logs/leak.log.gz", "--plot", "always", "--color", "always"]
+COMMAND = ["analyze", "examples/logs/feats.log.gz", "--plot", "always", "--color", "always"]
 COLUMNS = 100
 
 
@@ -32,7 +32,7 @@ def printed() -> str:
 def draw(text: str) -> str:
     console = Console(file=io.StringIO(), record=True, width=COLUMNS, color_system="standard")
     console.print(Text.from_ansi(text), soft_wrap=True)
-    return console.export_svg(title="memlens analyze examples/logs/leak.log.gz", unique_id="memlens")
+    return console.export_svg(title="memlens analyze examples/logs/feats.log.gz", unique_id="memlens")
 
 
 def lines_of(svg: str) -> list[str]:

@@ -267,7 +267,7 @@ def _own_name_of(file: str) -> str | None:
         return _files[file]
     except KeyError:
         theirs = (
-            file == __file__
+            os.path.dirname(file) == os.path.dirname(__file__)  # memlens's own
             or file.startswith(("<frozen", *_installed))
             or os.path.realpath(file).startswith(_installed)
         )
