@@ -179,6 +179,9 @@ _NAIVE = re.compile(r"Allocate (\d+) bytes on |  pointer=(0x[0-9a-f]+)|Free poin
 _STATS = re.compile(
     r"(?:Host|Device)MemoryStat(Allocated|Reserved)\d+: Update current_value with (-?\d+), after update, current"
 )
+_CALLED = re.compile(
+    r"^I\d{4} [\d:.]+ +(\d+) (?:backward\.cc:\d+\] (\w+)\(0x\w+\) Preparing|line\.py:0\] memlens calls (.+))"
+)
 _OPERATOR = re.compile(
     r"Running(?:_AD_API(?:_GRAD|_Grad)?| AD API(?: GRAD| Grad)?): ([\w.<>]+)|Running Eager Backward Node: ([\w.<>]+)"
     r"|(?:RunInstruction|begin: RunInstructionBase) OP id:\d+ name:([\w.<>]+)|Start run Place\([\w:]+\) Op\(([\w.<>]+)\), inputs"
@@ -222,6 +225,7 @@ def of_paddle(text: str) -> RawRun:
 def _with_chunks(notes: Iterable[tuple[int, str]], blocks: re.Pattern[str] = _BLOCKS[0]) -> list[RawEvent]:
     events: list[RawEvent] = []
     owners: dict[str, str] = {}
+    calls: dict[str, str] = {}
     sizes: dict[str, int] = {}
     thread = ""
     for place, line in notes:
@@ -240,6 +244,12 @@ def _with_chunks(notes: Iterable[tuple[int, str]], blocks: re.Pattern[str] = _BL
         if "un" in line and (named := _OPERATOR.search(line)):
             headers = [m[1] for m in _HEADER.finditer(line, 0, named.start())]
             owners[headers[-1] if headers else thread] = next(filter(None, named.groups()))
+        if called := _CALLED.search(line):
+            # A line of the program before a call, - after it; an operator of the backward pass is of the call that it is within.
+            by_thread, node, call = called.groups()
+            _, _, frames = calls.get(by_thread, "-").partition(" < ")
+            calls[by_thread] = called_now = call or f"{node} < {frames}"
+            owners[by_thread] = "" if called_now == "-" else " < ".join(called_now.split(" < ")[:2])
         threads = [(m.end(), m[1]) for m in _HEADER.finditer(line)] if found or "]" in line else []
         for at, event in sorted(found):
             by = [name for end, name in threads if end <= at]

@@ -185,9 +185,13 @@ def commonest_holders(log: EventLog, blocks: Ints, group: Ints, groups: int) -> 
     np.maximum.at(highest, at, holder)
     # That of all its blocks, or what these have in common.
     found, number = np.full(groups, -1), np.where(lowest == highest, lowest, len(names) + pairs % len(names))
-    order = counts.argsort(kind="stable")  # the last one that is written to a group stays
+    every = (*names, *alike)
+    rank = np.argsort(sorted(range(len(every)), key=every.__getitem__))
+    order = np.lexsort(
+        (-rank[number], counts)
+    )  # the last one that is written to a group stays: of as many the first by name
     found[pairs[order] // len(names)] = number[order]
-    return found, (*names, *alike)
+    return found, every
 
 
 def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
