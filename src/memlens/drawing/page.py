@@ -23,7 +23,7 @@ import numpy as np
 from memlens.analyzers.groups import owner_labels, owners_of
 from memlens.columns import distinct
 from memlens.errors import MemlensError
-from memlens.text import visible
+from memlens.text import innermost, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -180,3 +180,7 @@ class Owners:
     def texts(self) -> dict[str, str]:
         """Return the whole texts in the order of their numbers; to be asked for last."""
         return pack_json([visible(text) for text in self._numbers])
+
+    def short_texts(self) -> dict[str, str]:
+        """Return the same in short: the innermost frame, and the user's own."""
+        return pack_json([visible(innermost(text)) for text in self._numbers])

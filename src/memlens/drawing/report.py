@@ -157,8 +157,9 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
         "trust": trust_view(analysis.trust, terms.line),
         "growth": growth_view(analysis.growth, owners),
-        # The last key, when all others have asked for their numbers.
+        # The last keys, when all others have asked for their numbers.
         "owners": owners.texts(),
+        "short_owners": owners.short_texts(),
     }
 
 

@@ -30,6 +30,7 @@ import { Levels } from "./levels.js";
  * @property {any} trust
  * @property {any} growth
  * @property {string[]} owners whole texts, by their numbers in this page
+ * @property {string[]} short_owners the same in short: the innermost frame, and the user's own
  */
 
 /** One thing is selected at a time: a block (its bar), a moment (an event), a window, a finding. */

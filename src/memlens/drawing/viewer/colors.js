@@ -40,12 +40,13 @@ export function byOwner(app, owners) {
 }
 
 /**
- * An owner in short: the operator, or of a call stack its innermost frames.
+ * An owner in short: the operator or the innermost frame, and the user's own.
  * @param {import("./app.js").App} app
  * @param {number} number
  * @returns {string}
  */
 export function shortOwner(app, number) {
-  const frames = app.ownerText(number).split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame));
-  return `${frames.slice(0, 2).join(" < ")}${frames.length > 2 ? " \u2026" : ""}`;
+  const short = app.view.short_owners?.[number] ?? "";
+  const frames = short.split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame));
+  return `${frames.join(" < ")}${app.ownerText(number) === short ? "" : " \u2026"}`;
 }
