@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -156,6 +157,10 @@ class LiveTerminal:
     def echoes(self) -> bool:
         """Whether the terminal shows what is typed."""
         return bool(termios.tcgetattr(self._leader)[3] & termios.ECHO)
+
+    def interrupt(self) -> None:
+        """What Ctrl-C sends, without typing it: the terminal would send the signal and then drop what it has not shown, an answer to it as well."""
+        os.killpg(os.tcgetpgrp(self._leader), signal.SIGINT)
 
     def until(self, holds: Callable[[Screen], bool], seconds: float = _PATIENCE) -> Screen:
         """Read what comes until something holds of the screen."""
