@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from statistics import median
@@ -27,6 +26,7 @@ from memlens.recording.presets import settings
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
+from program_judge import record_program  # noqa: E402
 from real_paddle import RealPaddle, pythons  # noqa: E402
 
 #: What is recorded, as ``MEMLENS_RECORD`` has it.
@@ -39,21 +39,12 @@ class Ran:
     """A run: seconds of the processor in training, its log, and the sizes that it allocates and frees."""
 
     def __init__(self, paddle: RealPaddle, folder: Path, program: str, names: str, steps: int) -> None:
-        log, truth = folder / "run.log", folder / "run.json"
         record = json.dumps({"lines": ASKED[names]})
         environment = settings("paddle", [], paddle.environment(), record, lines=names != "none").environment
-        trainer = [paddle.python, str(ROOT / "benchmarks" / "trainers.py"), program]
-        with log.open("wb") as file:
-            subprocess.run(
-                [*trainer, "--steps", str(steps), "--truth", str(truth)],
-                env={**environment, "OMP_NUM_THREADS": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                check=True,
-            )
-        text = log.read_bytes()
-        self.seconds = json.loads(truth.read_text())["processor_seconds"]
+        variables = {**environment, "OMP_NUM_THREADS": "1"}
+        run = record_program(paddle, folder / "run.log", program, steps=steps, variables=variables)
+        text = run.log.read_bytes()
+        self.seconds = run.truth["processor_seconds"]
         self.size, self.packed = len(text), len(zstandard.compress(text))
         self.calls, self.held = text.count(CALL), text.count(b"memlens holds ")
         self.events = sorted(EVENT.findall(text))  # threads may change their order

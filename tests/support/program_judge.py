@@ -12,7 +12,7 @@ import re
 import subprocess
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -238,13 +238,22 @@ def regressions() -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:
     raise AssertionError
 
 
-def record_program(paddle: RealPaddle, log: Path, program: str, bad: str = "") -> Run:
+def record_program(
+    paddle: RealPaddle,
+    log: Path,
+    program: str,
+    bad: str = "",
+    *,
+    steps: int = 20,
+    variables: Mapping[str, str] = _PRESET,
+) -> Run:
     """Run a program to its end, its log redirected into a file."""
     words = [paddle.python, str(TRAINERS), program, "--bad", bad, "--truth", str(log.with_suffix(".json"))]
+    words += ["--steps", str(steps)]
     with log.open("wb") as file:
         subprocess.run(
             words,
-            env=paddle.environment() | _PRESET,
+            env={**paddle.environment(), **variables},
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 #: What results name as the owner of an opening block, where nothing more is known of it.
 BEFORE_INPUT = "(before the input)"
-#: An index or a key in the path of a holder.
-_KEY = re.compile(r"\[(?:'[^']*'|\d+)\]")
 #: … and of any other block without a call stack, in an input that has stacks.
 NO_STACK = "(no stack)"
+#: An index or a key in the path of a holder.
+_KEY = re.compile(r"\[(?:'[^']*'|\d+)\]")
 
 
 #: Rows that are made at once.
@@ -174,24 +174,30 @@ def commonest_holders(log: EventLog, blocks: Ints, group: Ints, groups: int) -> 
     """
     if log.holder is None:
         return None
-    names = [*log.holder_names]
-    alike = {name: number for number, name in enumerate(dict.fromkeys(_KEY.sub("[*]", name) for name in names))}
-    kind = np.array([alike[_KEY.sub("[*]", name)] for name in names], np.int64)
+    count = len(log.holder_names)
+    every, kind, rank = _holders_alike(log.holder_names)
     known = log.holder[blocks] >= 0
     group, holder = group[known], log.holder[blocks][known]
-    pairs, at, counts = np.unique(group * len(names) + kind[holder], return_inverse=True, return_counts=True)
-    lowest, highest = np.full(len(pairs), len(names)), np.full(len(pairs), -1)
+    pairs, at, counts = np.unique(group * count + kind[holder], return_inverse=True, return_counts=True)
+    lowest, highest = np.full(len(pairs), count), np.full(len(pairs), -1)
     np.minimum.at(lowest, at, holder)
     np.maximum.at(highest, at, holder)
     # That of all its blocks, or what these have in common.
-    found, number = np.full(groups, -1), np.where(lowest == highest, lowest, len(names) + pairs % len(names))
+    found, number = np.full(groups, -1), np.where(lowest == highest, lowest, count + pairs % count)
+    # The last one that is written to a group stays: of as many the first by name.
+    order = np.lexsort((-rank[number], counts))
+    found[pairs[order] // count] = number[order]
+    return found, every
+
+
+@lru_cache(maxsize=2)
+def _holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
+    """Holders, and behind them what several of them have in common; of each the number of that, and of all their places by name, int64."""
+    common = [_KEY.sub("[*]", name) for name in names]
+    alike = {name: number for number, name in enumerate(dict.fromkeys(common))}
     every = (*names, *alike)
     rank = np.argsort(sorted(range(len(every)), key=every.__getitem__))
-    order = np.lexsort(
-        (-rank[number], counts)
-    )  # the last one that is written to a group stays: of as many the first by name
-    found[pairs[order] // len(names)] = number[order]
-    return found, every
+    return every, np.array([alike[name] for name in common], np.int64), rank
 
 
 def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from memlens.analyzers.groups import largest_of
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
-from memlens.text import MOST_NAMES, file_names, innermost
+from memlens.text import MOST_NAMES, file_names, innermost, variable_of
 from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
 from memlens.windows.windows import BEFORE
 
@@ -290,7 +290,7 @@ def _piling(growth: Growth) -> Claim:
         beyond=total > gained,
         most=2 * total > gained,
         owner=pile.owner and innermost(pile.owner),
-        holder=pile.holder and pile.holder.removeprefix("variable "),
+        holder=variable_of(pile.holder),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from memlens.analyzers.fates import live_events
 from memlens.diffing.alignment.blocks import Blocks, Keys, owners_of
 from memlens.diffing.alignment.indices import nth_with_nth, partners_of, values_at
-from memlens.diffing.differences import FATES, KINDS, Items, Paired, allocs_between, group, items_of, levels
+from memlens.diffing.differences import FATES, KINDS, OF_FREES, Items, Paired, allocs_between, group, items_of, levels
 from memlens.diffing.finding import Finding, Runs, findings_in
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ _EACH = 2
 _CARRIED_IN = FATES.index("carried_in")
 _KIND = {name: number for number, name in enumerate(KINDS)}
 _OPENING = [_KIND["opening_only_head"], _KIND["opening_only_base"]]
-#: Kinds of blocks that the run that has more frees late, or never.
-_FREED_LATE = ("missing_free", "late_free", "extra_free", "early_free")
 #: Kinds of blocks that head has more of, and, in the same order, those that base has more of.
 _KINDS = (
     ("missing_free", "late_free", "elsewhere", "only_head"),
@@ -91,7 +89,7 @@ def causes_at_peak(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
 def _is_late(cause: Cause, sign: int) -> bool:
     """Whether the blocks are all that a run has more of in this size at its peak, and the other run has freed them."""
     more = (cause.head_blocks - cause.base_blocks) * cause.finding.size_bytes
-    return cause.finding.kind in _FREED_LATE and cause.effect == more and sign * more > 0
+    return cause.finding.kind in OF_FREES and cause.effect == more and sign * more > 0
 
 
 def _live_in_one(

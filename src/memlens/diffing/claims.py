@@ -8,8 +8,10 @@ from msgspec.structs import replace
 
 from memlens.analyzers.failures import failure_claim
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
+from memlens.diffing.differences import OF_FREES
 from memlens.diffing.explaining import Explained, costs_of, explained, is_one_window, peaks_of, sign_of
 from memlens.diffing.result import Diff, RunSide, WindowDiff, unpaired_bytes
+from memlens.text import variable_of
 from memlens.trust.case import RESERVED_DOUBTS
 
 if TYPE_CHECKING:
@@ -270,16 +272,12 @@ def _limits(diff: Diff) -> Iterator[Claim]:
         yield difference("approximate", **windows, excess_bytes=round(excess))
 
 
-#: Findings that both runs have blocks of.
-_OF_BOTH = ("missing_free", "extra_free", "late_free", "early_free")
-
-
 def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
     """Yield what some blocks explain, where each run allocates and frees the first of them, and what takes some of it back."""
     cause, finding = found.cause, found.cause.finding
     part = "all" if found.effect == found.whole else "most" if 2 * found.effect > found.whole else "part"
     outweighs = found.effect > found.whole
-    late = finding.kind in _OF_BOTH and cause.late_by > 0
+    late = finding.kind in OF_FREES and cause.late_by > 0
     values = values_of(finding, "fate", "size_bytes") | {"blocks": finding.count, "owner": finding.owner or None}
     values |= {
         "finding": {"missing_free": "late_free", "extra_free": "early_free"}.get(finding.kind, finding.kind)
@@ -319,14 +317,9 @@ def _first_block(found: Explained, late: bool) -> tuple[str, dict[str, Any]]:
             return "first_elsewhere", ends
         lag = {"late_by": found.cause.late_by, "late_windows": found.cause.late_windows} if late else {}
         name, keeps = ("head", head) if found.sign > 0 else ("base", base)
-        return "first_freed", ends | lag | {"side": name, "holder": _holder(keeps)}
+        return "first_freed", ends | lag | {"side": name, "holder": variable_of(keeps.holder)}
     side, name = (base, "base") if head is None else (head, "head")
-    return "first_in_one", {} if side is None else {"side": name, **_ends(side), "holder": _holder(side)}
-
-
-def _holder(side: Side) -> str | None:
-    """Who held a block when that was last recorded."""
-    return side.holder and side.holder.removeprefix("variable ")
+    return "first_in_one", {} if side is None else {"side": name, **_ends(side), "holder": variable_of(side.holder)}
 
 
 def _ends(side: Side, prefix: str = "") -> dict[str, Any]:

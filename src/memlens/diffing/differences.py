@@ -21,6 +21,7 @@ from memlens.diffing.alignment.indices import partners_of, values_at
 from memlens.diffing.pairing import Match, pair_alike
 from memlens.facts import Kind
 from memlens.folding import profile
+from memlens.windows.windows import edges_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +50,8 @@ KINDS = (
 )
 #: Kinds of blocks that both runs free, each on another side of its peak.
 UNTIMELY = ("late_free", "early_free")
+#: Kinds of blocks that both runs have, and whose FREE one of them has, and the other lacks or has later.
+OF_FREES = ("missing_free", "extra_free", *UNTIMELY)
 _KIND = {name: number for number, name in enumerate(KINDS)}
 #: Fates by number; ``base`` and ``head`` say which run frees a block that was carried in.
 FATES = ("held", "temporary", "base", "head", "carried_in")
@@ -163,7 +166,7 @@ def collect(allocs: Match, released: Match, opening: Match, base: Levels, head: 
 
 
 def follow_older(items: Items, pairs: tuple[Ints, Ints], sides: Sequence[Sequence[Window]]) -> Items:
-    """Make missing and extra Frees of older blocks that one run frees and the other has as well, and frees later or never.
+    """Make missing and extra Frees of older blocks that one run frees and the other has from before its window as well, and frees later or never.
 
     Args:
         items: All items.
@@ -176,8 +179,8 @@ def follow_older(items: Items, pairs: tuple[Ints, Ints], sides: Sequence[Sequenc
         own = np.flatnonzero((items.kind == _KIND["released"]) & (items.fate == _FATE[fate]))
         alloc = partners_of(pairs if of == "base" else pairs[::-1], columns[f"{of}_alloc"][own])
         free = values_at(windows[0].log.lifetimes.partner, alloc)
-        ends = np.array([window.hi for window in windows], np.int64)[items.window[own]]
-        kept = np.flatnonzero((alloc >= 0) & ((free < 0) | (free >= ends)))
+        begins, ends = (edges_of(windows, edge)[items.window[own]] for edge in ("lo", "hi"))
+        kept = np.flatnonzero((alloc >= 0) & (alloc < begins) & ((free < 0) | (free >= ends)))
         own = own[kept]
         changes = {f"{other}_alloc": alloc[kept], f"{other}_free": free[kept], "ends": free[kept] < 0}
         for name, values in {**changes, "kind": _KIND[kind], "fate": _FATE["carried_in"]}.items():

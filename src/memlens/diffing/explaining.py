@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from memlens.diffing.differences import OF_FREES
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 #: So many windows at the end of a run that leave more behind are a leak, whatever was saved before.
 _LEAK = 3
-#: Kinds of blocks whose FREE one run has, and the other lacks or has later.
-_FREES = frozenset({"missing_free", "extra_free", "late_free", "early_free"})
 
 
 def telling(findings: Sequence[Finding], *measures: Callable[[Finding], int]) -> list[Finding]:
@@ -115,9 +114,9 @@ def explained(diff: Diff) -> Explained | None:
         at_peak, whole = base != head, sign * (head - base or left)
     causes = diff.causes_at_peak if at_peak else diff.causes_left_behind
     cause = next((one for one in causes if sign * one.effect > 0), None)
-    if at_peak and sign * left > 0 and (cause is None or cause.finding.kind not in _FREES):
+    if at_peak and sign * left > 0 and (cause is None or cause.finding.kind not in OF_FREES):
         # Who has more of some blocks at a peak may be by chance of where the peaks are: a Free that one run lacks is not.
         lacking = next((one for one in diff.causes_left_behind if sign * one.effect > 0), None)
-        if lacking is not None and lacking.finding.kind in _FREES and sign * lacking.effect >= whole:
+        if lacking is not None and lacking.finding.kind in OF_FREES and sign * lacking.effect >= whole:
             return Explained(lacking, at_peak=False, sign=sign, whole=sign * left)
     return None if cause is None else Explained(cause, at_peak, sign, whole)
