@@ -188,6 +188,15 @@ def test_the_period_of_a_sawtooth_is_told_wherever_it_begins(period: int) -> Non
         assert judge(series(*(1000 + (k + phase) % period * 64 for k in range(4 * period + 3))), 0).period == period
 
 
+@pytest.mark.parametrize("later", [33, 45])
+def test_what_is_hardly_anything_is_no_rise_of_its_own_wherever_it_comes(later: int) -> None:
+    live = [100 * min(k, 20) + 39 * (k >= later) for k in range(60)]
+    found = judge(series(*live), 0).rise
+    assert found is not None
+    assert (found.first, found.last, len(found.parts), found.how) == (1, 20, 1, "stayed")
+    assert judge(series(*(level + (k >= later) * 60 for k, level in enumerate(live))), 0).rise != found
+
+
 @pytest.mark.parametrize("every", [2, 5, 10])
 def test_a_step_up_beside_what_recurs_is_told(every: int) -> None:
     live = [5000 * (k % every == 0) + 394 * (k >= 27) for k in range(60)]

@@ -31,7 +31,7 @@ _PLAIN = 8
 #: How likely levels by chance would stay above a floor as they do, in any of the windows, at most.
 _CHANCE = 0.1
 #: Σ squared differences of neighbours about Σ squared deviations: 2 of levels by chance, far less of a random walk.
-_UNLIKE = 1.2
+_UNLIKE = 1.5
 #: So many parts of a rise are told one by one; of more it is told where nearly all, all but one part of so many, is reached.
 _FEW, _NEARLY = 4, 50
 #: A series repeats itself where it differs from itself, a period later, by so small a share of what it differs by in between (variances).
@@ -117,8 +117,9 @@ def rise_of(live: Ints, start: int, period: int | None) -> Rise | None:
     if not plain and period is None and not _comes_back_at_once(levels, at):
         return None
     parts = _parts(levels, floor, at, back)
-    if len(parts) > 1 and parts[-1].first == parts[-1].last > n - TAIL and _NEARLY * parts[-1].rose_bytes < gain:
-        parts.pop()  # hardly anything, and in the last windows: it may come back
+    later = 0
+    while len(parts) > 1 and _NEARLY * (later := later + parts[-1].rose_bytes) < gain:
+        parts.pop()  # hardly anything: nearly all was there before
     if len(parts) > _FEW:
         parts = [Part(parts[0].first, parts[-1].last, gain)]
     parts = [_nearly(floor, one) for one in parts]
@@ -151,7 +152,8 @@ def _comes_back_at_once(levels: Ints, at: Sequence[int]) -> bool:
     """Whether levels between the edges of a rise go up and down by themselves, and do not wander."""
     near = far = 0.0
     for piece in np.split(levels.astype(np.float64), at):
-        near += float((np.diff(piece) ** 2).sum())
+        squares = np.diff(piece) ** 2
+        near += float(squares.sum() + squares[:1].sum() + squares[-1:].sum())  # the outermost have one neighbour
         far += float(((piece - piece.mean()) ** 2).sum())
     return near >= _UNLIKE * far
 

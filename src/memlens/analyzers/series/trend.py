@@ -46,7 +46,7 @@ Verdict = Literal["flat", "growing", "shrinking", "swinging"]
 #: Shorter series are judged window by window: see :func:`_rises_throughout`.
 _FEW = 8
 #: How many times what came back before the floor must rise: in single windows, and in lowest levels of several.
-_BEYOND = (5, 4)
+_BEYOND = (6, 5)
 #: How many steps of equal size the rise is worth, at least; below so many they must come evenly.
 _STEPS, _MANY = 3.7, 6
 _EVEN = 2.0
