@@ -62,6 +62,8 @@ SAMPLES: dict[str, Any] = {
     "needs": "more",
     "finding": "missing_free",
     "blocks": 3,
+    "base_blocks": 0,
+    "head_blocks": 3,
     "at_peak": True,
     "explained_bytes": MIB,
     "base_allocs_after_peak": -3,
@@ -188,6 +190,26 @@ def test_what_a_gate_claims_of_runs_that_grow_or_end_early_is_so(
         for two in ((base, head), (head, base), (base, shorter)):
             seen |= gated(*two, Random(seed))
     assert {"grows", "piles_up", "over_budget", "missing_window", "ends_earlier"} <= seen
+
+
+def test_of_batches_padded_to_another_length_the_largest_block_at_the_peak_is_named(
+    tmp_path: Path, rounds: Callable[[int], range]
+) -> None:
+    fresh = Random()
+    for _ in rounds(3):
+        seed = fresh.getrandbits(32)
+        chance = Random(seed)
+        factors = [chance.randrange(3, 400) for _ in range(8)]
+
+        def padded(name: str, lengths: list[int], factors: list[int] = factors) -> Path:
+            blocks = [[(f"{step} {k}", 512 * n * m) for k, m in enumerate(factors)] for step, n in enumerate(lengths)]
+            return write_series(tmp_path / name, [[*live, *((one, 0) for one, _ in live)] for live in blocks])
+
+        base = padded(f"base {seed}.log", [chance.randrange(12, 50) for _ in range(9)])
+        head = padded(f"head {seed}.log", [61] * 9)
+        diff = memlens.diff(base, head, by=BY)
+        found = judge(diff.to_dict()["claims"], RawPair(base, head, BY))
+        assert diff.factor is not None or found >= {"shares_little", "largest_in_one", "first_in_one"}, seed
 
 
 def test_what_is_in_doubt_and_what_differs_in_what_is_reserved_alone_is_as_claimed(

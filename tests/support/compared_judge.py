@@ -19,6 +19,8 @@ import raw_runs
 from texts import read_packed
 
 Values = Mapping[str, Any]
+#: How claims on blocks begin that the one on their first block follows.
+_EXPLAIN = ("explains", "outweighs", "largest_in_one")
 _EVENT = re.compile(r"(?:\] |^)(Alloc|Free) (\d+) bytes, ptr = (0x[0-9a-f]+)$")
 WHOLE = "(whole log)"
 
@@ -188,8 +190,8 @@ class RawPair:
         return found
 
     def explaining(self) -> Values:
-        """The claim on what explains most, which the one on its first block follows."""
-        return next(claim for claim in self.claims if claim["kind"].startswith(("explains", "outweighs")))
+        """The claim on blocks that the one on their first block follows."""
+        return next(claim for claim in self.claims if claim["kind"].startswith(_EXPLAIN))
 
 
 # -- two runs ------------------------------------------------------------------------------------------------------------------
@@ -303,6 +305,15 @@ def _explains(v: Values, p: RawPair) -> None:
     assert abs(whole) >= abs(v.get("alike_bytes", whole)) >= min(abs(part), abs(whole))
     assert v["blocks"] < v.get("alike_blocks", v["blocks"] + 1)
     assert 1 < v.get("windows", 2) < max(v["blocks"], 3)
+
+
+def _largest_in_one(v: Values, p: RawPair) -> None:
+    base, head = (run.live(top) for run, top in zip((p.base, p.head), p.tops(), strict=True))
+    more, less = (head, base) if v["side"] == "head" else (base, head)
+    assert (p.head.peak > p.base.peak) == (v["side"] == "head")
+    assert v["size_bytes"] == max(size for size in more if more[size] > less[size])
+    assert (v["base_blocks"], v["head_blocks"]) == (base[v["size_bytes"]], head[v["size_bytes"]])
+    assert v["blocks"] == abs(v["head_blocks"] - v["base_blocks"])
 
 
 def _taken_back(v: Values, p: RawPair) -> None:
@@ -514,6 +525,7 @@ JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
     **dict.fromkeys(["left_behind", "older_freed"], _left_behind),
     "ends_with": _ends_with,
     **dict.fromkeys(["explains_all", "explains_most", "explains_part", "outweighs"], _explains),
+    "largest_in_one": _largest_in_one,
     "taken_back": _taken_back,
     **dict.fromkeys(["first_freed", "first_in_one", "first_elsewhere"], _first_block),
     "first_untimely": _untimely,

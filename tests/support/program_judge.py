@@ -28,7 +28,7 @@ _PRESET = {
     "PYTHONUNBUFFERED": "1",
     "OMP_NUM_THREADS": "1",
 }
-_EVENT = re.compile(rb"\] (?:(Alloc) (\d+) bytes|Free \d+ bytes), ptr = (0x[0-9a-f]+)")
+_EVENT = re.compile(rb"(\d+) \S+\] (?:(Alloc) (\d+) bytes|Free \d+ bytes), ptr = (0x[0-9a-f]+)")
 _NEVER = 1 << 60
 #: The findings that are right of a regression, by its kind; a late Free that a step's end divides is missing in that step.
 _FINDINGS = {
@@ -52,9 +52,10 @@ DIFFERENCES |= {"outweighs", "shares_little", "largest_peak_change", "left_behin
 
 @dataclass
 class Block:
-    """A block of a log: its bytes, and the lines that allocate and free it."""
+    """A block of a log: its bytes, the thread that allocates it, and the lines that allocate and free it."""
 
     size: int
+    thread: bytes
     alloc: int
     free: int = _NEVER
 
@@ -87,9 +88,9 @@ class Run:
         """Blocks by the lines that allocate them."""
         text, live, found = self.log.read_bytes(), {}, {}
         for event in _EVENT.finditer(text):
-            line, (alloc, size, address) = self.line_at(event.start()), event.groups()
+            line, (thread, alloc, size, address) = self.line_at(event.start()), event.groups()
             if alloc:
-                live[address] = found[line] = Block(int(size), line)
+                live[address] = found[line] = Block(int(size), thread, line)
             else:
                 live.pop(address).free = line
         return found
@@ -133,11 +134,13 @@ class Run:
         return sorted(self.blocks)
 
     def made_by(self, names: Iterable[str]) -> list[Block]:
-        """The blocks that lines of the program allocate, each once."""
+        """The blocks that lines of the program allocate, each once; what loaders allocate at the same time is not theirs."""
         spans = [
             (self.line_at(one[0]), self.line_at(one[1])) for name in names for one in self.truth["spans"].get(name, [])
         ]
-        return [block for line, block in self.blocks.items() if any(low <= line < high for low, high in spans)]
+        own = next(iter(self.blocks.values())).thread  # makes the weights, before any loader starts
+        made = (block for block in self.blocks.values() if block.thread == own)
+        return [block for block in made if any(low <= block.alloc < high for low, high in spans)]
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ def claims_of(diff: Diff) -> Iterator[Claim]:
     yield from others
     if found.cause is not None:
         yield from _explanation(found.cause, entries)
+    elif diff.shares_little and diff.factor is None:
+        yield from _largest_in_one(diff, entries)
     yield from (replace(claim, weight=Weight.LIMITS) for claim in (*found.rest(), *_limits(diff)))
 
 
@@ -300,6 +302,28 @@ def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
     if outweighs:
         back = {"side": "head" if found.sign > 0 else "base", "taken_back_bytes": found.effect - found.whole}
         yield Claim("taken_back", Weight.CAUSE, back)
+
+
+def _largest_in_one(diff: Diff, entries: bool) -> Iterator[Claim]:
+    """Yield the largest blocks that the run with the higher peak has more of there, which is no cause, where the other never allocates them."""
+    base, head = peaks_of(diff)
+    sign, side = (1, "head") if head > base else (-1, "base")
+    more = (
+        [one for one in diff.causes_at_peak if sign * (one.head_blocks - one.base_blocks) > 0] if base != head else []
+    )
+    cause = max(more, key=lambda one: one.finding.size_bytes or 0, default=None)
+    if cause is None or cause.finding.kind != f"only_{side}":
+        return
+    blocks = {
+        "side": side,
+        "blocks": sign * (cause.head_blocks - cause.base_blocks),
+        "owner": cause.finding.owner or None,
+    }
+    values = values_of(cause.finding, "size_bytes") | values_of(cause, "base_blocks", "head_blocks")
+    values |= {"finding": cause.finding.kind, "explained_bytes": cause.effect, "at_peak": True}
+    yield Claim("largest_in_one", Weight.CAUSE, blocks | values)
+    kind, ends = _first_block(Explained(cause, at_peak=True, sign=sign, whole=cause.effect), late=False)
+    yield Claim(kind, Weight.CAUSE, blocks | {"entries": entries, **ends})
 
 
 def _first_block(found: Explained, late: bool) -> tuple[str, dict[str, Any]]:
