@@ -171,6 +171,28 @@ def test_a_traceback_names_the_operator_and_its_callers() -> None:
     ) == (512, "")
 
 
+def test_in_a_recorded_program_the_call_that_asked_is_named_and_no_frame_of_the_recorder() -> None:
+    trace = (
+        (0, "Traceback (most recent call last):"),
+        (0, '  File "/opt/train.py", line 26, in main'),
+        (0, "    loss.backward()"),
+        (0, '  File "/env/site-packages/memlens/recording/inside/program_lines.py", line 121, in call'),
+        (0, "    return function(*args)"),
+    )
+    request = "Allocate 500 bytes, aligned to 512, extra size 0"
+    backward = "memlens calls run_backward < train.py:26 main"
+    node = "MatmulGradNode(0x564db3bc8080) Preparing"
+    after = "memlens calls -"
+    assert asked(backward, request, after, *trace) == (512, "run_backward < train.py:26 main")
+    assert asked("AddGradNode(0x1) Preparing", backward, node, request, after, *trace) == (
+        512,
+        "MatmulGradNode < train.py:26 main",
+    )
+    # Between calls the traceback knows more; another thread's call is not its own.
+    assert asked(backward, node, after, request, *trace) == (512, "train.py:26 main")
+    assert asked((2, backward), (2, node), request, *trace) == (512, "train.py:26 main")
+
+
 def test_a_line_of_ones_own_names_who_asked_before_all_others() -> None:
     text = lines(
         "layer encoder.3",

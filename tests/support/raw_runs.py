@@ -107,6 +107,29 @@ class RawRun:
     def _levels(self, more: str, less: str) -> list[int]:
         return [0, *accumulate(one.size * ((one.kind == more) - (one.kind == less)) for one in self.events)]
 
+    @cached_property
+    def holders(self) -> dict[int, str]:
+        """Who was last seen to hold a block, by its ALLOC: the line of a walk, or nobody where the next whole walk names nobody that may go."""
+        said = [(place, *found.groups()) for place, line in self.notes if (found := _HOLDS.search(line))]
+        live: dict[Any, int] = {}
+        holders: dict[int, str] = {}
+        before, now, at = set[int](), set[int](), 0
+        for place, address, name in said:
+            while at < len(self.events) and (self.events[at].place or 0) < place:
+                if self.events[at].kind == "alloc":
+                    live[self.events[at].block] = at
+                elif self.events[at].kind == "free":
+                    live.pop(self.events[at].block, None)
+                at += 1
+            if address == "0x0":
+                gone = (k for k in before - now if not holders[k].startswith(("parameter ", "optimizer ", "buffer ")))
+                holders |= dict.fromkeys([k for k in gone if k in live.values()], "no variable")
+                before, now = now, set()
+            elif address in live:
+                holders[live[address]] = name
+                now.add(live[address])
+        return holders
+
     @property
     def bounds(self) -> tuple[int, int]:
         """The events that are asked for."""
@@ -179,6 +202,7 @@ _NAIVE = re.compile(r"Allocate (\d+) bytes on |  pointer=(0x[0-9a-f]+)|Free poin
 _STATS = re.compile(
     r"(?:Host|Device)MemoryStat(Allocated|Reserved)\d+: Update current_value with (-?\d+), after update, current"
 )
+_HOLDS = re.compile(r"memlens holds (0x[0-9a-f]+) (.*)")
 _CALLED = re.compile(
     r"^I\d{4} [\d:.]+ +(\d+) (?:backward\.cc:\d+\] (\w+)\(0x\w+\) Preparing|line\.py:0\] memlens calls (.+))"
 )

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from memlens.columns import distinct
 from memlens.results import OnDemand
-from memlens.text import innermost
+from memlens.text import innermost, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -46,8 +46,9 @@ class SizeGroups(Struct, frozen=True, eq=False):
         first: The first event among theirs, the same.
         owner: Whom they belong to, an index of ``names``, int32.
         names: The owners.
-        holder: Who holds most of its blocks, an index of ``holders``, int64, -1 where unknown; ``None`` where nothing is known.
+        holder: Who holds half of its blocks or more, an index of ``holders``, int64, -1 where nobody does; ``None`` where nothing is known.
         holders: The holders.
+        held: How many of its blocks it holds, int64.
     """
 
     size: Ints
@@ -57,6 +58,7 @@ class SizeGroups(Struct, frozen=True, eq=False):
     names: tuple[str | None, ...]
     holder: Ints | None = None
     holders: tuple[str, ...] = ()
+    held: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.size)
@@ -85,8 +87,8 @@ class SizeGroups(Struct, frozen=True, eq=False):
     def part(self, rows: slice | Ints) -> SizeGroups:
         """Some of them."""
         size, count, first, owner = self.size[rows], self.count[rows], self.first[rows], self.owner[rows]
-        holder = None if self.holder is None else self.holder[rows]
-        return SizeGroups(size, count, first, owner, self.names, holder, self.holders)
+        holder, held = (None if column is None else column[rows] for column in (self.holder, self.held))
+        return SizeGroups(size, count, first, owner, self.names, holder, self.holders, held)
 
     def rows(self) -> Iterator[tuple[int, int, int, str | None]]:
         """Of each its size, its blocks, their bytes and their owner."""
@@ -94,7 +96,7 @@ class SizeGroups(Struct, frozen=True, eq=False):
         return zip(self.size.tolist(), self.count.tolist(), self.total.tolist(), owners, strict=True)
 
     def held_by(self) -> list[str | None]:
-        """Of each who holds most of its blocks."""
+        """Of each who holds half of its blocks or more."""
         numbers = [-1] * len(self) if self.holder is None else self.holder.tolist()
         return [self.holders[number] if number >= 0 else None for number in numbers]
 
@@ -158,8 +160,10 @@ def by_size_and_owner(
     return found.part(np.lexsort((first, *ties, -found.total)))
 
 
-def commonest_holders(log: EventLog, blocks: Ints, group: Ints, groups: int) -> tuple[Ints, tuple[str, ...]] | None:
-    """Who holds most blocks of each group, of those whose holder is known.
+def commonest_holders(
+    log: EventLog, blocks: Ints, group: Ints, groups: int
+) -> tuple[Ints, tuple[str, ...], Ints] | None:
+    """Who holds most blocks of each group, and half of them at least.
 
     Holders that differ by an index or a key alone are one where a group has several: ``cache['a']``, ``cache['b']`` are ``cache[*]``.
 
@@ -170,24 +174,27 @@ def commonest_holders(log: EventLog, blocks: Ints, group: Ints, groups: int) -> 
         groups: How many groups there are.
 
     Returns:
-        An index of the names that follow for each group, int64, -1 for nobody; ``None`` where the log names no holder.
+        An index of the names that follow for each group, int64, -1 for nobody, the names, and how many blocks of each group that is,
+        int64; ``None`` where the log names no holder.
     """
     if log.holder is None:
         return None
     count = len(log.holder_names)
     every, kind, rank = _holders_alike(log.holder_names)
-    known = log.holder[blocks] >= 0
+    known, blocks_of = log.holder[blocks] >= 0, np.bincount(group, minlength=groups)
     group, holder = group[known], log.holder[blocks][known]
     pairs, at, counts = np.unique(group * count + kind[holder], return_inverse=True, return_counts=True)
     lowest, highest = np.full(len(pairs), count), np.full(len(pairs), -1)
     np.minimum.at(lowest, at, holder)
     np.maximum.at(highest, at, holder)
     # That of all its blocks, or what these have in common.
-    found, number = np.full(groups, -1), np.where(lowest == highest, lowest, count + pairs % count)
+    found, held = np.full(groups, -1), np.zeros(groups, np.int64)
+    number = np.where(lowest == highest, lowest, count + pairs % count)
     # The last one that is written to a group stays: of as many the first by name.
     order = np.lexsort((-rank[number], counts))
-    found[pairs[order] // count] = number[order]
-    return found, every
+    found[pairs[order] // count], held[pairs[order] // count] = number[order], counts[order]
+    found[2 * held < blocks_of] = -1
+    return found, every, held
 
 
 @lru_cache(maxsize=2)
@@ -207,7 +214,14 @@ def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
         owner, (size, blocks) = next(iter(owners.items()))
         with_stack = not owners.keys() <= {BEFORE_INPUT}
         ties = sum(total == size for total, _ in owners.values()) - 1
-        return {"total_bytes": size, "blocks": blocks, "ties": ties or None, **_whose(owner, with_stack)}
+        holder = _holder_of(columns_of(groups), owner, size)
+        return {
+            "total_bytes": size,
+            "blocks": blocks,
+            "ties": ties or None,
+            "holder": holder,
+            **_whose(owner, with_stack),
+        }
     of = columns_of(groups)
     sizes, counts = distinct(of.size), np.zeros(len(of), np.int64)
     np.add.at(counts, sizes.searchsorted(of.size), of.count)
@@ -215,6 +229,21 @@ def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
     (most,) = (totals == totals.max()).nonzero()
     largest, blocks = sizes.item(most[-1]), counts.item(most[-1])
     return {"total_bytes": largest * blocks, "blocks": blocks, "block_bytes": largest, "ties": len(most) - 1 or None}
+
+
+def _holder_of(of: SizeGroups, label: str | None, whole: int) -> str | None:
+    """Who holds most bytes of the groups that sentences give one owner."""
+    if of.holder is None or of.held is None:
+        return None
+    theirs = [number for number, name in enumerate(of.names) if name is not None and innermost(name) == label]
+    rows = np.flatnonzero(np.isin(of.owner, theirs) & (of.holder >= 0))
+    totals = np.bincount(of.holder[rows], (of.size * of.held)[rows], len(of.holders))
+    held: dict[str, float] = {}
+    for number in np.flatnonzero(totals).tolist():
+        name = _KEY.sub("[*]", of.holders[number])
+        held[name] = held.get(name, 0) + totals.item(number)
+    most = max(held, key=held.__getitem__, default=None)
+    return variable_of(most) if most is not None and 2 * held[most] > whole else None
 
 
 def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class LiveGroup(Result, frozen=True):
     """Blocks of one size (and owner, where that is known) that are live at a peak.
 
     Attributes:
-        holder: Who holds most of them, where that was recorded: ``variable feats[*] (main, train.py)``.
+        holder: Who holds half of them or more, where that was recorded: ``variable feats[*] (main, train.py)``.
     """
 
     size_bytes: int

@@ -29,7 +29,7 @@ class HeldGroup(Result, frozen=True):
         first_line: Its line, 1-based; ``None`` for opening blocks, which have none.
         first_free_event: The FREE that ends that first block; ``None`` where it is never freed.
         first_free_line: The line of that FREE.
-        holder: Who holds most of them, where that was recorded: ``variable feats[*] (main, train.py)``.
+        holder: Who holds half of them or more, where that was recorded: ``variable feats[*] (main, train.py)``.
     """
 
     size_bytes: int

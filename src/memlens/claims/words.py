@@ -28,7 +28,7 @@ _PILE = "{blocks:plural block} of {block_bytes:bytes}"
 _WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before recording began|[ by {owner:owner}]}"
 _TIES = "[, and as many bytes in {ties:plural other group/other groups}]"
 #: What the largest part of what is live consists of, and whose it is.
-LARGEST = f"[ in {{blocks:plural block}}][ of {{block_bytes:bytes}}]{_WHOSE}{_TIES}"
+LARGEST = f"[ in {{blocks:plural block}}][ of {{block_bytes:bytes}}]{_WHOSE}[, held by {{holder:owner}}]{_TIES}"
 _WHERE = "[ by {owner:owner}]{before_phases? allocated before the first phase|[ allocated in {phase:clipped}]}"
 
 _RANGE = "{needs_bytes:range needs_most_bytes}"

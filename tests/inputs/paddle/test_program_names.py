@@ -114,6 +114,30 @@ def test_groups_have_the_holder_of_most_of_their_blocks() -> None:
     assert [(group.count, group.holder) for group in window["unmatched"].held] == [(5, "variable feats[*] (train.py)")]
 
 
+def test_who_holds_fewer_than_half_of_some_blocks_is_not_said_to_hold_them() -> None:
+    log = read(
+        calls(MATMUL), *(alloc(256 * k) for k in range(1, 6)), *(holds(256 * k, "variable h (t.py)") for k in (1, 2))
+    )
+    result = memlens.analyze(log, whole=True).logs[0]
+    assert [group.holder for group in result.windows[0].results["peak"].live] == [None]
+    assert "held by" not in result.verdict
+
+
+@pytest.mark.parametrize(("large", "held"), [(300, "h"), (512, None)])
+def test_the_peak_has_who_holds_most_bytes_of_its_largest_part(large: int, held: str | None) -> None:
+    small = [(256 * k, 256) for k in range(1, 3)]
+    log = read(
+        calls(MATMUL),
+        *(alloc(address, size=size) for address, size in (*small, (1 << 20, large))),
+        *(holds(address, f"variable h[{address}] (t.py)") for address, _ in small),
+        holds(1 << 20, "parameter net.weight (t.py)"),
+    )
+    (peak,) = [claim for claim in memlens.analyze(log, whole=True).logs[0].claims if claim.kind == "largest_at_peak"]
+    # 512 of 812 bytes are the small blocks', and 512 of 1,024 not more than half.
+    assert peak.values.get("holder") == (held and "h[*] (t.py)")
+    assert (peak.values["blocks"], peak.values["total_bytes"]) == (3, 512 + large)
+
+
 def test_the_verdict_on_a_leak_ends_in_a_line_of_the_program_and_a_variable() -> None:
     """Each step leaves 1 MiB in a list; each block is seen there at the next step."""
     address = [0x1000 * step for step in range(1, 12)]

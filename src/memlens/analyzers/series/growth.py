@@ -46,7 +46,7 @@ class Pile(Result, frozen=True):
         phase: The phase of a step in which all of them were born, where there is one; text from the log.
         bytes_per_window: ``total_bytes`` by the number of these windows.
         at_exit: So many are freed after the last ALLOC of the log.
-        holder: Who holds most of them, where that was recorded: ``variable feats[*] (main, train.py)``.
+        holder: Who holds half of them or more, where that was recorded: ``variable feats[*] (main, train.py)``.
     """
 
     size_bytes: int

@@ -32,6 +32,7 @@ from memlens.inputs.paddle.message_formats import (
     USAGE_BYTE,
     USAGE_MB,
 )
+from memlens.text import STACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +48,8 @@ _LONGEST_CUT, _SUMMARY, _NEAR = 600, b"Error Message Summary:", 100
 
 _TRACEBACK = rb"(?<!C\+\+ )\bTraceback \(most recent call last\):"
 _FRAME = rb'File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})'
+#: Where the functions lie through which a recorded program calls the framework.
+_RECORDER = b"memlens/recording/inside/"
 #: Where something stands in a text, what it is, and what it says.
 _Line: TypeAlias = tuple[int, str, bytes]
 _OPERATOR = rb"\b_(?:legacy_)?C_ops\.(\w{1,64})\("
@@ -229,7 +232,7 @@ class RefusedRequests:
         thread, size, at = _waiting(lines)
         mark, operator = (_last(lines, thread, kind) for kind in ("mark", "operator"))
         chunk = max((int(match["size"]) for match in events.CHUNK_SIZE.pattern.finditer(text)), default=0)
-        owner = mark or _traceback(text[at:]) or operator
+        owner = mark or _called(lines, thread, at or len(text)) or _traceback(text[at:]) or operator
         oom = replace(oom, unanswered_bytes=size, owner=owner, chunk_bytes=chunk)
         if size is None:
             return oom
@@ -279,6 +282,26 @@ def _last(lines: Sequence[_Line], wanted: int | None, kind: str) -> str:
     return name.decode("utf-8", "replace")
 
 
+def _called(lines: Sequence[_Line], wanted: int | None, at: int) -> str:
+    """What a recorded program called when it asked, and from which of its lines; empty where it does not say.
+
+    In the backward pass the call is that of the pass, whose nodes say themselves that they begin.
+    """
+    thread, call, node = -1, b"", b""
+    for begin, kind, found in lines:
+        if begin >= at:
+            break
+        if kind == "thread":
+            thread = int(found)
+        elif thread == wanted and kind == "call":
+            call, node = found, b""
+        elif thread == wanted and kind == "operator":
+            node = found
+    text = call.decode("utf-8", "replace")
+    _, separator, frames = text.partition(STACK)
+    return "" if text == context.NOBODY else f"{node.decode()}{separator}{frames}" if node and call else text
+
+
 def _lines(text: bytes) -> Iterator[_Line]:
     """Headers, requests, blocks given and context lines."""
     for match in events.HEADER.pattern.finditer(text):
@@ -289,9 +312,9 @@ def _lines(text: bytes) -> Iterator[_Line]:
     for match in events.BLOCK.pattern.finditer(text):
         if match["kind"] == b"Alloc":
             yield match.start(), "alloc", b""
-    for pattern in (form.pattern for form in context.FORMATS):
-        for match in pattern.finditer(text):
-            yield match.start(), "operator", match["owner"]
+    for form in context.FORMATS:
+        for match in form.pattern.finditer(text):
+            yield match.start(), "call" if form is context.PROGRAM else "operator", match["owner"]
 
 
 def _traceback(text: bytes) -> str:
@@ -306,6 +329,7 @@ def _traceback(text: bytes) -> str:
     frames = [
         f"{place_of(file.decode('utf-8', 'replace').strip())[:80]}:{int(line)} {_cut(function)}"
         for file, line, function in re.findall(_FRAME, text)
+        if _RECORDER not in file
     ]
     return joined([*map(_cut, operators[-1:]), *reversed(frames)])
 
