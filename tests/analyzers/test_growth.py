@@ -45,6 +45,8 @@ def series(*values: int) -> np.ndarray:
         ([7] * 30, "flat"),
         (list(range(0, 512 * 30, 512)), "growing"),
         (list(range(512 * 30, 0, -512)), "shrinking"),
+        ([35, *range(40, 220, 6), *range(218, 18, -1)], "swinging"),  # rises by 179 before it falls to below its start
+        ([200, 210, 220, *range(218, 18, -1)], "shrinking"),  # rises by 20
         ([0] + [9000] * 29, "flat"),  # one jump at the start
         ([0] * 15 + [9000] * 15, "flat"),  # in the middle
         ([0] * 5 + [9000] * 25, "flat"),

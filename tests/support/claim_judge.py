@@ -407,6 +407,7 @@ def _steady(v: Values, run: RawRun) -> None:
     assert (v.get("lowest_bytes", low), v.get("highest_bytes", high)) == (low, high)
     if v["kind"] == "shrinking":
         assert series[-1] < min(series[: len(series) // 4])
+        assert max(high - min(series[: k + 1]) for k, high in enumerate(series)) <= (series[0] - series[-1]) / 2
     if v["kind"] in ("not_growing", "sawtooth"):
         # What rises for good by more than it ever fell grows.
         fell = max(max(series[: k + 1]) - level for k, level in enumerate(series))

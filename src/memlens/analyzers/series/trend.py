@@ -127,13 +127,19 @@ def judge(live: Ints, start: int = 1) -> Trend:
     gained = int(live[half:].min() - live[quarter:half].min()) if spanned else 0
     verdict: Verdict = "swinging" if swing * 2 * _FLAT > int(np.abs(live).max()) else "flat"
     rise = period = None
-    if _growing_tail(-live) and live[-1] < live[start : max(len(live) // 4, start + 1)].min():  # and not from a rise on
+    if _growing_tail(-live) and _falls(live[start:]):
         verdict = "shrinking"
     else:
         period = period_of(live[start:]) if verdict == "swinging" else None
         rise = rise_of(live, start, period)
     rate = gained / spanned if spanned else 0.0
     return Trend(verdict, gained, spanned, rate, None, None, swing, None, rise, None if rise else period)
+
+
+def _falls(live: Ints) -> bool:
+    """Whether a series ends below all of its first quarter, and rose on its way by less than half of what it falls by."""
+    rose = (live - np.minimum.accumulate(live)).max()
+    return bool(live[-1] < live[: max(len(live) // 4, 1)].min() and 2 * rose < live[0] - live[-1])
 
 
 def began(levels: Ints, since: int) -> int:
