@@ -80,6 +80,8 @@ SAMPLES: dict[str, Any] = {
     "off": -3,
     "peers": 8,
     "ranks": 3,
+    "how": "death",
+    "what": "SIGSEGV",
     "measured": 2,
     "groups": 2,
     "largest": [{"ranks": 4, "median": 5}, {"ranks": 3, "median": 9}],

@@ -162,7 +162,7 @@ def _against_base(v: Values, of: RawRuns) -> None:
 
 def _out_of_memory(v: Values, of: RawRuns) -> None:
     asked = {*of.failed.values()}
-    assert (v["failed"], v["runs"]) == (len(of.failed), of.cells)
+    assert (v["failed"], v["runs"]) == (len(of.failed), len(of.runs))
     assert v.get("requested_bytes") == (asked.pop() if len(asked) == 1 < len(of.failed) else None)
     assert (v["kind"] == "all_out_of_memory") <= (v["failed"] == v["runs"])
     named = [(one["path"], one.get("requested_bytes")) for one in v.get("named", ())]
@@ -177,6 +177,7 @@ def _out_of_memory(v: Values, of: RawRuns) -> None:
 def _without_figures(v: Values, of: RawRuns) -> None:
     named = {one["path"] for one in v["named"]}
     assert v["count"] == len(named) + v.get("more", 0)
+    assert v.get("runs", v.get("ranks")) == len(of.runs)
     if v["status"] == "missing":
         assert v["count"] == of.cells - len(of.runs)
         assert not named & of.runs.keys()
@@ -185,6 +186,56 @@ def _without_figures(v: Values, of: RawRuns) -> None:
         found = {path for path, run in of.runs.items() if wrong(run)}
         assert named <= found
         assert v["count"] == len(found)
+
+
+def _not_known(v: Values, of: RawRuns) -> None:
+    """No line of their logs tells of what the figure counts."""
+    unknown = of.runs.keys() - of.figures(v["metric"]).keys() - of.failed.keys()
+    named = {one["path"] for one in v["named"]}
+    assert named <= unknown
+    assert (v["count"], v["runs"]) == (len(unknown), len(of.runs)) == (len(named) + v.get("more", 0), len(of.runs))
+
+
+#: What the processes of made runs write as they die.
+_DEATHS = re.compile("double free or corruption|SIG[A-Z]+")
+
+
+def _runs_ended(v: Values, of: RawRuns) -> None:
+    """Of one run alone the judge of single runs says so; of several the text after the last ALLOC of each, or that its last step is cut."""
+    named = {one["path"] for one in v["named"]}
+    endings = {path: _ending(run) for path, run in of.runs.items() if path not in of.failed}
+    ended = {path: what for path, (how, what) in endings.items() if how == v["how"]}
+    assert named <= ended.keys()
+    assert v["count"] == len(ended) == len(named) + v.get("more", 0)
+    assert v.get("runs", v.get("ranks")) == len(of.runs)
+    for one in v["named"]:
+        assert one.get("what", v.get("what", "")) == ended[one["path"]]
+    if v["count"] == 1:
+        run = of.runs[v["named"][0]["path"]]
+        run.by = _STEPS
+        claim_judge.JUDGES["run_ended"](v, run)
+
+
+_STEPS = r"^(STEP \d+) START"
+
+
+def _ending(run: RawRun) -> tuple[str, str]:
+    """How a run ended, and of what."""
+    last = max((one.place or 0 for one in run.events if one.kind == "alloc"), default=0)
+    for place, text in run.notes:
+        if place > last and "Traceback" in text:
+            what = next(line for at, line in run.notes if at > place and not line.startswith(" "))
+            return "exception", what.partition(":")[0]
+        if place > last and (death := _DEATHS.search(text)):
+            return "death", death[0]
+    run.by = _STEPS
+    allocs = [sum(one.kind == "alloc" for one in run.events[lo:hi]) for lo, hi in run.windows.values()]
+    cut = (
+        len(allocs) > 3
+        and allocs[-1] < min(allocs[1:-1])
+        and run.allocated[-1] > max(run.allocated[lo] for lo, _ in run.windows.values())
+    )
+    return ("cut", "") if cut else ("", "")
 
 
 def _field(name: str, value: str) -> str:
@@ -243,11 +294,12 @@ def _run_stands_out(v: Values, of: RawRuns) -> None:
 
 
 def _spread(v: Values, of: RawRuns) -> None:
-    assert (v["ranks"], v["measured"]) == (len(of.runs), sum(bool(run.events) for run in of.runs.values()))
+    assert v["ranks"] == len(of.runs)
     if v["kind"] == "no_spread":
         assert not any(map(of.figures, of.metrics))
         return
     figures = sorted(of.figures(v["metric"]).values())
+    assert v["measured"] == len(figures)
     assert (v["min"], v["median"], v["max"]) == (figures[0], median_low(figures), figures[-1])
     assert v["apart"] == v["max"] - v["min"]
 
@@ -348,6 +400,8 @@ JUDGES: dict[str, Callable[[Values, RawRuns], None]] = {
     "runs_against_base": _against_base,
     **dict.fromkeys(["all_out_of_memory", "some_out_of_memory"], _out_of_memory),
     "without_figures": _without_figures,
+    "figure_not_known": _not_known,
+    "runs_ended": _runs_ended,
     **dict.fromkeys(["scales", "scales_not", "scales_not_in"], _scales),
     "run_stands_out": _run_stands_out,
     **dict.fromkeys(["spread", "no_spread"], _spread),

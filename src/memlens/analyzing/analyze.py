@@ -11,8 +11,7 @@ from msgspec import structs
 from memlens.analyzing.claims import claims_of, claims_of_log
 from memlens.analyzing.result import Analysis, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.facts import Kind
-from memlens.folding import BATCH, bounds, figures, profile
+from memlens.folding import bounds, figures, profile
 from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.options import Analyze, as_list
 from memlens.options.keywords import with_keywords
@@ -108,6 +107,7 @@ def _analyze_one(
     log: EventLog, path: str, device: str, cut: Analyze, names: Sequence[str], *, with_growth: bool, forget: bool
 ) -> LogAnalysis:
     from memlens.analyzers import growth
+    from memlens.analyzers.endings import freed_last
     from memlens.analyzers.failures import failures, failures_outside
     from memlens.analyzers.series.phases import cut_phases, phases
     from memlens.windows.anchor_discovery import find_steps
@@ -163,7 +163,7 @@ def _analyze_one(
         device=device,
         uncut=cut.whole,
         can_be_cut=log.can_be_cut,
-        freed_last=_freed_last(log),
+        freed_last=freed_last(log),
     )
     return claimed(analysis, claims_of_log)
 
@@ -171,19 +171,6 @@ def _analyze_one(
 def _is_full(log: EventLog) -> bool:
     """Whether a log has more lines that may mark its work than are kept."""
     return log.landmarks is not None and not log.landmarks.complete
-
-
-def _freed_last(log: EventLog) -> int:
-    """Bytes freed after the last ALLOC."""
-    size = 0
-    for hi in range(len(log), 0, -BATCH):
-        kind, sizes = (column[max(hi - BATCH, 0) : hi] for column in (log.kind, log.size))
-        allocs = np.flatnonzero(kind == Kind.ALLOC)
-        begin = int(allocs[-1]) if len(allocs) else 0
-        size += int(sizes[begin:][kind[begin:] == Kind.FREE].sum())
-        if len(allocs):
-            break
-    return size
 
 
 def _share_pass(log: EventLog, windows: Sequence[Sequence[Window]], pieces: Pieces | None) -> None:

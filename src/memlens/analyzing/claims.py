@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.analyzers.endings import ended, stopped_inside
 from memlens.analyzers.failures import failure_claim, most_telling
 from memlens.analyzers.groups import largest_of
 from memlens.analyzers.series.phases import START
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 #: What is reserved and never in use counts as much from so many bytes on: less may be one chunk.
 _MUCH_IDLE = 32 << 20
-#: A log stops inside a step where it has closed ones before it, where the last one allocates at most so much as often as they do, and where this part
-#: of what a step rises by is live beyond what was live after any of them.
-_FEWEST_CLOSED, _MOST_OF, _PART = 2, 0.95, 8
 
 
 # -- several logs -------------------------------------------------------------------------------------------------------------
@@ -105,8 +103,8 @@ def _claims(log: LogAnalysis) -> Iterator[Claim]:
     if log.ooms:
         yield failure_claim(log.ooms, has_lines=log.trust.has_lines)
     stopped = {} if failed else _stopped_inside(log)
-    if not failed:
-        yield from _ended(log, stopped)
+    if not failed and (end := ended(log.trust, stopped, _live_at_end(log), log.freed_last)):
+        yield Claim("run_ended", Weight.ENDING, end, "bad" if log.trust.ending else "plain")
     if grows := _grows(log):
         yield from _growing(log)
     highest = _highest(log, "reserved_peak_bytes" if "no_tensor_events" in log.trust.doubt_codes else "peak_bytes")
@@ -141,34 +139,11 @@ def _state_only(log: LogAnalysis) -> bool:
     return any(note.code == "no_trace" for note in log.trust.notes)
 
 
-def _stopped_inside(log: LogAnalysis) -> dict[str, Any]:
-    """The window that a log stops inside, by the values of the claim: it allocates less often than any other, and more is live in it than after any."""
-    series, columns = log.windows, log.figures
-    if not log.series and log.steps is not None and log.steps.repeated:
-        series, columns = log.steps.windows, log.steps.figures
-    first = int(len(series) > 1 and series[0].name == BEFORE)
-    if len(series) - first <= _FEWEST_CLOSED or len(columns) == 0 or not series[-1].open_end:
-        return {}
-    allocs, live, rise = (columns[name][first:] for name in ("allocs", "live_bytes", "rise_bytes"))
-    fewest = allocs[:-1][allocs[:-1] > 0].min(initial=np.iinfo(np.int64).max)
-    above = live[-1] - live[:-1].max()  # nothing where the process freed its blocks at exit
-    if not 0 < allocs[-1] <= fewest * _MOST_OF or above * _PART < np.median(rise[:-1]):
-        return {}
-    unit = "step" if log.by is None else "window"
-    ends = log.steps is not None and log.steps.ends
-    return {"after": series[-2].name, "unit": unit} if ends else {"window": series[-1].name, "unit": unit}
-
-
-def _ended(log: LogAnalysis, stopped: Mapping[str, Any]) -> Iterator[Claim]:
-    """How the run ended, where it did not run to its end."""
-    if (ending := log.trust.ending) is not None:
-        live = _live_at_end(log)
-        at_exit = ending.how == "death" and not stopped and live is not None and live < log.freed_last
-        more = {"what": ending.what or None, "at_exit": at_exit or None}
-        yield claim("run_ended", Weight.ENDING, ending, tone="bad", **more, **stopped)
-    elif stopped:
-        entries = not log.trust.has_lines or None
-        yield claim("run_ended", Weight.ENDING, how="cut", line=log.trust.lines, entries=entries, **stopped)
+def _stopped_inside(log: LogAnalysis) -> dict[str, str]:
+    """The step or the window that a log stops inside, by the values of the claim."""
+    steps = log.steps if not log.series and log.steps is not None and log.steps.repeated else None
+    series, columns = (log.windows, log.figures) if steps is None else (steps.windows, steps.figures)
+    return stopped_inside(series, columns, "step" if log.by is None else "window")
 
 
 def _live_at_end(log: LogAnalysis) -> int | None:

@@ -177,6 +177,9 @@ _PEAKS = "{metric=peak_bytes?peaks|{metric=reserved_peak_bytes?reserved peaks|"
 _FIGURES = _PEAKS + "{metric=live_bytes?live bytes at the end|{figure}}}}"
 _FIGURE = "{typical?typical }{figure}"
 _STATUS = "{status=no_window?without the window|{status=in_doubt?in doubt|{status}}}"
+_OF = "[{ranks:count} ranks|{runs:plural run}]"
+_INSIDE = "[ inside {window:window}][ inside the {unit} after {after:window}]"
+_END = "{how=exception?ended with a Python exception[ ({what:clipped})]|died[ of {what:clipped}]}"
 _HOLDS = "{blocks:plural block} of {size_bytes:bytes}[ of {owner:name}]"
 
 
@@ -194,7 +197,7 @@ def _groups(values: Values) -> str:
     return f"they fall into {values['groups']} groups that no field of the paths tells apart: {'; '.join(listed)}"
 
 
-_RUN = "{run}[ (asked for {requested_bytes:bytes})]"
+_RUN = "{run}[ (asked for {requested_bytes:bytes})][ ({what:clipped})]"
 
 
 #: What begins a sentence.
@@ -228,8 +231,7 @@ _BEGIN: dict[str, Wording] = {
         "may differ by|})|{known_by=progress?, {rank:name} first by its progress ({lead_allocs:plural allocation} "
         "fewer than {next_rank:name}; time stamps do not tell)|{known_by=only?{told?|: {rank:name}}|, which of "
         "them first is not known ({rank:name} is the first in order)}}}",
-    "no_spread": "{ranks:plural rank}{measured<ranks?, {measured:count} of them with figures|}: their logs tell of "
-        "no such figure",
+    "no_spread": "{ranks:plural rank}, none with a figure for {figure}",
     "spread": "{ranks:plural rank}{measured<ranks?, {measured:count} of them with figures|}: " + _FIGURES + " of "
         "{min=max?{median:figure}, alike{bytes? to the byte|}|{close?about {median:figure}, at most {apart:figure} "
         "apart|{min:figure} to {max:figure}, median {median:figure}}}",
@@ -285,8 +287,8 @@ _GO_ON: dict[str, Wording] = {
     "peak_may_be_higher": "the peak may be higher, because the log starts late",
     "held_and_not_needed": "what a run held when it ran out of memory is less than what it needs",
     # Many runs.
-    "without_figures": _with_runs("{count:count} of {runs:plural run} {count=1?is|are} " + _STATUS + ": {listed}" +
-        _MORE_RUNS),
+    "without_figures": _with_runs("{status=missing?{count:plural run is/runs are}|{count:count} of " + _OF +
+        " {count=1?is|are}} " + _STATUS + ": {listed}" + _MORE_RUNS),
     "no_figure": "no run has a figure for {figure}",
     "one_figure": "the " + _FIGURE + " is {highest:figure} in {run}",
     "with_itself": "the " + _FIGURE + " is {highest:figure} in {run}, which is compared with itself",
@@ -297,7 +299,8 @@ _GO_ON: dict[str, Wording] = {
         "{lowest:figure} " + _HIGHEST % (("lowest",) * 3) + ", {apart:figure} apart",
     "runs_against_base": "{changed:count}{continues?| of {runs:plural run}} {changed=1?needs|need} "
         "{change<0?less|more}{continues?| than {base_run}}, by {changed>1?up to |}{change:figure} ({run})",
-    "may_be_higher": _with_runs("it may be higher in {listed}" + _MORE_RUNS + ", whose {count=1?log begins|logs "
+    "figure_not_known": _with_runs("it is not known in {listed}" + _MORE_RUNS),
+    "may_be_higher": _with_runs("{ranks?they|it} may be higher in {listed}" + _MORE_RUNS + ", whose {count=1?log begins|logs "
         "begin} late"),
     "scales": _SLOPE + "{everywhere? for each {cols:name}|[ in {places:listed}]}{rows>1?{moving=rows? in all "
         "{rows:plural row}| ({moving:count} of {rows:plural row})}|}",
@@ -343,6 +346,9 @@ WORDS_COMPARED = {
     "windows_missing": Words("{missing:plural window is/windows are} missing{allowed?, which is "
         "let go|}[, {names:names}][ and {more:count} more]", "{only?: |; }"),
     # Many runs.
+    "runs_ended": Words(_with_runs("{count=1?{how=cut?the log of {listed} stops|the run of {listed} " + _END + "}"
+        "{at_exit? at exit|}" + _INSIDE + ", at {line:at}|{count:count} of " + _OF + " {how=cut?stop inside a "
+        "step|" + _END + "}: {listed}" + _MORE_RUNS + "}"), again="; ", place="besides"),
     "stands_out": Words("{rank:name}{others? and {others:count} more[, {where},]|} " + _DOES + " {off:figure}[ to "
         "{off_to:figure}] " + _MORE_OF + " than {others?their|its} peers{blocks?, {outweighs?with "
         "{more_bytes:bytes} more in " + _HOLDS + ", and less in others|{part?{more_bytes:bytes} of it |}in " +

@@ -323,7 +323,7 @@ class Job:
 
     def _ended_early(self) -> list[EndedEarly]:
         """The ranks that stand out by few allocations, and whose logs last less long where that is known."""
-        known = np.array([k for k, run in enumerate(self._runs) if run.allocs is not None], np.int64)
+        known = np.array([k for k, run in enumerate(self._runs) if run.allocs], np.int64)
         if not len(known):
             return []
         allocs = np.array([self._runs[k].allocs for k in known.tolist()], np.int64)

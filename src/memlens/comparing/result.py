@@ -121,6 +121,11 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
         return tuple(dict.fromkeys(name for run in self.runs for name in names_of(run.windows)))
 
     @property
+    def present(self) -> list[Run]:
+        """The runs whose logs are there."""
+        return [run for run in self.runs if run.status != "missing"]
+
+    @property
     def has_fields(self) -> bool:
         """Whether the paths of the runs have fields that tell them apart."""
         return self.template is not None or self.ranks is not None

@@ -37,6 +37,7 @@ from memlens.source import is_folder, is_url
 from memlens.summarizing.figures import RunWindow, WindowTable
 from memlens.summarizing.summary import Run, Status, summarize
 from memlens.summarizing.workers import Order, on_all_processors, spread_out
+from memlens.windows.anchor_discovery import find_steps
 from memlens.windows.windows import BEFORE, anchors_of, names_of
 
 if TYPE_CHECKING:
@@ -330,7 +331,8 @@ def record(order: Order) -> tuple[Run, ...]:
     path, options = input_name(order.given), order.options
     fields, rank = order.about
     # A look at a line or two tells the time of one window; of a series a column of times is cheaper.
-    reading = Reading(options.patterns, strict=options.strict, times=options.series, how=options)
+    whole = not options.given
+    reading = Reading(options.patterns, strict=options.strict, times=options.series, how=options, landmarks=whole)
     try:
         logs, left_out = without_cpu(reading.read_all(order.given))
     except UsageError:
@@ -344,7 +346,11 @@ def record(order: Order) -> tuple[Run, ...]:
     for log, name, _ in named_devices(path, logs):
         about = {"path": name, "fields": fields, "rank": rank, "buckets": options.buckets, "left_out": left_out}
         try:
-            runs.append(summarize(log, options.windows(log), options, **about))
+            # Of a log that was read before the text is not looked through again.
+            looked_for = whole and (log.landmarks is not None or log.marks is not None)
+            found = find_steps(log) if looked_for else None
+            steps = () if found is None or not found.repeated else found.windows
+            runs.append(summarize(log, options.windows(log), options, steps=steps, **about))
         except AnchorError as error:
             run = summarize(log, (), options, **about)
             status: Status = "no_window" if run.oom is None else "oom"

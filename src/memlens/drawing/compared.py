@@ -45,7 +45,7 @@ def comparison_page(comparison: Comparison, *, top: int | None = None, brief: bo
         top: Windows of a series, and rows of the lists below the tables.
         brief: The verdict alone.
     """
-    title = comparison.template or plural(len(comparison.runs), "run")
+    title = comparison.template or plural(len(comparison.present), "run")
     highest = max((int(run.curve.high_bytes.max(initial=0)) for run in comparison.runs if run.curve), default=0)
     # The verdict stands above all.
     blocks = () if brief else dropwhile(lambda block: block is not None, compare_blocks(comparison, top=top, full=True))

@@ -70,16 +70,17 @@ METRICS: tuple[Metric, ...] = (
 )
 #: The same by their names in machine output.
 BY_KEY = {metric.key: metric for metric in METRICS}
-#: Those that are known where a log tells of blocks, and of chunks.
-OF_BLOCKS = ("peak_bytes", "rise_bytes", "live_bytes", "remaining_bytes", "carried_in_bytes")
+#: Those that are known where a log tells of blocks that are allocated, of blocks at all, and of chunks.
+OF_LEVELS = ("peak_bytes", "live_bytes", "carried_in_bytes")
+OF_BLOCKS = (*OF_LEVELS, "rise_bytes", "remaining_bytes")
 OF_CHUNKS = ("reserved_peak_bytes",)
 
 
 class RunWindow(Result, frozen=True):
     """The figures of one window of one run, as ``memlens analyze`` defines them.
 
-    Where the whole log reports no chunk, or no block, nothing is known of reserved or of allocated bytes: those figures are
-    ``None`` then, and not 0.
+    Where the whole log reports no chunk, or no block, nothing is known of reserved or of allocated bytes; where it reports Frees alone, no
+    level of allocated bytes is known.  Those figures are ``None`` then, and not 0.
 
     Attributes:
         name: The window's name; text from the log.

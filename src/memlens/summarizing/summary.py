@@ -10,11 +10,12 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct, structs
 
+from memlens.analyzers.endings import ended, freed_last, stopped_inside
 from memlens.analyzers.failures import MemoryFailure, failures, most_telling, run_ended_in
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
@@ -22,7 +23,16 @@ from memlens.analyzers.places import all_elapsed_us, lasting_us
 from memlens.facts import Kind
 from memlens.folding import bounds, figures
 from memlens.results import Result
-from memlens.summarizing.figures import COLUMNS, METRICS, NOT_KNOWN, OF_BLOCKS, OF_CHUNKS, RunWindow, WindowTable
+from memlens.summarizing.figures import (
+    COLUMNS,
+    METRICS,
+    NOT_KNOWN,
+    OF_BLOCKS,
+    OF_CHUNKS,
+    OF_LEVELS,
+    RunWindow,
+    WindowTable,
+)
 from memlens.text import innermost
 from memlens.trust import PEAK_MAY_BE_EARLIER, trust_of
 from memlens.trust.failures import allocs_before, failures_of
@@ -51,6 +61,8 @@ if TYPE_CHECKING:
 Status: TypeAlias = Literal["ok", "oom", "no_window", "missing", "unreadable"]
 #: Groups of blocks that are kept of a rank, the largest; and characters of an owner.
 _MOST_GROUPS, _OF_OWNER = 128, 200
+#: What tells whether a log stops inside a step.
+_OF_STEPS = ("allocs", "live_bytes", "rise_bytes")
 
 
 class Oom(Result, frozen=True):
@@ -138,6 +150,7 @@ class Run(Result, frozen=True, dict=True):
         step_levels: The allocated level at the end of each closed step, where steps were given.
         held: Of a rank the blocks live at its peak; ``None`` where these are not known.
         failure: Of a rank how it ran out of memory, without lists of blocks; ``None`` where it did not end so.
+        ended: How it ended early, by the values of the claim ``run_ended``; nothing where it ran to its end, or out of memory.
     """
 
     # What only a comparison or a gate needs to know is not in it.
@@ -169,6 +182,7 @@ class Run(Result, frozen=True, dict=True):
     step_levels: tuple[int, ...] = ()
     held: LargestGroups | None = None
     failure: MemoryFailure | None = None
+    ended: Mapping[str, Any] = {}
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -217,15 +231,18 @@ def summarize(
         cut: Where it was cut.
         path: The log as it was named.
         fields: What its path says.
-        steps: The windows over which growth is judged.
+        steps: The windows over which growth is judged; beside a series that is cut they are its windows.
         rank: It is of a rank of a job: of a series only the typical window is kept, and what is live at its peak and how it failed is, too.
         buckets: Keep its curve in so many buckets; 0 keeps none.
         left_out: What of its input is not looked at, in words.
     """
     trust, opening, oom = trust_of(log), log.facts.opening, _ending(log)
     begins, ends = log.times_of([opening, len(log) - 1]) if len(log) > opening else (None, None)
-    found, table, of_log, levels = _figures(log, windows, steps, oom)
+    found, table, of_log, levels = _figures(log, windows, steps, oom, known=bool(log.facts.opening or trust.allocs))
     late = suspect_anchors(windows) if cut.given else None
+    series, at = (windows, slice(len(windows))) if cut.series else (steps, slice(len(windows), -1))
+    stopped = stopped_inside(series, {name: found[name][at] for name in _OF_STEPS}, "window" if cut.series else "step")
+    end = {} if oom else ended(trust, stopped, int(found["live_bytes"][-1]), freed_last(log) if trust.ending else 0)
     remarks = open_window(windows), PEAK_MAY_BE_EARLIER if trust.peak_may_be_earlier and windows else None
     held = failure = None
     if rank:
@@ -265,14 +282,15 @@ def summarize(
         has_lines=log.facts.has_lines,
         oom_line=trust.ooms[0].line if trust.ooms else None,
         whole=of_log,
-        step_levels=levels,
+        step_levels=() if rank else levels,
         held=held,
         failure=failure,
+        ended=end,
     )
 
 
 def _figures(
-    log: Log, windows: Sequence[Window], steps: Sequence[Window], oom: Oom | None
+    log: Log, windows: Sequence[Window], steps: Sequence[Window], oom: Oom | None, *, known: bool
 ) -> tuple[Figures, WindowTable, RunWindow, tuple[int, ...]]:
     """The figures of windows and of the whole log, and the levels at the ends of closed steps, from one pass over it.
 
@@ -284,7 +302,8 @@ def _figures(
     found, count = figures(log, lo, hi), len(windows)
     at = [*range(count), -1]  # the windows, and the whole log
     first, last = (np.append(edges_of(windows, edge), end) for edge, end in (("start_line", 1), ("end_line", NEVER)))
-    unknown = (*(() if log.tells_of_blocks else OF_BLOCKS), *(() if log.tells_of_chunks else OF_CHUNKS))
+    of_blocks = () if known else OF_LEVELS if log.tells_of_blocks else OF_BLOCKS
+    unknown = (*of_blocks, *(() if log.tells_of_chunks else OF_CHUNKS))
     columns = {
         **{metric.key: found[metric.key][at] for metric in METRICS[:-1]},
         **dict.fromkeys(unknown, np.full(count + 1, NOT_KNOWN)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlens.claims.claim import Claim, Weight
 from memlens.reports.blocks import ALL_ROWS, Block, Column, Line, Table, answered, apart, labelled, take
 from memlens.reports.compare.ranks import outliers_blocks, rank_blocks, rank_lines
 from memlens.reports.compare.tables import DOUBTFUL, column_values, field_columns, tables_of, value_title
@@ -76,20 +77,23 @@ def _on_runs(comparison: Comparison) -> Iterator[Line]:
     for problem in comparison.problems:
         yield Line(problem, "doubt", label="Folder")
     yield from _without_figures(comparison.runs)
+    ended = (Line(_ended(run), "bad", run.path) for run in comparison.runs if run.ended)
+    yield from labelled("Ended", [*ended], "more run that ended early", "more runs that ended early")
     survivors = [run for run in comparison.runs if run.ooms and run.oom is None]
     met = [Line(f"went on after {plural(run.ooms, 'out-of-memory failure')}", name=run.path) for run in survivors]
     yield from labelled("Note", met, "more run that met one", "more runs that met one")
-    yield from _remarks(comparison.runs, " " if survivors else "Note")
+    yield from _remarks(comparison.present, " " if survivors else "Note")
 
 
 def _runs(comparison: Comparison) -> Line:
-    runs = comparison.runs
+    runs = comparison.present
+    missing = f", {format_count(left)} missing" if (left := len(comparison.runs) - len(runs)) else ""
     if comparison.template is None:
-        return Line(plural(len(runs), "run"), "quiet", label="Runs")
+        return Line(plural(len(runs), "run") + missing, "quiet", label="Runs")
     varying = {name: values for name, values in comparison.values.items() if len(values) > 1}
     product = " × ".join(f"{len(values)} {name}" for name, values in varying.items())
     fixed = [f"{name} is {short_name(values[0])}" for name, values in comparison.values.items() if len(values) == 1]
-    counted = f"{plural(len(runs), 'run')}{f': {product}' if len(varying) > 1 else ''}"
+    counted = f"{plural(len(runs), 'run')}{f': {product}' if len(varying) > 1 else ''}{missing}"
     return Line("; ".join([counted, *fixed]), "quiet", comparison.template, label="Runs")
 
 
@@ -135,6 +139,11 @@ def _without_figures(runs: Sequence[Run]) -> Iterator[Line]:
         found = (run for run in runs if run.status == status)
         lines = [Line(run.message.partition("\n")[0].removeprefix(f"{run.path}: "), "doubt", run.path) for run in found]
         yield from labelled(label, lines, "more run")
+
+
+def _ended(run: Run) -> str:
+    """How a run ended that did not run to its end."""
+    return Claim("run_ended", Weight.ENDING, run.ended).text
 
 
 def _remarks(runs: Sequence[Run], label: str) -> Iterator[Line]:

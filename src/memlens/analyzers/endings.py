@@ -1,0 +1,82 @@
+"""How a run ended that did not run to its end: what its log says of it, and the step that its log stops inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from memlens.facts import Kind
+from memlens.folding import BATCH
+from memlens.windows.windows import AFTER, BEFORE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from memlens.columns import Ints
+    from memlens.events import EventLog
+    from memlens.trust import Trust
+
+
+#: A log stops inside a step where it has closed ones before it, where the last one allocates at most so much as often as they do, and where this part
+#: of what a step rises by is live beyond what was live after any of them.
+_FEWEST_CLOSED, _MOST_OF, _PART = 2, 0.95, 8
+
+
+class _Named(Protocol):
+    """A window of a series."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def open_end(self) -> bool: ...
+
+
+def stopped_inside(series: Sequence[_Named], columns: Mapping[str, Ints], unit: str) -> dict[str, str]:
+    """The window that a log stops inside, by the values of the claim: it allocates less often than any other, and more is live in it than after any.
+
+    Args:
+        series: Windows of a log.
+        columns: Their figures.
+        unit: What one of them is, a step or a window.
+    """
+    first = int(len(series) > 1 and series[0].name == BEFORE)
+    if len(series) - first <= _FEWEST_CLOSED or len(columns) == 0 or not series[-1].open_end:
+        return {}
+    allocs, live, rise = (columns[name][first:] for name in ("allocs", "live_bytes", "rise_bytes"))
+    fewest = allocs[:-1][allocs[:-1] > 0].min(initial=np.iinfo(np.int64).max)
+    above = live[-1] - live[:-1].max()  # nothing where the process freed its blocks at exit
+    if not 0 < allocs[-1] <= fewest * _MOST_OF or above * _PART < np.median(rise[:-1]):
+        return {}
+    last = series[-1].name
+    return {"after": series[-2].name, "unit": unit} if last == AFTER else {"window": last, "unit": unit}
+
+
+def ended(trust: Trust, stopped: Mapping[str, str], live_bytes: int | None, freed_last: int) -> dict[str, Any]:
+    """How a run ended, by the values of the claim; nothing where it ran to its end.
+
+    Args:
+        trust: The trust report of its log.
+        stopped: See :func:`stopped_inside`.
+        live_bytes: What is live at the end.
+        freed_last: See :func:`freed_last`.
+    """
+    if (ending := trust.ending) is None:
+        entries = not trust.has_lines or None
+        return {"how": "cut", "line": trust.lines, "entries": entries, **stopped} if stopped else {}
+    at_exit = ending.how == "death" and not stopped and live_bytes is not None and live_bytes < freed_last
+    what = ending.what or None
+    return {"how": ending.how, "what": what, "at_exit": at_exit or None, "line": ending.line, **stopped}
+
+
+def freed_last(log: EventLog) -> int:
+    """Bytes freed after the last ALLOC."""
+    size = 0
+    for hi in range(len(log), 0, -BATCH):
+        kind, sizes = (column[max(hi - BATCH, 0) : hi] for column in (log.kind, log.size))
+        allocs = np.flatnonzero(kind == Kind.ALLOC)
+        begin = int(allocs[-1]) if len(allocs) else 0
+        size += int(sizes[begin:][kind[begin:] == Kind.FREE].sum())
+        if len(allocs):
+            break
+    return size
