@@ -33,6 +33,7 @@ from memlens.claims.words import WORDS
 from memlens.claims.words_compared import WORDS_COMPARED
 from memlens.errors import MemlensError
 from memlens.options import Watch
+from memlens.text import format_bytes
 from memlens.watching.watch import Watching
 
 HEADER = "I0710 09:56:31.904374 28846 auto_growth_best_fit_allocator.cc:170] "
@@ -173,6 +174,54 @@ def test_the_claims_on_a_log_that_grows_are_right(
             seen += judge(watching.seen.to_dict()["claims"], run)
     assert seen["peak"]
     assert seen["budget_exceeded"]
+
+
+def test_growth_that_was_judged_earlier_says_how_long_ago(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memlens.watching.judging._PATIENCE", 1e9)  # growth is judged at the first look, and at the end
+    text, log = read_packed(shared / "data/paddle/05_leak_graph_331.log.gz"), tmp_path / "run.log"
+    log.write_bytes(text[: len(text) // 2])
+    with closing(Watching(log, Watch(by=BY))) as watching, log.open("ab") as out:
+        watching.look()
+        assert "judged_before" not in {claim.kind for claim in watching.seen.claims}
+        out.write(text[len(text) // 2 :])
+        out.flush()
+        watching.look()
+        run = of_paddle(text.decode())
+        run.by = BY
+        claims = watching.seen.to_dict()["claims"]
+        assert judge(claims, run)["judged_before"]
+        assert run.later
+        (ago,) = (claim["text"] for claim in claims if claim["kind"] == "judged_before")
+        assert ago == f"growth was judged {run.later} windows ago, at {[*run.judged][-1]}"
+        assert ago in watching.seen.verdict.replace("Growth was", "growth was")
+        assert "judged_before" not in {claim.kind for claim in watching.finish(analyze=False).claims}
+
+
+@pytest.mark.parametrize("looks", [1, 7, 60])
+def test_where_a_budget_was_exceeded_first_depends_on_no_look(shared: Path, tmp_path: Path, looks: int) -> None:
+    text, log = read_packed(shared / "data/paddle/05_leak_graph_331.log.gz"), tmp_path / "run.log"
+    run, budget = of_paddle(text.decode()), 3 << 20
+    levels = {"peak": run.allocated, "reserved": run.reserved}
+    first = {name: next(k for k, level in enumerate(each) if level > budget) for name, each in levels.items()}
+    lines = {name: run.events[k - 1].place for name, k in first.items()}
+    cuts = [len(text) * k // looks for k in range(looks + 1)]
+    with closing(Watching(log, Watch(budgets=["peak=3MiB", "reserved=3MiB"]))) as watching, log.open("ab") as out:
+        for start, end in pairwise(cuts):
+            out.write(text[start:end])
+            out.flush()
+            watching.look()
+            so_far = of_paddle(text[:end].rpartition(b"\n")[0].decode() + "\n")
+            tops = {"peak": max(so_far.allocated), "reserved": max(so_far.reserved)}
+            over = {name: (lines[name], top) for name, top in tops.items() if top > budget}
+            assert {one.metric: (one.line, one.reached_bytes) for one in watching.seen.crossings} == over
+        last = watching.finish()
+    assert {one.metric: one.line for one in last.crossings} == lines
+    assert last.verdict.startswith(
+        f"The peak is {format_bytes(max(run.allocated))}, over the budget of 3.00 MiB from line {lines['peak']:,} on"
+        " (1 more budget exceeded). "
+    )
 
 
 def test_of_logs_without_a_block_it_is_said_how_many_there_are(tmp_path: Path) -> None:

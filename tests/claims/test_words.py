@@ -63,6 +63,8 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("growth_not_judged", {"whole": True}),
     ("events", {"events": 1942}),
     ("budget_exceeded", {"metric": "growth", "budget_bytes": MIB, "reached_bytes": 2 * MIB, "since": "3", "more": 1, "passed": True}),
+    ("judged_before", {"later": 56, "window": "41"}),
+    ("budget_exceeded", {"metric": "reserved", "budget_bytes": MIB, "reached_bytes": 2 * MIB, "line": 7, "passed": True}),
     ("budget_exceeded", {"metric": "peak", "budget_bytes": MIB, "reached_bytes": 2 * MIB, "line": 7, "log": "a.log"}),
     ("oom_messages", {"messages": 2}),
     ("nothing_read", {}),

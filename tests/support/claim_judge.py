@@ -63,6 +63,7 @@ def judge(claims: Iterable[Values], run: RawRun) -> Counter[str]:
     """Judge claims as they stand in JSON; how many of which kind there was a judge for."""
     seen: Counter[str] = Counter()
     run.claims = [*claims]
+    run.later = next((claim["later"] for claim in run.claims if claim["kind"] == "judged_before"), 0)
     for claim in run.claims:
         assert claim["text"]
         assert claim["weight"] >= 0
@@ -584,16 +585,20 @@ def _doubles(run: RawRun) -> bool:
 @of("budget_exceeded")
 def _budget(v: Values, run: RawRun) -> None:
     assert v["reached_bytes"] > v["budget_bytes"]
-    # It is the figure of the moment at which it was seen first.
     if v["metric"] == "growth":
         live, since = _live(run), [*run.judged].index(v["since"])
         told = (live[:count] for count in range(len(live), since, -1))
         assert any(_rises(some, since, low, v["reached_bytes"]) for some in told for low in {*some})
-    elif v["metric"] == "peak":
-        levels = run.allocated[: run.before(v["line"] + 1) + 1]
-        assert levels[-1] == v["reached_bytes"] == max(levels)
     else:
-        assert v["reached_bytes"] in run.reserved
+        levels = run.allocated if v["metric"] == "peak" else run.reserved
+        first = next(k for k, level in enumerate(levels) if level > v["budget_bytes"])
+        assert (v["reached_bytes"], v["line"]) == (max(levels), run.events[first - 1].place)
+
+
+@of("judged_before")
+def _judged_before(v: Values, run: RawRun) -> None:
+    """So many windows have closed since the one that was the last when growth was judged."""
+    assert [*run.windows][-2 - v["later"]] == v["window"] == [*run.judged][-1]
 
 
 @of("oom_messages")

@@ -66,6 +66,7 @@ class RawRun:
         snapshot: It is one moment, without a trace.
         uncounted: It is not known in how many blocks that was which was there before.
         claims: All that is claimed of it, where one claim follows from another.
+        later: So many windows closed since growth was judged.
     """
 
     events: list[RawEvent]
@@ -79,6 +80,7 @@ class RawRun:
     snapshot: bool = False
     uncounted: bool = False
     claims: Sequence[Mapping[str, Any]] = ()
+    later: int = 0
     partner: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -184,7 +186,7 @@ class RawRun:
     @cached_property
     def judged(self) -> dict[str, tuple[int, int]]:
         """The windows that growth is judged over: all but the last, and what precedes the first only where it has events."""
-        *closed, _ = self.windows.items()
+        closed = [*self.windows.items()][: -1 - self.later]
         return {name: bounds for k, (name, bounds) in enumerate(closed) if k or bounds[1] > bounds[0]}
 
 

@@ -107,11 +107,12 @@ def crossed(state: object, *budgets: str, final: bool = False) -> list[Crossing]
 
 
 def test_a_budget_is_exceeded_by_more_than_it_and_not_by_as_much() -> None:
-    state = log_state(peak_bytes=10 * MIB, reserved_peak_bytes=12 * MIB)
+    exceeded = {"peak": 11, "reserved": 9}
+    state = log_state(peak_bytes=10 * MIB, reserved_peak_bytes=12 * MIB, exceeded=exceeded)
     assert crossed(state, "peak=10MiB", "reserved=12MiB") == []
     peak, reserved = crossed(state, f"peak={10 * MIB - 1}B", "reserved=11MiB")
-    assert peak == Crossing("run.log", "", "peak", 10 * MIB - 1, 10 * MIB, line=17)
-    assert reserved == Crossing("run.log", "", "reserved", 11 * MIB, 12 * MIB)
+    assert peak == Crossing("run.log", "", "peak", 10 * MIB - 1, 10 * MIB, line=11)
+    assert reserved == Crossing("run.log", "", "reserved", 11 * MIB, 12 * MIB, line=9)
 
 
 def test_at_the_end_the_judge_of_the_analysis_decides_alone() -> None:
@@ -120,7 +121,7 @@ def test_at_the_end_the_judge_of_the_analysis_decides_alone() -> None:
     assert crossed(state, "growth=8MiB") == []
     (found,) = crossed(state, "growth=8MiB", final=True)
     assert (found.reached_bytes, found.since) == (9 * MIB, "STEP_1")
-    assert crossing_claim(found).text == "what the windows gain exceeds 8.00 MiB: 9.00 MiB, from STEP_1 on"
+    assert crossing_claim(found).text == "the windows gain 9.00 MiB from STEP_1 on, over the budget of 8.00 MiB"
     assert crossed(state, "growth=9MiB", final=True) == []
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.columns import distinct
-from memlens.events import EventLog
+from memlens.events import EventLog, running_sums
 from memlens.folding import SUMS, Figures, Tally, tally
 from memlens.spool import GrowingColumn
 
@@ -36,13 +36,17 @@ class Running:
 
     Places in the text are byte offsets; a segment holds the events of the lines from its edge on.
 
+    Args:
+        limits: Of allocated and of reserved bytes: the first line at which each is exceeded is noted; ``None`` for no limit.
+
     Attributes:
         events: Events so far, those among them that do not count.
         stretch: Events of a stretch of the timeline: a power of two, such that there are no more than :data:`STRETCHES`.
         end: Where the text ends that was read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: tuple[int | None, int | None] = (None, None)) -> None:
+        self._limits = limits
         self._sets: dict[frozenset[int], _Levels] = {}
         self._seen: set[int] = set()
         self._edges = np.zeros(1, np.int64)  # where the text is cut, and its end
@@ -83,6 +87,7 @@ class Running:
                 rows,
                 (places, at, self.end in cuts),
                 (moments, moments - self.events, self.events % self.stretch == 0),
+                self._limits,
             )
         self._seen.update(distinct(group).tolist() if len(group) else ())
         kept = self._edges if self.end == 0 or self.end in cuts else self._edges[:-1]
@@ -129,6 +134,10 @@ class Running:
         figures = {name: int(column[0]) for name, column in found.columns.items()}
         return figures, int(found.summit[0]) if figures["rise_bytes"] else None
 
+    def exceeded(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[int | None, int | None]:
+        """The first line at which each limit is exceeded; ``None`` where it is not, or there is none."""
+        return self._of(blocks).exceeded[0], self._of(chunks).exceeded[1]
+
     def timeline(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[Ints, Ints]:
         """The highest allocated and reserved level in each stretch of :attr:`stretch` events, int64; the last one may have less."""
         found = []
@@ -149,15 +158,20 @@ class _Levels:
         text: Segments by places in the text; the summit of each is the line of its event.
         timeline: Segments by numbers of events.
         noted: Allocated levels.
+        levels: Allocated and reserved bytes now.
+        exceeded: The first line at which each of them was above its limit.
     """
 
     def __init__(self, text: GrowingTally, timeline: GrowingTally, noted: GrowingColumn) -> None:
         self.text, self.timeline, self.noted = text, timeline, noted
+        self.levels, self.exceeded = [0, 0], list[int | None]([None, None])
 
     def copy(self) -> _Levels:
         noted = GrowingColumn(np.int64)
         noted.append(self.noted.entries())
-        return _Levels(self.text.copy(), self.timeline.copy(), noted)
+        made = _Levels(self.text.copy(), self.timeline.copy(), noted)
+        made.levels, made.exceeded = [*self.levels], [*self.exceeded]
+        return made
 
     def add(
         self,
@@ -165,6 +179,7 @@ class _Levels:
         rows: Ints | None,
         text: tuple[Ints, Ints, bool],
         moments: tuple[Ints, Ints, bool],
+        limits: tuple[int | None, int | None],
     ) -> None:
         """Take the next events.
 
@@ -173,6 +188,7 @@ class _Levels:
             rows: Which of them are of this set; ``None`` for all.
             text: Edges, the event at each, and whether the first one stays an edge.
             moments: The same.
+            limits: Of allocated and of reserved bytes.
         """
         some = {
             name: columns[name] if rows is None else columns[name][rows] for name in ("kind", "size", "addr", "line")
@@ -180,11 +196,26 @@ class _Levels:
         log = EventLog(some["kind"], some["size"], some["addr"], some["line"])
         at = [events if rows is None else np.searchsorted(rows, events) for _, events, _ in (text, moments)]
         found = tally(log, distinct(np.concatenate(([0], *at))))
+        if limits != (None, None):
+            self._hold_against(limits, log, found, some["line"])
         for growing, (edges, _, kept), events in zip((self.text, self.timeline), (text, moments), at, strict=True):
             if edges[-1] > edges[0]:
                 part = found.over(events[:-1], events[1:])
                 lines = some["line"][part.summit] if len(log) else part.summit
                 growing.add(Tally(edges, part.sums, part.largest, part.rise, lines), kept=kept)
+
+    def _hold_against(
+        self, limits: tuple[int | None, int | None], log: EventLog, found: Tally, line: NDArray[Any]
+    ) -> None:
+        """Note the line at which a level first is above its limit, and go on from the levels after these events."""
+        whole = found.over(*(np.array([end]) for end in (0, len(log))))
+        for row, limit in enumerate(limits):
+            if limit is not None and self.exceeded[row] is None and self.levels[row] + whole.rise[row, 0] > limit:
+                levels = running_sums(log.kind, log.size, *self.levels)[row]
+                self.exceeded[row] = int(line[int((levels > limit).argmax())])
+        figures = {name: int(column[0]) for name, column in whole.columns.items()}
+        self.levels[0] += figures["live_bytes"]
+        self.levels[1] += figures["reserve_bytes"] - figures["release_bytes"]
 
 
 class GrowingTally:

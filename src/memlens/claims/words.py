@@ -128,12 +128,14 @@ WORDS: dict[str, Words] = {
     "events": Words("{events:plural event} analyzed"),
     # Logs that grow.
     "budget_exceeded": Words(
-        "[{log:name}: ]{metric=peak?the peak|{metric=reserved?what is reserved|what the windows gain}} exceeds"
-        " {budget_bytes:bytes}: {reached_bytes:bytes}[, at {line:at}][, from {since:short_window} on]"
-        "{passed?, but not at the end}[ ({more:plural more budget} exceeded)]",
+        "[{log:name}: ]{metric=growth?the windows {passed?gained|gain} {reached_bytes:bytes}[ from {since:short_window} on]"
+        "|the {metric=peak?peak|most reserved} {passed?was|is} {reached_bytes:bytes}}, over the budget of"
+        " {budget_bytes:bytes}[ from {line:at} on]{passed?, but not at the end}"
+        "[ ({more:plural more budget} exceeded)]",
         place="besides",
         named="log",
     ),
+    "judged_before": Words("growth was judged {later:plural window} ago[, at {window:window}]", joined="; "),
     "oom_messages": Words("{messages:plural out-of-memory message}"),
     "nothing_read": Words("nothing was read: [{why}|nothing is written yet]"),
     "no_events_yet": Words("no event of an allocator in {lines:plural line}"),

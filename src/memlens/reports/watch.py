@@ -16,7 +16,7 @@ from memlens.reports.series import growth_word
 from memlens.reports.tables import OPEN
 from memlens.reports.terminal import SCREEN, Part, Size, fitted
 from memlens.text import LINES, file_names, format_bytes, format_duration, format_share, plural, short_name
-from memlens.watching.judging import crossing_claim
+from memlens.watching.judging import crossing_claim, windows_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -134,7 +134,9 @@ def _head(state: LogState, growth: Growth | None) -> Iterator[Line]:
     if state.reserved_peak_bytes is not None:
         yield Line(_reserved(state), label="Reserved")
     if growth is not None:
-        yield growth_line(growth)
+        line = growth_line(growth)
+        later = windows_since(state, growth)
+        yield replace(line, text=f"{line.text}; judged {plural(later, 'window')} ago") if later else line
 
 
 def _allocated(state: LogState) -> str:
@@ -282,7 +284,9 @@ def state_line(seen: Watched, index: int) -> Line:
         last: LiveWindow = state.windows[-1]
         parts.append(f"{plural(state.window_count, 'window')}, the last {short_name(last.name)}")
     if growth_word(growth) == "growing" and growth is not None:
-        parts.append(f"growing, +{format_bytes(growth.gained_bytes)}")
+        later = windows_since(state, growth)
+        when = f" ({plural(later, 'window')} ago)" if later else ""
+        parts.append(f"growing, +{format_bytes(growth.gained_bytes)}{when}")
     parts += [note.text for note in _notes(state)]
     return Line("; ".join(parts), name=_names(seen)[index])
 

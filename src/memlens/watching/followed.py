@@ -14,9 +14,10 @@ from memlens.watching.runs import LiveRun
 from memlens.windows.patterns import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from memlens.gating.limits import Metric
     from memlens.watching.result import LogState
 
 
@@ -43,18 +44,26 @@ class Followed:
         path: The log: a file, a pipe, or ``-`` for standard input.
         by: Cut it by this regular expression; ``None`` for the steps of the run, where its log counts them.
         how: Its format, and the file of the formats of the user's own, where they are given.
+        budgets: What levels may be: the first line at which one is exceeded is noted.
 
     Raises:
         UsageError: ``by`` is no regular expression.
         InputError: The log is named by a URL.
     """
 
-    def __init__(self, path: str | Path, *, by: str | None = None, how: ReadAs | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        by: str | None = None,
+        how: ReadAs | None = None,
+        budgets: Mapping[Metric, int] | None = None,
+    ) -> None:
         self.path = str(path)
         self._by = None if by is None else Pattern(by, regex=True)
         if self._by is not None:
             _ = self._by.compiled  # a wrong one is said at once
-        self._how = how or ReadAs()
+        self._how, self._budgets = how or ReadAs(), budgets or {}
         where = str(local_path(self.path))
         if is_url(where):
             raise InputError(f"{self.path}: cannot be followed", "Files of this machine can, and pipes: pipe it in.")
@@ -70,7 +79,7 @@ class Followed:
         self._states: tuple[LogState, ...] | None = None  # as long as nothing changes
 
     def _new_run(self) -> LiveRun:
-        return LiveRun(self.path, self._how, self._by)
+        return LiveRun(self.path, self._how, self._by, self._budgets)
 
     def poll(self) -> bool:
         """Read what is new, some dozens of MB at most.

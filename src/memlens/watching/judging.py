@@ -100,9 +100,14 @@ class Judge:
         self._again = now + _PATIENCE * (now - began)
 
     def growth(self, state: LogState) -> Growth | None:
-        """How memory develops over the closed windows of a log; ``None`` where none is closed, or they are parts of a larger unit of work."""
-        found = self._found.get(state.key)
-        return found[1] if found is not None and state.repeated and len(state.end_live_bytes) else None
+        """How memory developed over the closed windows of a log when it was judged last.
+
+        ``None`` where none was closed, where they are parts of a larger unit of work, or where the log was cut otherwise then.
+        """
+        if (found := self._found.get(state.key)) is None or not state.repeated:
+            return None
+        (by, count), growth, _ = found
+        return growth if by == state.by and count <= len(state.end_live_bytes) else None
 
     def gained(self, state: LogState) -> int | None:
         """The bytes that its budget is held against; ``None`` where the series does not grow for sure."""
@@ -113,8 +118,8 @@ def crossings_of(state: LogState, budgets: Mapping[Metric, int], judge: Judge) -
     """The figures of a log that exceed their budgets."""
     growth = judge.growth(state)
     figures: dict[str, tuple[int | None, dict[str, Any]]] = {
-        "peak": (state.peak_bytes, {"line": state.peak_line}),
-        "reserved": (state.reserved_peak_bytes, {}),
+        "peak": (state.peak_bytes, {"line": state.exceeded.get("peak")}),
+        "reserved": (state.reserved_peak_bytes, {"line": state.exceeded.get("reserved")}),
         "growth": (judge.gained(state), {"since": None if growth is None else growth.since}),
     }
     for metric, budget in budgets.items():
@@ -177,11 +182,12 @@ def _exceeded(seen: Watched) -> Iterator[Claim]:
 
 
 def _passed(crossing: Crossing, seen: Watched) -> bool:
-    """Whether growth that exceeded its budget while the log grew does not at the end, as of a sawtooth that came back."""
-    growths = dict(zip((state.key for state in seen.states), seen.growths, strict=True))
-    growth = growths.get((crossing.path, crossing.device))
-    lasts = growth is not None and growth.verdict == "growing" and growth.gained_bytes > crossing.budget_bytes
-    return bool(seen.ended) and crossing.metric == "growth" and not lasts
+    """Whether what exceeded its budget while the log grew does not at the end: growth of a sawtooth that came back, or a run that was replaced."""
+    key = crossing.path, crossing.device
+    ((state, growth),) = (one for one in zip(seen.states, seen.growths, strict=True) if one[0].key == key)
+    gained = growth.gained_bytes if growth is not None and growth.verdict == "growing" else None
+    now = {"peak": state.peak_bytes, "reserved": state.reserved_peak_bytes, "growth": gained}[crossing.metric]
+    return bool(seen.ended) and (now is None or now <= crossing.budget_bytes)
 
 
 def _names(states: Sequence[LogState]) -> dict[tuple[str, str], str]:
@@ -202,12 +208,21 @@ def _of_one(state: LogState, growth: Growth | None) -> Iterator[Claim]:
     else:
         yield claim("peak", Weight.PEAK, reserved_bytes=state.reserved_peak_bytes)
     if growth is not None and growth.judged >= MINIMUM:
-        yield growth_claim(growth, unit="window")
+        told = growth_claim(growth, unit="window")
+        yield told
+        if later := windows_since(state, growth):
+            names = {window.index: window.name for window in state.windows}
+            yield claim("judged_before", told.weight, later=later, window=names.get(growth.windows - 2))
     # Why the file of that name does not hold all that was read.
     if state.restarts:
         yield claim("log_replaced", Weight.LIMITS, times=state.restarts)
     elif state.rotations:
         yield claim("log_rotated", Weight.LIMITS, times=state.rotations)
+
+
+def windows_since(state: LogState, growth: Growth) -> int:
+    """How many windows closed since growth was judged."""
+    return state.window_count - growth.windows
 
 
 def nothing_claim(state: LogState) -> Claim:
@@ -232,6 +247,11 @@ def _of_several(seen: Watched) -> Iterator[Claim]:
         yield claim("logs_out_of_memory", Weight.FAILURE, tone=tone, count=len(failed), logs=failed)
     if grows:
         yield claim("logs_growing", Weight.GROWTH, tone=tone, logs=grows)
+        both = zip(seen.states, seen.growths, strict=True)
+        if later := max(
+            windows_since(state, growth) for state, growth in both if growth is not None and _grows(growth)
+        ):
+            yield claim("judged_before", Weight.GROWTH, later=later)
     low, high = (pick(known, key=lambda state: state.peak_bytes) for pick in (min, max))
     low_too = low.peak_bytes < high.peak_bytes
     lowest = {"lowest_bytes": low.peak_bytes, "lowest": names[low.key]} if low_too else {}

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from memlens.results import Answered, Result
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memlens.analyzers.series.growth import Growth
     from memlens.analyzing.result import Analysis
     from memlens.columns import Ints
@@ -83,6 +85,7 @@ class LogState(Result, frozen=True, eq=False):
         peak_bytes: The highest allocated level so far; 0 where none is known.
         peak_line: The line that first reaches it, 1-based, counted over all files; ``None`` where the level never rose.
         reserved_peak_bytes: The highest reserved level so far; ``None`` where not known.
+        exceeded: Of the budgets of these two, ``peak`` and ``reserved``, the first line at which each was exceeded, counted in the same way.
         timeline: The levels over the run.
         windows: The last windows of the series, the open one at the end; none where nothing cuts the log.
         window_count: How many windows there were in all.
@@ -118,6 +121,7 @@ class LogState(Result, frozen=True, eq=False):
     peak_bytes: int = 0
     peak_line: int | None = None
     reserved_peak_bytes: int | None = None
+    exceeded: Mapping[str, int | None] = {}
     timeline: Timeline = field(default_factory=lambda: Timeline(1, np.zeros(0, np.int64), None))
     windows: tuple[LiveWindow, ...] = ()
     window_count: int = 0
@@ -146,8 +150,8 @@ class Crossing(Result, frozen=True):
         device: Which device of several; ``""`` where the log has one.
         metric: Which figure: ``"peak"``, ``"reserved"`` or ``"growth"``.
         budget_bytes: What it may be.
-        reached_bytes: What it was when it was seen to exceed that.
-        line: The line of the peak, 1-based; ``None`` of the other figures.
+        reached_bytes: What it is now; where it does not exceed that any more, what it was when it was last seen to.
+        line: The first line at which it exceeded that, 1-based; ``None`` of growth.
         since: The window from which on the series grows; ``None`` of the other figures.
     """
 

@@ -24,11 +24,12 @@ from memlens.windows.patterns import Match
 from memlens.windows.windows import AFTER, BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from memlens.columns import Ints
+    from memlens.gating.limits import Metric
     from memlens.inputs.blocks import Block
     from memlens.inputs.input_format import InputFormat, LineReader, NewEvents, Selection
     from memlens.options import ReadAs
@@ -50,10 +51,11 @@ class LiveRun:
         name: The log as it was named.
         how: The format, and further ones, where they are given.
         by: What to cut by; ``None`` for the steps.
+        budgets: What levels may be.
     """
 
-    def __init__(self, name: str, how: ReadAs, by: Pattern | None) -> None:
-        self._name, self._how, self._by = name, how, by
+    def __init__(self, name: str, how: ReadAs, by: Pattern | None, budgets: Mapping[Metric, int]) -> None:
+        self._name, self._how, self._by, self._budgets = name, how, by, budgets
         self._readings: list[_Reading] = []
         self._found: Recognised | None = None
         self._certain = False
@@ -80,7 +82,7 @@ class LiveRun:
             return
         self._found = found
         forms = [found.format, *(() if found.asked or found.format is not PADDLE else self._others())]
-        self._readings = [_Reading(form, self._name, head, self._by) for form in forms if form.lines is not None]
+        self._readings = [_Reading(form, self._name, head, self._by, self._budgets) for form in forms if form.lines]
         # What was read as something else.
         for block in Blocks(io.BytesIO(head[:given])):
             self.add(self.read(block))
@@ -183,11 +185,14 @@ class _Reading:
         before: Events before it.
     """
 
-    def __init__(self, form: InputFormat, name: str, head: bytes, by: Pattern | None) -> None:
+    def __init__(
+        self, form: InputFormat, name: str, head: bytes, by: Pattern | None, budgets: Mapping[Metric, int]
+    ) -> None:
         assert form.lines is not None
         request = Request(patterns=() if by is None else (by,), columns=("thread",), landmarks=by is None)
         self.reader: LineReader[Any] = form.lines(TextSource(name, head), request)
-        self.running, self.series = Running(), _LiveSeries(by)
+        self.running = Running((budgets.get("peak"), budgets.get("reserved")))
+        self.series = _LiveSeries(by)
         self.last: NewEvents | None = None
         self.first: list[tuple[int, ...]] = []
         self.marks: list[bytes | str] = []
@@ -251,6 +256,9 @@ class _Reading:
                 peak_bytes=figures["peak_bytes"],
                 peak_line=peak_line,
                 reserved_peak_bytes=figures["reserved_peak_bytes"] if chunks else None,
+                exceeded=dict(
+                    zip(("peak", "reserved"), running.exceeded(selected.blocks, selected.chunks), strict=True)
+                ),
                 timeline=Timeline(running.stretch, allocated, levels if chunks else None),
                 windows=windows,
                 window_count=count,

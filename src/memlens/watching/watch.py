@@ -83,7 +83,7 @@ class Watching:
         self._bytes: dict[tuple[str, str], int] = {}
         self._changed = time.monotonic()
         self._quiet = 0
-        self._logs = [Followed(path, by=options.by, how=how) for path in paths]
+        self._logs = [Followed(path, by=options.by, how=how, budgets=self.budgets) for path in paths]
         self._failed: dict[str, LogState] = {}
 
     def look(self) -> bool:
@@ -136,8 +136,8 @@ class Watching:
             for crossing in crossings_of(state, self.budgets, self._judge):
                 key = (*state.key, crossing.metric)
                 if key not in self._crossings:
-                    self._crossings[key] = crossing
                     self._commands.start(crossing)
+                self._crossings[key] = crossing
 
     @property
     def seen(self) -> Watched:
