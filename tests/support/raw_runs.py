@@ -112,7 +112,7 @@ class RawRun:
     @cached_property
     def holders(self) -> dict[int, str]:
         """Who was last seen to hold a block, by its ALLOC: the line of a walk, or nobody where the next whole walk names nobody that may go."""
-        said = [(place, *found.groups()) for place, line in self.notes if (found := _HOLDS.search(line))]
+        said = [(place, found[1], found[2]) for place, line in self.notes if (found := _HOLDS.search(line))]
         live: dict[Any, int] = {}
         holders: dict[int, str] = {}
         before, now, at = set[int](), set[int](), 0

@@ -69,7 +69,7 @@ class Trend(Struct, frozen=True):
     Attributes:
         verdict: ``"flat"``, ``"growing"``, ``"shrinking"`` or ``"swinging"``.
         gained_bytes: By how much the floor rose (below 0: fell).  Where the series grows, from right before ``since`` on; elsewhere from
-            the second quarter of the windows to the second half of them.
+            the second quarter of the windows to the second half of them, or from all of the middle half to the last quarter.
         spanned: The number of windows between these two floors.
         gained_bytes_per_window: The same by that number.  Where the series grows, what the floor rose by from its first rise (not
             included) to its last one, by the windows between, of the rises at least half as large as the largest: of a block in every
@@ -121,10 +121,12 @@ def judge(live: Ints, start: int = 1) -> Trend:
         before = int(tail.lowest[since - 1])
         gained = int(tail.lowest[-1]) - before
         return Trend("growing", gained, spanned, *_rate(tail, since, gained / spanned), since, swing, before)
-    half = len(live) // 2
-    quarter = half // 2
-    spanned = half - quarter if len(live) >= MINIMUM else 0
+    n = len(live)
+    half, quarter = n // 2, n // 4
+    spanned = half - quarter if n >= MINIMUM else 0
     gained = int(live[half:].min() - live[quarter:half].min()) if spanned else 0
+    if n >= _FEW:
+        gained = max(gained, int(live[3 * n // 4 :].min() - live[quarter : 3 * n // 4].max()))
     verdict: Verdict = "swinging" if swing * 2 * _FLAT > int(np.abs(live).max()) else "flat"
     rise = period = None
     if _growing_tail(-live) and _falls(live[start:]):
