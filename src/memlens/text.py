@@ -233,6 +233,12 @@ def _own(owner: str) -> str:
     return next(filter(is_own, frames), frames[0])
 
 
+def own_line(owner: str) -> tuple[str, int] | None:
+    """The file and the line of the user's own innermost frame; ``None`` where an owner has none."""
+    found = re.match(r"(?:.*[/\\])?([^/\\\s:]+\.py):(\d{1,9})\b", own) if is_own(own := _own(owner)) else None
+    return found and (found[1], int(found[2]))
+
+
 def _short_frame(frame: str, width: int) -> str:
     """A frame in at most ``width`` columns: its file and line tell more than its function."""
     place = frame if width_of(frame) <= width or not re.match(_CODE, frame) else frame.partition(" ")[0]

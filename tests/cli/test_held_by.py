@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from logs import LogText
 
 
@@ -45,3 +46,26 @@ def test_what_diff_finds_has_who_holds_it(memlens: Any, tmp_path: Path) -> None:
     base, head = run(tmp_path / "base.log", keeps=False), run(tmp_path / "head.log", keeps=True)
     assert "Held by" in memlens("diff", base, head).out
     assert "Held by" not in memlens("diff", base, base).out
+
+
+def test_a_gate_names_who_holds_what_piles_up_and_points_at_the_line_of_the_program(
+    memlens: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, head = run(tmp_path / "base.log", keeps=False), run(tmp_path / "head.log", keeps=True)
+    repository = tmp_path / "repository"
+    for folder in ("src", ".cache", "env", "env/lib"):
+        (repository / folder).mkdir(parents=True)
+        (repository / folder / "train.py").touch()
+    (repository / "env/pyvenv.cfg").touch()
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(repository))
+    shown = memlens("gate", head, "--base", base, "--github").out
+    assert "5 × 1.00 MiB (relu < train.py:10 main) pile up, 5.00 MiB; feats[*] (main, train.py) holds them." in shown
+    errors = [line for line in shown.splitlines() if line.startswith("::error ")]
+    assert errors
+    assert all(line.startswith("::error file=src/train.py,line=10,title=memlens gate") for line in errors)
+    # Of two files of one name it is not known which one is meant.
+    (repository / "tests").mkdir()
+    (repository / "tests/train.py").touch()
+    errors = [line for line in memlens("gate", head, "--base", base, "--github").out.splitlines() if "::error " in line]
+    assert errors
+    assert all(line.startswith("::error title=") for line in errors)

@@ -10,7 +10,7 @@ from memlens.analyzers.series.growth import Pile
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
 from memlens.gating.judging import NOT_NAMED, Judged
 from memlens.results import OnDemand, Result, Tables, Tabular
-from memlens.text import MOST_NAMES
+from memlens.text import MOST_NAMES, variable_of
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
@@ -306,6 +306,7 @@ def _growing(verdict: Verdict) -> Iterator[Claim]:
     if verdict.piling:
         pile = verdict.piling[0]
         blocks = values_of(pile, "size_bytes", "total_bytes", blocks=pile.count, owner=pile.owner or None)
+        blocks["holder"] = variable_of(pile.holder)
         yield Claim("piles_up", Weight.CAUSE, {**blocks, "kinds": len(verdict.piling)})
 
 

@@ -46,6 +46,7 @@ from memlens.text import (
     format_count,
     format_share,
     name_list,
+    own_line,
     plural,
     terms_of,
     visible,
@@ -309,17 +310,19 @@ def telling(blame: Blame) -> list[Finding]:
 _MOST = 10
 #: Claims that are to know whatever fails.
 _TO_KNOW = {"ends_earlier", "grows", "figures_unjudged", "reserved_not_judged", "peak_may_be_higher"}
-_SUITE = "memlens gate"
-#: Findings described in the text of a failure.
-_FINDINGS = 3
+#: The name of the suite, and how many findings the text of a failure describes.
+_SUITE, _FINDINGS = "memlens gate", 3
 
 
-def workflow_commands(verdict: Verdict) -> str:
-    """Workflow commands, one a line: an error for each figure that fails, the worst first, a notice for what else is to know."""
-    return "".join(f"{line}\n" for line in _lines(verdict))
+def workflow_commands(verdict: Verdict, path_of: Callable[[str], str | None] = lambda _: None) -> str:
+    """Workflow commands, one a line: an error for each figure that fails, the worst first, a notice for what else is to know.
+
+    Errors stand at the line of the program that allocates what they tell of, where ``path_of`` knows its file in the repository.
+    """
+    return "".join(f"{line}\n" for line in _lines(verdict, path_of))
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
+def _lines(verdict: Verdict, path_of: Callable[[str], str | None]) -> Iterator[str]:
     for reason in verdict.reasons[:_MOST]:
         yield _command("error", "memlens gate: not judged", reason)
     over = [row for row in verdict.failing if not row.missing]
@@ -327,23 +330,33 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     most = _MOST - bool(missing)
     shown = over if len(over) <= most else over[: most - 1]
     for row in shown:
-        yield _command("error", f"memlens gate: {clipped(row.name)}", claim_of(row).text)
+        file, line = own_line(_owner(verdict, row)) or ("", 0)
+        where = f"file={escape_property(path)},line={line}," if file and (path := path_of(file)) else ""
+        yield _command("error", f"memlens gate: {clipped(row.name)}", claim_of(row).text, where)
     if len(over) > len(shown):
-        left = plural(len(over) - len(shown), "more figure")
-        yield _command("error", "memlens gate", f"{left} over the limit: {joined(counted(verdict))}")
+        text = f"{plural(len(over) - len(shown), 'more figure')} over the limit: {joined(counted(verdict))}"
+        yield _command("error", "memlens gate", text)
     if missing:
         text = f"the log lacks {name_list(missing)}, which the base has"
         yield _command("error", "memlens gate: missing windows", text)
     if verdict.verdict != "unjudged" and any(claim.kind in _TO_KNOW for claim in verdict.claims):
         yield _command("notice", f"memlens gate: {verdict.verdict}", verdict.explanation)
     if verdict.ok and verdict.improved and (command := accept_command(verdict)):
-        count = plural(len(verdict.improved), "figure is", "figures are")
-        text = f"{count} lower by more than the limit; to keep that: {command}"
+        lower = plural(len(verdict.improved), "figure is", "figures are")
+        text = f"{lower} lower by more than the limit; to keep that: {command}"
         yield _command("notice", "memlens gate: improved", text)
 
 
-def _command(kind: str, title: str, message: str) -> str:
-    return f"::{kind} title={escape_property(visible(title))}::{escape_message(visible(message))}"
+def _owner(verdict: Verdict, row: Judged) -> str:
+    """Who allocates most of what a figure fails by, as far as that is known."""
+    if row.metric == "growth" and verdict.piling:
+        return verdict.piling[0].owner or ""
+    blamed = (telling(one) for one in verdict.blame if one.name == row.name and row.metric in one.metrics)
+    return next((finding.owner for findings in blamed for finding in findings if finding.owner), "")
+
+
+def _command(kind: str, title: str, message: str, where: str = "") -> str:
+    return f"::{kind} {where}title={escape_property(visible(title))}::{escape_message(visible(message))}"
 
 
 def escape_message(text: str) -> str:

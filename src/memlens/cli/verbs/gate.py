@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _SUMMARY = "GITHUB_STEP_SUMMARY"
 #: Where a verdict goes.
 _OUTPUTS = ("output", "junit", "markdown", "github")
+#: Folders of a repository whose files are others'.
+_OTHERS = {"node_modules", "site-packages", "build"}
 
 
 class ShowVerdict(Show):
@@ -100,8 +102,20 @@ def _write(verdict: Verdict, show: ShowVerdict) -> None:
         write_result(verdict, show, partial(gate_blocks, verdict, EVERYTHING if show.full else None), fence)
     if show.github:
         # Beside a result that a program reads, stdout takes nothing else; GitHub reads both.
-        click.echo(ci.workflow_commands(verdict), nl=False, err=show.on_stdout and show.form != "table")
+        click.echo(ci.workflow_commands(verdict, _path_of), nl=False, err=show.on_stdout and show.form != "table")
         _add_to_summary(comment(verdict))
+
+
+def _path_of(name: str) -> str | None:
+    """Where in the repository the only file of a name lies; ``None`` where there are several, or none."""
+    root, found = os.environ.get("GITHUB_WORKSPACE") or ".", list[str]()
+    for folder, folders, files in os.walk(root):
+        if "pyvenv.cfg" in files:
+            folders.clear()
+        elif name in files:
+            found.append(os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/"))
+        folders[:] = [one for one in folders if not one.startswith(".") and one not in _OTHERS]
+    return found[0] if len(found) == 1 else None
 
 
 def _add_to_summary(text: str) -> None:

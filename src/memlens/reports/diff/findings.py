@@ -98,7 +98,7 @@ def finding_blocks(finding: Finding, effects: Effects, terms: Terms) -> Iterator
         none = "frees none like it in the window" if finding.kind == "released" else "has none like it"
         yield Line(none if side is None else f"{_ends(side, terms)}{first}", label=label)
     for side in (finding.base, finding.head):
-        if side is not None and side.holder and side.freed != "in_window":
+        if side is not None and side.holder and (side.freed != "in_window" or finding.d_peak_bytes):
             yield Line("", name=side.holder, label="Held by")
     if finding.count > 1 and (others := _others(finding, terms)):
         yield Line(others, label="Also")
