@@ -190,6 +190,11 @@ def test_the_period_of_a_sawtooth_is_told_wherever_it_begins(period: int) -> Non
         assert judge(series(*(1000 + (k + phase) % period * 64 for k in range(4 * period + 3))), 0).period == period
 
 
+def test_a_rhythm_of_the_last_rises_alone_is_none_of_them_all() -> None:
+    found = judge(series(254, 309, 364, 419, 474, 529, 584, 780, 694, 890, 804, 1000))
+    assert (found.verdict, found.since, found.every) == ("growing", 1, None)
+
+
 @pytest.mark.parametrize("later", [33, 45])
 def test_what_is_hardly_anything_is_no_rise_of_its_own_wherever_it_comes(later: int) -> None:
     live = [100 * min(k, 20) + 39 * (k >= later) for k in range(60)]
