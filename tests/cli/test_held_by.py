@@ -48,6 +48,19 @@ def test_what_diff_finds_has_who_holds_it(memlens: Any, tmp_path: Path) -> None:
     assert "Held by" not in memlens("diff", base, base).out
 
 
+def test_the_life_of_a_block_has_who_held_it_and_so_has_its_row_when_it_is_read_again(
+    memlens: Any, tmp_path: Path
+) -> None:
+    head = run(tmp_path / "head.log", keeps=True)
+    line = next(at for at, text in enumerate(head.read_text().splitlines(), 1) if text.endswith(f"ptr = {1 << 24:#x}"))
+    shown = memlens("block", head, line).out
+    assert "never freed; feats[0] (main, train.py) holds it." in " ".join(shown.split())
+    assert "variable feats[0] (main, train.py)" in shown.partition("Held by")[2].splitlines()[0]
+    events = tmp_path / "events.parquet"
+    memlens("export", head, "-o", events)
+    assert "held by feats[*] (main, train.py)" in " ".join(memlens("analyze", events).out.split())
+
+
 def test_a_gate_names_who_holds_what_piles_up_and_points_at_the_line_of_the_program(
     memlens: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,7 +198,7 @@ def logs(draw: st.DrawFn) -> Log:
     for name in ("time_us", "thread", "requested", "stream"):
         if draw(st.booleans()):
             columns[name] = np.array(draw(st.lists(SOME, min_size=count, max_size=count)), np.int64)
-    for name in ("owner", "pool", "user_metadata"):
+    for name in ("owner", "holder", "pool", "user_metadata"):
         if draw(st.booleans()):
             names = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
             numbers = st.integers(-1, len(names) - 1)
@@ -225,7 +225,7 @@ def test_the_events_of_any_log_come_back_in_every_column(
         if ours is not None:
             assert ours.dtype == theirs.dtype
             assert ours.tolist() == theirs.tolist(), name
-    for name in ("owner", "pool", "user_metadata"):
+    for name in ("owner", "holder", "pool", "user_metadata"):
         assert _texts(log, name) == _texts(again, name)
     assert again.device == log.device
     assert again.line_numbers(range(len(log))) == log.line_numbers(range(len(log)))

@@ -23,7 +23,7 @@ from memlens.inputs import Reading
 from memlens.options import Block, as_list
 from memlens.options.keywords import with_keywords
 from memlens.results import Answered, Result, claimed
-from memlens.text import format_bytes, terms_of
+from memlens.text import format_bytes, terms_of, variable_of
 from memlens.windows.windows import as_patterns, whole
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class BlockLife(Answered, frozen=True):
         before_input: It was live before the first event; its ALLOC has no line.
         requested_bytes: What was asked for; ``None`` where the input does not say.
         owner: Whom it belongs to, a whole call stack where the input has them; ``None`` where that is not known.
+        holder: Who was last seen to hold it: ``variable feats[3] (main, train.py)``.
         freed_by: The owner of its FREE.
         alloc_thread: Who allocated it; ``None`` where the input does not say, and so are the next four.
         free_thread: Who freed it.
@@ -92,8 +93,8 @@ class BlockLife(Answered, frozen=True):
     schema: ClassVar[str] = SCHEMA
     in_json: ClassVar[tuple[str, ...]] = (
         "schema", "verdict", "claims", "path", "layer", "has_lines", "address", "life", "before_input", "requested_bytes",
-        "owner", "freed_by", "alloc_thread", "free_thread", "stream", "pool", "alloc_time_us", "free_time_us", "allocated_bytes",
-        "at_peak", "chunk_bytes", "chunk_offset", "neighbours", "alike", "earlier_lines", "alloc_context", "free_context",
+        "owner", "holder", "freed_by", "alloc_thread", "free_thread", "stream", "pool", "alloc_time_us", "free_time_us",
+        "allocated_bytes", "at_peak", "chunk_bytes", "chunk_offset", "neighbours", "alike", "earlier_lines", "alloc_context", "free_context",
     )  # fmt: skip
     spliced: ClassVar[frozenset[str]] = frozenset({"life"})
 
@@ -105,6 +106,7 @@ class BlockLife(Answered, frozen=True):
     before_input: bool
     requested_bytes: int | None
     owner: str | None
+    holder: str | None
     freed_by: str | None
     alloc_thread: int | None
     free_thread: int | None
@@ -134,6 +136,7 @@ def _claims_of(block: BlockLife, *, cut_short: bool) -> Iterator[Claim]:
         *("block", Weight.PEAK, block, life),
         alloc_line=life.alloc_line or None,
         owner=None if block.before_input else block.owner,
+        holder=variable_of(block.holder),
         freed=freed,
         # Of a FREE, a context line says what ran before it, and a stack who asked for it.
         entries=not block.has_lines or None,
@@ -257,6 +260,7 @@ def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLif
         before_input=alloc < log.facts.opening,
         requested_bytes=_known(log.requested, alloc),
         owner=log.owner_of(alloc),
+        holder=None if (name := _known(log.holder, alloc)) is None else log.holder_names[name],
         freed_by=log.owner_of(free),
         alloc_thread=_known(log.thread, alloc),
         free_thread=_known(log.thread, free),

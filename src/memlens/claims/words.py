@@ -150,7 +150,7 @@ WORDS: dict[str, Words] = {
     # One block.
     "block": Words(
         "{size_bytes:bytes}, [allocated at {alloc_line:at}[ by {owner:owner}]|live before the input begins]"
-        "[, freed at {free_line:at}[ {entries?by|after} {freed_by:owner}]|{freed?, and freed|, never freed}]"
+        "[, freed at {free_line:at}[ {entries?by|after} {freed_by:owner}]|{freed?, and freed|, never freed}][; {holder:owner} {freed?held|holds} it]"
     ),
     "lifetime": Words("it lives for {life_events:plural event}{freed?| to the end of the log}[ ({life_us:duration})]"),
     "allocated_meanwhile": Words(

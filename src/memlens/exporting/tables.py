@@ -183,8 +183,8 @@ def _numbers(log: EventLog, at: Ints, names: Sequence[str]) -> Iterator[Column]:
 
 
 def _named(log: EventLog, at: Ints, free: Ints | None = None) -> Iterator[Column]:
-    """Owners, those of FREEs too, pools, what users noted, and the device."""
-    for name in ("owner", "pool", "user_metadata"):
+    """Owners, those of FREEs too, holders, pools, what users noted, and the device."""
+    for name in ("owner", "holder", "pool", "user_metadata"):
         if (values := getattr(log, name)) is not None:
             names = getattr(log, f"{name}_names")
             yield Column(name, values[at], -1, names)

@@ -52,6 +52,8 @@ def _figures(block: BlockLife) -> Iterator[Figure]:
             parts = [] if time is None else [format_moment(time)]
             parts += [] if thread is None else [f"thread {thread}"]
             yield Figure(label, terms.at(line), ", ".join(parts))
+    if block.holder is not None:
+        yield Figure("Held by", "", block.holder)
     for neighbour in block.neighbours:
         size = "" if neighbour.what == "edge" else format_bytes(neighbour.size_bytes)
         words = f"the edge of the {terms.chunk}" if neighbour.what == "edge" else neighbour.what

@@ -174,7 +174,9 @@ def _rate(tail: _Tail, since: int, plain: float) -> tuple[float, int | None]:
                 break
             # One distance alone is no rhythm, nor is one between small rises, or beside which as much is gained in between or before.
             steady = len(waits) > 1 and least > 1 and (waits == waits[0]).all()
-            steady &= 4 * steps[rises[1:] - since].sum() >= 3 * gained and 4 * steps[rises - since].sum() >= 3 * steps.sum()
+            steady &= (
+                4 * steps[rises[1:] - since].sum() >= 3 * gained and 4 * steps[rises - since].sum() >= 3 * steps.sum()
+            )
             return rate, int(waits[0]) if steady else None
     return plain, None
 

@@ -49,7 +49,7 @@ COLUMNS: dict[str, tuple[str, type[np.generic], int]] = {
     "offset": ("offset", np.int64, -2),
 }
 #: The columns of text, which have the same name in the log.
-NAMED = ("owner", "pool", "user_metadata")
+NAMED = ("owner", "holder", "pool", "user_metadata")
 _NEEDED = ("kind", "size_bytes", "addr")
 _PIECE = 1 << 20
 #: Bytes that any compressed input may unpack to.
