@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_paddle import microseconds
 
-from memlens.text import STACK, format_duration, format_moment, shorten, shortened, visible, width_of
+from memlens.text import (
+    STACK,
+    clipped,
+    format_duration,
+    format_moment,
+    short_name,
+    shorten,
+    shortened,
+    visible,
+    width_of,
+)
 
 #: Any text, surrogates included: a file name may hold undecodable bytes.
 any_text = st.text(st.characters(codec=None))
@@ -97,6 +107,17 @@ def test_stacks_that_would_read_alike_are_written_as_far_as_they_differ() -> Non
     assert "first" in shown[0]
     assert "second" in shown[1]
     assert all(width_of(text) <= 50 for text in shown)
+
+
+def test_the_users_own_frame_stays_in_a_name_that_is_clipped_wherever_it_stands() -> None:
+    libraries = [
+        f"/usr/lib/python3/dist-packages/library_{k}/functional.py:{k} a_function_of_a_long_name" for k in range(9)
+    ]
+    for place in range(9):
+        frames = [*libraries[:place], "model.py:427 attend", *libraries[place:]]
+        for text in (clipped(STACK.join(frames)), short_name(STACK.join(frames))):
+            assert "model.py:427 attend" in text
+    assert len(clipped(STACK.join(libraries))) <= 200
 
 
 def test_texts_that_fit_stay_as_they_are_and_equal_ones_stay_equal() -> None:

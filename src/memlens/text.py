@@ -274,8 +274,10 @@ def _apart(owners: Sequence[str], width: int) -> dict[str, str]:
 
 
 def clipped(name: str) -> str:
-    """A name of a log or a file, cut in its middle where nobody would read all of it."""
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 3 :]}"
+    """A name of a log or a file, cut in its middle where nobody would read all of it; of a call stack what :func:`shorten` keeps."""
+    if len(name) <= _LONGEST:
+        return name
+    return shorten(name, _LONGEST) if STACK in name else f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 3 :]}"
 
 
 def short_name(name: str) -> str:

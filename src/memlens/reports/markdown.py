@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from memlens.reports.blocks import Block, Column, Excerpt, Figures, Fold, Line, Picture, Table, Value
 from memlens.reports.picture import USUAL_WIDTH, draw
-from memlens.text import NO_BREAK, format_value, no_command, shorten, visible
+from memlens.text import NO_BREAK, format_value, no_command, shorten, shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: Long enough for any name that means something; a line of a megabyte is no name.
-_WIDEST_NAME = 200
+#: Long enough for any name that means something, such as that of a stack; a line of a megabyte is no name.
+_WIDEST_NAME = 240
 _MARKUP = re.compile(r"[@#](?=\w)|[\\`*_{}\[\]<>#|~!$&]")
 _ESCAPES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
@@ -48,7 +48,11 @@ def _paragraphs(blocks: Sequence[Block]) -> Iterator[str]:
 
 def code(text: str) -> str:
     """Text from a log as a code span that also holds in a table cell."""
-    shown = shorten(visible(text), _WIDEST_NAME)
+    return _span(shorten(visible(text), _WIDEST_NAME))
+
+
+def _span(shown: str) -> str:
+    """Visible text as a code span."""
     # A table cell ends at a bare pipe even within a code span; a backslash before it would undo the escape.
     shown = re.sub(r"(\\*)\|", lambda match: match[1] * 2 + r"\|", shown)
     longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
@@ -96,8 +100,11 @@ def _table(table: Table) -> Iterator[str]:
         yield ""
     yield f"| {' | '.join(plain(column.title) for column in table.columns)} |"
     yield f"|{'|'.join('---:' if column.numeric else '---' for column in table.columns)}|"
-    for row in table.rows:
-        yield f"| {' | '.join(_cell(column, value) for column, value in zip(table.columns, row, strict=True))} |"
+    columns = (
+        _cells(column, [row[index] for row in table.rows]) for index, column in enumerate(table.columns) if table.rows
+    )
+    for cells in zip(*columns, strict=True):
+        yield f"| {' | '.join(cells)} |"
     if table.more:
         yield ""
         yield plain(table.more)
@@ -122,8 +129,10 @@ def _fenced(texts: Iterable[str]) -> Iterator[str]:
     yield fence
 
 
-def _cell(column: Column, value: Value) -> str:
+def _cells(column: Column, values: Sequence[Value]) -> list[str]:
+    """The cells of a column; names that would read alike are written as far as they differ."""
     if column.kind == "name":
-        return code(str(value)) if value else ""
-    text = plain(format_value(column.kind, value))
-    return _strong(text) if column.strong else text
+        names = shortened([visible(str(value)) if value else "" for value in values], _WIDEST_NAME)
+        return [_span(name) if name else "" for name in names]
+    texts = [plain(format_value(column.kind, value)) for value in values]
+    return list(map(_strong, texts)) if column.strong else texts
