@@ -46,6 +46,7 @@ _HOMES = {
     "memlens.recording.logs": ("RecordedLog", "Recording"),
     "memlens.recording.run": ("record",),
     "memlens.recording.marks": ("mark", "window"),
+    "memlens.recording.names": ("names",),
     "memlens.recording.torch_history": ("TorchRecording", "record_torch"),
     "memlens.watching.result": ("Crossing", "LiveWindow", "LogState", "Watched"),
     "memlens.watching.watch": ("watch",),

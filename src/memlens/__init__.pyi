@@ -23,6 +23,7 @@ from memlens.inputs.registry import Formats, formats
 from memlens.log import Log
 from memlens.recording.logs import RecordedLog, Recording
 from memlens.recording.marks import mark, window
+from memlens.recording.names import names
 from memlens.recording.run import record
 from memlens.recording.torch_history import TorchRecording, record_torch
 from memlens.replaying.result import ReplayedLog, SettingTrial, WhatIf
@@ -91,6 +92,7 @@ __all__ = [
     "formats",
     "gate",
     "mark",
+    "names",
     "parse_bytes",
     "plot",
     "read",

@@ -219,8 +219,8 @@ def innermost(owner: str) -> str:
 
 
 def variable_of(holder: str | None) -> str | None:
-    """Who holds a block as a sentence says it: of a variable, whose role goes without saying, the path alone."""
-    return holder and holder.removeprefix("variable ")
+    """Who holds a block as a sentence says it: of a variable, or a graph (``loss.grad_fn``), whose role goes without saying, the path alone."""
+    return holder and holder.removeprefix("variable ").removeprefix("saved ")
 
 
 def is_own(frame: str) -> bool:

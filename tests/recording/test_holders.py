@@ -3,6 +3,7 @@
 # ruff: noqa: F841 - variables that hold something
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import sys
@@ -172,6 +173,25 @@ def test_what_a_library_holds_is_no_garbage(monkeypatch: pytest.MonkeyPatch) -> 
         assert garbage() == ["Node.tensor"]
     finally:
         gc.enable()
+
+
+def test_what_a_library_in_c_holds_is_no_garbage() -> None:
+    """It tells the collector nothing of what it holds."""
+    gc.collect()
+    node = Node(Tensor())
+    held_in_c = ctypes.py_object(node)
+    ctypes.pythonapi.Py_IncRef(held_in_c)
+    gc.disable()
+    try:
+        del node, held_in_c
+        assert garbage() == []
+        (node,) = (one for one in gc.get_objects() if type(one) is Node)
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(node))
+        del node
+        assert garbage() == ["Node.tensor"]
+    finally:
+        gc.enable()
+        gc.collect()
 
 
 def test_variables_of_other_threads_are_found() -> None:

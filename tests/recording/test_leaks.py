@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from night import NIGHT
 from real_paddle import RealPaddle, command, environment, run
+from torch_programs import Programs, real_torch
 
 import memlens
 
-PROGRAM = Path(__file__).parent / "programs" / "paddle_leaks.py"
+PROGRAMS = Path(__file__).parent / "programs"
+PROGRAM, TORCH_PROGRAM = PROGRAMS / "paddle_leaks.py", PROGRAMS / "torch_leaks.py"
 #: By the kind of the leak: bytes of a block that each step leaves, what makes it (an operator, and where), and who holds it.
 LEAKS = {
     "module": (256, "relu < {relu(self.first} forward", "module_list[*] (paddle_leaks.py)"),
@@ -30,13 +32,37 @@ LEAKS = {
         "parameter outputs[*].first.weight (main, paddle_leaks.py)",
     ),
 }
+#: The same of PyTorch, whose profiler names a function by its first line, or by the one at which the profile began.
+TORCH_LEAKS = {
+    "module": (256, "aten::clamp_min < {def forward} forward", "module_list[*] (program.py)"),
+    "local": (256, "aten::clamp_min < {def forward} forward", "outputs[*] (train, program.py)"),
+    "closure": (256, "aten::clamp_min < {def forward} forward", "keep.seen[*] (train, program.py)"),
+    "attribute": (256, "aten::clamp_min < {def forward} forward", "net.maps[*] (train, program.py)"),
+    "key": (256, "aten::clamp_min < {def forward} forward", "by_key[*] (program.py)"),
+    "total": (256, "aten::clamp_min < {def forward} forward", "total.grad_fn (train, program.py)"),
+    "graph": (256, "aten::clamp_min < {def forward} forward", "outputs[*].grad_fn (train, program.py)"),
+    "hook": (256, "aten::mm < {profile(profile} train", "hooked[*] (train, program.py)"),
+    "cycle": (256, "aten::clamp_min < {def forward} forward", "garbage Node.tensor (a cycle that gc.collect() frees)"),
+    "generator": (512, "aten::cat < {def waiting} waiting", "outputs[*].copy (train, program.py)"),
+    "exception": (512, "aten::cat < {def fails} fails", "outputs[*].doubled (train, program.py)"),
+    "optimizer": (
+        128,
+        "aten::empty_strided < {profile(profile} train",
+        "optimizer optimizers[*].exp_avg[*] (train, program.py)",
+    ),
+    "model": (
+        128,
+        "aten::empty < {def __init__(self) ->} __init__",
+        "parameter outputs[*].first.weight (train, program.py)",
+    ),
+}
 
 
-def place(words: str) -> str:
-    """The name and the number of the line of the program that has some words."""
-    lines = PROGRAM.read_text().splitlines()
+def place(program: Path, words: str) -> str:
+    """The name and the number of the line of a program that has some words."""
+    lines = program.read_text().splitlines()
     (number,) = [number for number, line in enumerate(lines, 1) if words in line]
-    return f"{PROGRAM.name}:{number}"
+    return f"{program.name}:{number}"
 
 
 @pytest.mark.paddle
@@ -49,4 +75,20 @@ def test_a_leak_is_named_by_its_line_and_its_variable(paddle: RealPaddle, tmp_pa
     words = maker[maker.index("{") + 1 : maker.index("}")]
     found = next(one for one in memlens.analyze(log).to_dict()["claims"] if one["kind"] == "piling_up")
     assert found["block_bytes"] == size * 1024
-    assert (found["owner"], found["holder"]) == (maker.replace(f"{{{words}}}", place(words)), holder)
+    assert (found["owner"], found["holder"]) == (maker.replace(f"{{{words}}}", place(PROGRAM, words)), holder)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", [kind for kind in TORCH_LEAKS if NIGHT or kind in {"total", "cycle"}])
+def test_a_leak_of_pytorch_is_named_by_its_function_and_its_variable(programs: Programs, kind: str) -> None:
+    done = programs.recorded(TORCH_PROGRAM.read_text(), real_torch(), LEAK=kind)
+    assert done.returncode == 0, done.stderr
+    size, maker, holder = TORCH_LEAKS[kind]
+    words = maker[maker.index("{") + 1 : maker.index("}")]
+    line = place(TORCH_PROGRAM, words).partition(":")[2]
+    found = memlens.analyze(programs.folder / "run.json").to_dict()["claims"]
+    piles = [one for one in found if one["kind"] == "piling_up"]
+    assert piles[0]["block_bytes"] == size * 1024
+    assert (maker.replace(f"{{{words}}}", f"program.py({line}):"), holder) in [
+        (one["owner"], one["holder"]) for one in piles
+    ]

@@ -128,7 +128,7 @@ def _snapshot(device=None):
 
 def _dump_snapshot(filename="dump_snapshot.pickle"):
     with open(filename, "wb") as out:
-        pickle.dump(_snapshot(), out)
+        pickle.dump(memory._snapshot(), out)
 
 
 def is_available():
@@ -199,13 +199,75 @@ class record_function:  # noqa: N801  torch's name
 profiler = _module("torch.profiler", record_function=record_function)
 
 
+# --- what holders are looked for by -----------------------------------------------------------------------------------
+
+
+class _Plainly:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+
+class UntypedStorage:
+    def __init__(self, address):
+        self.address = address
+
+    def data_ptr(self):
+        return self.address
+
+
+class Tensor:
+    """Has a block while it is not freed, and no graph."""
+
+    __slots__ = ("address", "grad", "grad_fn", "is_leaf", "retains_grad")
+
+    def untyped_storage(self):
+        return UntypedStorage(self.address)
+
+
+def _tensor_or_tensors_to_tuple(tensors, length):
+    return (None,) * length if tensors is None else (tensors,)
+
+
+def backward(tensor):
+    del tensor  # this is no file of torch's that is installed
+    sys.modules["torch.autograd"]._tensor_or_tensors_to_tuple(None, 1)
+
+
+class _Optimizer:
+    def zero_grad(self):
+        pass
+
+
+class _Profile:
+    def __exit__(self, *_):
+        pass
+
+
+_C.DisableTorchFunctionSubclass = _Plainly
+nn = _module("torch.nn", Parameter=type("Parameter", (Tensor,), {"__module__": "torch.nn"}))
+optim = _module("torch.optim", Optimizer=_Optimizer)
+autograd = _module(
+    "torch.autograd",
+    __file__=__file__,
+    backward=backward,
+    _tensor_or_tensors_to_tuple=_tensor_or_tensors_to_tuple,
+    profiler=types.SimpleNamespace(_is_profiler_enabled=False, profile=_Profile),
+)
+
+
 # --- tensors ----------------------------------------------------------------------------------------------------------
 
 
-class alloc:  # noqa: N801  used as a function
+class alloc(Tensor):  # noqa: N801  used as a function
     """A block of so many bytes; raises as torch does where the device is full."""
 
+    __slots__ = ("device", "size")
+
     def __init__(self, size, device=0):
+        self.grad, self.grad_fn, self.is_leaf, self.retains_grad = None, None, True, False
         init()
         self.device, self.size = _devices[device], size
         if self.device.level + size > _CAPACITY:

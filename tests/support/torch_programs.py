@@ -77,7 +77,7 @@ class Programs:
 
     def recorded(self, text: str, python: str = sys.executable, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a program that knows nothing of memlens with its memory history recorded into ``run.pickle``."""
-        asked = json.dumps({"socket": None, "torch": {"output": str(self.folder / "run.pickle")}})
+        asked = json.dumps({"socket": None, "torch": {"output": str(self.folder / "run.pickle")}, "holders": {}})
         path = (STARTUP,) if python != sys.executable else (STARTUP, self.stand_in())
         return self.run(text, python=python, path=path, MEMLENS_RECORD=asked, **variables)
 

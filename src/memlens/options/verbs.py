@@ -252,8 +252,8 @@ class Record(Options):
         env: Set a variable of the program, in place of what the preset sets; NAME= takes it away. May be given several times.
         tell: Called with each line for people: what the program's environment is, and what goes wrong while it runs. Default: nobody is told.
         passed: What of the program's output to pass on to stdout: all but the framework's log lines (program), all, or none.
-        names: What the log of a Python program of Paddle says of its memory: which lines of the program allocate, and which variables hold it (holders), the lines
-            alone (lines), or nothing (none).
+        names: What the log of a Python program says of its memory: which lines of the program allocate, and which variables hold it (holders), the lines
+            alone (lines), or nothing (none). PyTorch has the lines anyhow.
     """
 
     preset: str = option("", default="paddle", choices=_PRESETS, shown=True)

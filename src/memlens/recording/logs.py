@@ -128,10 +128,11 @@ class ProgramLogs:
         self._reading, self.writing = os.pipe()
         self._ranks: _Ranks | None = None
         lines = None if options.names == "none" else {"holders": options.names == "holders"}
-        self.asked: Mapping[str, Any] = {"socket": None, "lines": lines}
+        names = {"lines": lines, "holders": {} if options.names == "holders" else None}
+        self.asked: Mapping[str, Any] = {"socket": None, **names}
         try:
             self._ranks = _Ranks(self._take_rank)
-            self.asked = {"socket": {"path": self._ranks.path, "marks": own}, "lines": lines}
+            self.asked = {"socket": {"path": self._ranks.path, "marks": own}, **names}
         except OSError as error:  # no room for temporary files
             note(f"ranks will get no logs of their own: {error.strerror}")
 
@@ -304,7 +305,7 @@ class Snapshots:
             note(f"{why}: nothing will be recorded")
         self._before = self._found()
         asked = {"output": os.path.abspath(path), **({"said": True} if why else {})}
-        self.asked: Mapping[str, Any] = {"torch": asked}
+        self.asked: Mapping[str, Any] = {"torch": asked, "holders": {} if options.names == "holders" else None}
 
     def discard(self) -> None:
         """The program was not started."""

@@ -114,7 +114,10 @@ def settings(
     return Settings(values, {**changed, **dict.fromkeys(own.keys() - values.keys())}, tuple(shown), warnings)
 
 
-_WHY_STARTUP = {"paddle": "each rank has a log of its own", "torch": "the memory history is kept"}
+_WHY_STARTUP = {
+    "paddle": "each rank has a log of its own",
+    "torch": "the memory history is kept, with the variables that hold it",
+}
 _WHY_LINES = "each rank has a log of its own, and lines of the program that allocate stand in it (--names none: not)"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.output import refuse_overwrite
+from memlens.recording.inside import imports
 from memlens.recording.inside.torch_history import ENTRIES, STACKS, History, missing, oom_path
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["TorchRecording", "record_torch"]
 
 _HINT = "Run it on a machine with an NVIDIA or AMD GPU; on a CPU, torch.profiler.profile(profile_memory=True) writes a trace that memlens reads."
+
+
+_NAMES = ("holders", "none")
 
 
 @dataclass(frozen=True)  # no struct: a training program need not have what memlens needs
@@ -50,6 +54,7 @@ def record_torch(
     *,
     entries: int = ENTRIES,
     stacks: Literal["python", "all", "none"] = "python",
+    names: Literal["holders", "none"] = "holders",
     force: bool = False,
 ) -> Iterator[TorchRecording]:
     """Record the memory history of PyTorch over a block, and write it as a snapshot, which memlens reads, when the block ends, also by an exception.
@@ -62,6 +67,7 @@ def record_torch(
         output: The snapshot, ``run.pickle``.  Give each rank of a distributed run its own.
         entries: Entries of the history to keep, the latest ones; each takes about a kilobyte of host memory.
         stacks: Whose frames call stacks have: Python's, those of C++ too (all), or there are no stacks (none).
+        names: Say in the snapshots which variables hold the memory (holders), or do not (none).
         force: Write over files that exist.
 
     Yields:
@@ -78,6 +84,8 @@ def record_torch(
     """
     if stacks not in STACKS:
         raise UsageError(f"no stacks {stacks!r}", f"There are: {', '.join(STACKS)}.")
+    if names not in _NAMES:
+        raise UsageError(f"no names {names!r}", f"There are: {', '.join(_NAMES)}.")
     if entries < 1:
         raise UsageError("entries is at least 1")
     path = os.path.abspath(output)
@@ -85,6 +93,8 @@ def record_torch(
         refuse_overwrite(file, force)
     history = History(_torch(), path, entries, stacks, force)
     try:
+        if names == "holders":
+            imports.start({"holders": {}})
         history.start()
     except Exception as error:
         raise MemlensError(f"PyTorch does not record its memory history: {error}", _HINT) from error

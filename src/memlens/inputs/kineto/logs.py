@@ -28,6 +28,7 @@ import numpy as np
 
 from memlens.facts import Kind, Mark, OutOfMemory, StatLines
 from memlens.inputs.builder import Builder
+from memlens.inputs.holders import held_at
 from memlens.inputs.kineto.events import UNKNOWN, Changes, SpanKind
 from memlens.inputs.stack_names import GENERATED, is_generated
 from memlens.source import NumberedSource
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.inputs.holders import Walks
     from memlens.inputs.input_format import Request
     from memlens.inputs.kineto.events import Events, Failure, Spans
     from memlens.log import Log
@@ -61,7 +63,9 @@ _NO_FRAME, _FRAME, _OWN_FRAME = 0, 1, 2
 _RANK_BITS = np.int64(32)
 
 
-def make_logs(events: Events, name: str, request: Request, *, base: int, size: int, cut_short: str) -> list[Log]:
+def make_logs(
+    events: Events, name: str, request: Request, walks: Walks | None, *, base: int, size: int, cut_short: str
+) -> list[Log]:
     """The logs of a trace, by rising device number, the CPU's (:data:`CPU`) first.
 
     Two kinds of accelerators may have the same number: 1000 times PyTorch's number of the kind is then added to all but the first.
@@ -70,6 +74,7 @@ def make_logs(events: Events, name: str, request: Request, *, base: int, size: i
         events: What was read of it, with at least one change of memory.
         name: The input, as the user named it.
         request: What is wanted of it.
+        walks: Who holds what, where the recorder noted it.
         base: Nanoseconds since 1970 at the zero of the trace's clock.
         size: Bytes of the input, uncompressed.
         cut_short: Why the trace ended early, or ``""``.
@@ -82,6 +87,10 @@ def make_logs(events: Events, name: str, request: Request, *, base: int, size: i
         while number in logs:
             number = max(number, 0) + 1000 * max(kind, 1)
         facts, columns = _columns_of(trace, number, kind, device)
+        if "no_addresses" not in facts["hints"]:
+            time, opening = columns["time_us"], facts["opening"]
+            before = time.searchsorted([] if walks is None else walks.time_us)
+            columns |= held_at(walks, int(time[opening]), before, columns["kind"], columns["addr"])
         facts |= {"bytes": size, "malformed": events.malformed, "malformed_samples": tuple(events.samples)}
         builder = Builder(NumberedSource(name), request, {})
         logs[number] = builder.finish(cut_short=cut_short, facts=facts, columns=columns)

@@ -7,12 +7,14 @@ bracket instead; the brackets are trusted there, so that a damaged file gives th
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from contextlib import closing
-from typing import TYPE_CHECKING
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
 
 from memlens.errors import InputError, NoEventsError
+from memlens.inputs.holders import read_walks
 from memlens.text import plural
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ def read_kineto(source: FileSource, request: Request) -> list[Log]:
         raise NoEventsError(
             f"{source.name}: no [memory] event among {among} of a Kineto trace{early}{unreadable}", _HINT
         )
-    return make_logs(events, source.name, request, base=walk.base, size=walk.size, cut_short=problem)
+    walks = read_walks(walk.noted)
+    return make_logs(events, source.name, request, walks, base=walk.base, size=walk.size, cut_short=problem)
 
 
 class _Walk:
@@ -94,11 +97,13 @@ class _Walk:
         size: Bytes of the uncompressed input.
         base: Nanoseconds since 1970 at the zero of the trace's clock.
         listed: There is a list of events.
+        noted: What the recorder noted, of any type.
     """
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self.size, self.base, self.listed = 0, 0, False
+        self.noted: Any = None
         # What is not used up yet, and room behind it, which is used again: fresh memory is dear.
         self._text = bytearray()
         self._left = 0  # bytes of it
@@ -189,4 +194,8 @@ class _Walk:
         base = around.get("baseTimeNanoseconds") if isinstance(around, dict) else None
         if type(base) is int and abs(base) <= _MOST_BASE:
             self.base = base
+        noted = around.get("memlens") if isinstance(around, dict) else None
+        if type(noted) is str:
+            with suppress(ValueError, RecursionError):  # in base 64: PyTorch writes no backslashes there
+                self.noted = json.loads(base64.b64decode(noted))
         return ""

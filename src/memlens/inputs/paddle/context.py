@@ -158,9 +158,6 @@ PROGRAM = LineFormat(
     traps=("line.py:0] memlens calls ", "I1120 10:54:54.176411 14189 line.py:0] memlens called -"),
 )
 
-#: Who holds a block that a walk found nobody to hold, though it saw all that variables lead to; and holders that are not said in each walk.
-NO_VARIABLE = "no variable"
-STAYING = ("parameter ", "optimizer ", "buffer ")
 HOLDER = LineFormat(
     name="holder",
     layer="program",

@@ -234,29 +234,6 @@ def holder_lines(rows: BlockRows, event_rows: Ints) -> HolderLines | None:
     return HolderLines(event_rows.searchsorted(at), rows.values(number, "addr", at).view(np.uint64), name, names)
 
 
-def with_lapsed(
-    before: Ints, addr: NDArray[np.uint64], name: Ints, stays: NDArray[np.bool_], nobody: int
-) -> tuple[Ints, NDArray[np.uint64], Ints]:
-    """Lines that name who holds a block, and those that say of whom the next walk has nothing that no variable holds it any more.
-
-    Args:
-        before: How many events stand before each line, int64.
-        addr: The addresses, uint64; 0 is that of the line after a walk that saw all.
-        name: The numbers of the holders' names, int64.
-        stays: For each name whether it is not said anew in each walk, bool.
-        nobody: The number of the name of no variable.
-    """
-    ends = np.flatnonzero(addr == 0)
-    walk = ends.searchsorted(np.arange(len(addr)))
-    _, place = np.unique(addr, return_inverse=True)
-    key = place * (len(ends) + 2) + walk
-    lapsed = np.flatnonzero((addr != 0) & ~stays[name] & (walk + 1 < len(ends)) & ~np.isin(key + 1, key))
-    at = ends[walk[lapsed] + 1]
-    order = np.argsort(np.concatenate((np.arange(len(addr)), at)), kind="stable")
-    columns = (before, before[at]), (addr, addr[lapsed]), (name, np.full(len(at), nobody))
-    return tuple(np.concatenate(column)[order] for column in columns)  # type: ignore[return-value]
-
-
 # Time stamps of glog, as microseconds.
 
 #: Days of the year before each month, 1-based; a year with a 29th of February, since a stamp without a year may have one.

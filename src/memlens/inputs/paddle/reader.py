@@ -16,14 +16,15 @@ from memlens.columns import TAKE
 from memlens.errors import UsageError
 from memlens.facts import Facts, Figure, Kind, MessageLines, OutOfMemory, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
+from memlens.inputs.holders import held
 from memlens.inputs.input_format import LineReader, NewEvents, Selection
 from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
-from memlens.inputs.paddle.context import NO_VARIABLE, NOBODY, STAYING
+from memlens.inputs.paddle.context import NOBODY
 from memlens.inputs.paddle.endings import LastText, text_after_allocs
 from memlens.inputs.paddle.failures import MOST_LOOKED_INTO
 from memlens.inputs.paddle.layers import SIZELESS, Layer, Layers, layer_named
-from memlens.inputs.paddle.lines import time_of_line, with_lapsed
+from memlens.inputs.paddle.lines import time_of_line
 from memlens.inputs.paddle.messages import RefusedRequests, read_figures, text_before
 from memlens.spool import GrowingColumns, chosen, walk
 from memlens.text import STACK
@@ -285,7 +286,11 @@ class PaddleReader(LineReader["_Read"]):
         blocks, rows, facts = self._layers.finish(layer, builder.column("kind"), builder.column("size"))
         rows = None if rows is None or rows.all() else rows
         stream = self._stream(blocks, rows) if [*self._streams] else None
-        holder = self._holder(rows) if [*self._holders] else None
+        holder, holders = None, (*self._holder_names,)
+        if [*self._holders]:
+            before, addr, name = map(self._holders.entries, ("before", "addr", "name"))
+            events = builder.column("kind"), builder.column("addr"), rows
+            holder, holders = held(before, addr, name, holders, *events)
         owner, requested, stream, holder = (
             None if column is None else chosen(column, rows) for column in (owner, requested, stream, holder)
         )
@@ -303,7 +308,7 @@ class PaddleReader(LineReader["_Read"]):
                 "requested": requested,
                 "stream": stream,
                 "holder": holder,
-                "holder_names": tuple(self._holder_names),
+                "holder_names": holders,
             },
             rows=rows,
             nothing=self._nothing,
@@ -338,14 +343,6 @@ class PaddleReader(LineReader["_Read"]):
             return None
         lines = _lines(RequestLines, self._requests)
         return lines if rows is None else structs.replace(lines, after=np.append(0, np.cumsum(rows))[lines.after])
-
-    def _holder(self, rows: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-        """Who holds the block of each event, of those that are chosen, as the last line on it says; int64, -1 where unknown."""
-        before, addr, name = (self._holders.entries(name) for name in ("before", "addr", "name"))
-        nobody = self._holder_names.setdefault(NO_VARIABLE, len(self._holder_names))
-        stays = np.array([name.startswith(STAYING) for name in self._holder_names])
-        lines = with_lapsed(before, addr, name, stays, nobody)
-        return join_streams(self._builder.column("kind"), self._builder.column("addr"), rows, *lines)
 
     def _stream(self, blocks: Layer | None, rows: NDArray[np.bool_] | None) -> NDArray[np.int64]:
         """The stream of each event, of those that are chosen, as lines name it; int64, -1 where unknown."""

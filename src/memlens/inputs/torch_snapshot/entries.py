@@ -22,9 +22,10 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.facts import LineSample, Mark
+from memlens.inputs.holders import is_count
 from memlens.inputs.torch_snapshot.entry_runs import Rows
 from memlens.inputs.torch_snapshot.pickles import BadPickle, Gone
-from memlens.inputs.torch_snapshot.stacks import LONGEST_TEXT, MOST_BYTES, is_count
+from memlens.inputs.torch_snapshot.stacks import LONGEST_TEXT, MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

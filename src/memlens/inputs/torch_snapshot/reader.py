@@ -15,6 +15,7 @@ import numpy as np
 from memlens.errors import InputError, NoEventsError
 from memlens.facts import DEFAULT_POOL, Figure, OutOfMemory
 from memlens.inputs.builder import Builder
+from memlens.inputs.holders import held_at, read_walks
 from memlens.inputs.torch_snapshot.entries import Action, Annotation, Entries, marks_of, read_annotations, read_entries
 from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
 from memlens.inputs.torch_snapshot.pickles import BadPickle, load
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.inputs.file_source import FileSource
+    from memlens.inputs.holders import Walks
     from memlens.inputs.input_format import Request
+    from memlens.inputs.torch_snapshot.replay import Columns
     from memlens.log import Log
 
 
@@ -134,6 +137,7 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
         raise BadPickle("its device_traces are no list of a list for each device")
     if len({id(trace) for trace in traces if trace}) < sum(map(bool, traces)):
         raise BadPickle("a trace stands in it more than once", hostile=True)
+    walks = read_walks(snapshot.get("memlens"))
     annotations, unread = read_annotations(snapshot.get("external_annotations"))
     settings = _settings(snapshot.get("allocator_settings"))
     of_device: dict[int, Any] = {**dict.fromkeys(finals, ()), **dict(enumerate(traces))}
@@ -143,7 +147,8 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
     tables.forget_objects()
     logs = []
     for device, own in entries.items():
-        log = _log(device, own, finals.get(device, Final()), (annotations, unread), tables, settings, name, request)
+        final = finals.get(device, Final())
+        log = _log(device, own, final, (annotations, unread), walks, tables, settings, name, request)
         logs += [] if log is None else [log]
     if not logs:
         counted = sum(map(len, entries.values()))
@@ -158,6 +163,7 @@ def _log(
     entries: Entries,
     final: Final,
     annotations: tuple[list[Annotation], int],
+    walks: Walks | None,
     tables: Tables,
     settings: dict[str, str],
     name: str,
@@ -187,6 +193,7 @@ def _log(
             "time_us": time_us if (entries.time_us >= 0).any() else None,  # in 2023 no entry had a time
             "owner": owner,
             "owner_names": owner_names,
+            **_holders(walks, entries, columns),
             "device": device,
             "pool": pool,
             "pool_names": pool_names,
@@ -218,6 +225,16 @@ def _log(
             "settings": settings,
         },
     )
+
+
+def _holders(walks: Walks | None, entries: Entries, columns: Columns) -> dict[str, Any]:
+    """Who holds the blocks; where entries have no times, as the last walk says, which was made for the snapshot."""
+    times = entries.time_us[entries.time_us >= 0]
+    if walks is None or not len(walks.time_us):
+        return {}
+    at = np.maximum.accumulate(entries.time_us).searchsorted(walks.time_us)
+    first = int(times[0] if len(times) else walks.time_us[-1])
+    return held_at(walks, first, columns.entry.searchsorted(at), columns.kind, columns.addr)
 
 
 def _named(numbers: NDArray[Any], name_of: Callable[[int], str]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

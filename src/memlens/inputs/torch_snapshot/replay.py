@@ -21,9 +21,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.facts import Kind, UnevenSegment
+from memlens.inputs.holders import is_count
 from memlens.inputs.torch_snapshot.entries import Action, Entries
 from memlens.inputs.torch_snapshot.pickles import BadPickle
-from memlens.inputs.torch_snapshot.stacks import ADDRESSES, MOST_BYTES, is_count
+from memlens.inputs.torch_snapshot.stacks import ADDRESSES, MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

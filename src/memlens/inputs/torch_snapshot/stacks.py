@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from itertools import islice
 from reprlib import Repr
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Any, Generic, TypeVar
 
+from memlens.inputs.holders import is_count
 from memlens.inputs.stack_names import Frame, name_of
 
 #: Larger sizes are no sizes of GPU memory (128 TiB).
@@ -39,11 +40,6 @@ class Numbering(Generic[Value]):
         if number == len(self.values):
             self.values.append(value)
         return number
-
-
-def is_count(value: Any, below: int) -> TypeGuard[int]:
-    """Whether a value is a whole number, not negative and below a bound."""
-    return type(value) is int and 0 <= value < below
 
 
 class Tables:

@@ -17,6 +17,7 @@ from collections import deque
 from contextlib import suppress
 from inspect import CO_OPTIMIZED
 from itertools import islice
+from operator import is_
 from types import (
     AsyncGeneratorType,
     CellType,
@@ -84,18 +85,26 @@ class Walk:
         is_tensor: Whether a type is that of a tensor.
         own_name: The name of a file of the user's, ``None`` of any other.
         garbage: Look for what is in cycles, too.
+        beyond: What a tensor itself holds, once all else was looked at: its gradient, and what its graph has saved.
 
     Attributes:
-        found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``, ``garbage``), its path, and where that begins.
+        found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``, ``gradient``, ``saved``, ``garbage``), its path, and
+            where that begins.
         whole: Everything that can be reached was looked at.
     """
 
     def __init__(
-        self, is_tensor: Callable[[type], bool], own_name: Callable[[str], str | None], *, garbage: bool = True
+        self,
+        is_tensor: Callable[[type], bool],
+        own_name: Callable[[str], str | None],
+        *,
+        garbage: bool = True,
+        beyond: Callable[[Walk, Any, str], Iterator[Child]] = lambda *_: iter(()),
     ) -> None:
         self.found: list[tuple[Any, str, str, str]] = []
         self.whole = True
-        self._is_tensor, self._own_name, self._and_garbage = is_tensor, own_name, garbage
+        self._is_tensor, self._own_name, self._and_garbage, self._beyond = is_tensor, own_name, garbage, beyond
+        self._passed = 0  # tensors that were looked beyond
         self._seen: dict[int, Any] = {}  # which keeps them, so that no id is given again
         self._waiting: deque[tuple[Iterator[Child], str, str, str]] = deque()
         self._descriptors: dict[int, list[tuple[str, Any]]] = {}
@@ -114,7 +123,15 @@ class Walk:
                 some.clear()
 
     def _go(self) -> None:
-        """Look at all that waits."""
+        """Look at all that waits, and beyond the tensors that were found."""
+        self._turns()
+        while self.whole and self._passed < len(self.found):
+            for tensor, role, path, where in self.found[self._passed :]:
+                self._waiting.append((self._beyond(self, tensor, role), role, path, where))
+            self._passed = len(self.found)
+            self._turns()
+
+    def _turns(self) -> None:
         for _ in range(_MOST_TURNS):
             if not self._waiting:
                 break
@@ -144,6 +161,8 @@ class Walk:
             if ring and len(ring) <= _MOST_REFERRERS:
                 ring = self._referring(ring, met, alive, held)
         alive += ring
+        del ring
+        alive += self._held_elsewhere(met)
         marked = set(map(id, alive))
         while alive:
             for one in gc.get_referents(alive.pop()):
@@ -154,12 +173,27 @@ class Walk:
             if id(one) not in marked and id(type(one)) in kinds:
                 self._reach(one, "garbage", type.__dict__["__name__"].__get__(type(one)), _CYCLE)
 
+    @staticmethod
+    def _held_elsewhere(met: dict[int, Any]) -> list[Any]:
+        """Those of some objects that have more references than they have to each other: the rest is of a library in C, which tells the collector nothing."""
+        known = dict.fromkeys(met, 0)
+        for one in met.values():
+            for inner in gc.get_referents(one):
+                if id(inner) in known:
+                    known[id(inner)] += 1
+        one = inner = None
+        counts = [sys.getrefcount(one) for one in met.values()]
+        (ours,) = [sys.getrefcount(one) for one in {0: object()}.values()]
+        return [one for one, count in zip(met.values(), counts) if count > known[id(one)] + ours]  # noqa: B905 - Python 3.8
+
     def _referring(self, ring: list[Any], met: dict[int, Any], alive: list[Any], held: set[int]) -> list[Any]:
         """What refers to a ring and was not met before; what of it is alive is put to that."""
         following: list[Any] = []
         ours = {id(ring), id(met), id(alive)}
         for one in gc.get_referrers(*ring):
             if id(one) in met or id(one) in ours or type(one) is FrameType:
+                continue
+            if type(one) is tuple and len(one) == len(ring) and all(map(is_, one, ring)):  # of this very call
                 continue
             met[id(one)] = one
             known = id(one) in self._seen or id(one) in held or issubclass(type(one), _ROOTS)
@@ -262,7 +296,7 @@ class Walk:
     def _attributes(self, value: Any, kind: type) -> Iterator[Child]:
         """What is stored in an instance: of a model or an optimizer by its own names."""
         framework = _framework_class(kind, ("Layer", "Module", "Optimizer"))
-        for name, inner in self._stored(value, kind):
+        for name, inner in self.stored(value, kind):
             if not (framework and name in _INNER and issubclass(type(inner), dict)):
                 own = framework == "Optimizer" and name != "_parameter_list"
                 yield f".{name}", inner, "optimizer" if own else ""
@@ -276,7 +310,8 @@ class Walk:
                 else:
                     yield shown, part, _INNER[name]
 
-    def _stored(self, value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+    def stored(self, value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+        """The attributes that stand in an instance, and in its slots."""
         if id(kind) not in self._descriptors:
             self._descriptors[id(kind)] = [
                 (name, descriptor)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 #: What may be asked for: its key in ``MEMLENS_RECORD``, and the module beside this one whose ``start`` takes its value, which is not null.
-_MODULES = {"socket": "ranks", "torch": "torch_history", "lines": "program_lines"}
-_loaded: dict[str, Any] = {}
+_MODULES = {"socket": "ranks", "torch": "torch_history", "lines": "program_lines", "holders": "torch_names"}
 
 
 def start(asked: dict[str, Any]) -> None:
@@ -27,15 +26,17 @@ def start(asked: dict[str, Any]) -> None:
 
 
 def load(name: str) -> Any:
-    """Load a module that stands beside this one, which is no part of a package here."""
-    if name not in _loaded:
+    """Load a module that stands beside this one, which is no part of a package here; once in a process, whoever asks for it."""
+    whole = f"_memlens_{name}"
+    if whole not in sys.modules:
         from importlib.machinery import SourceFileLoader
 
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
-        _loaded[name] = module = type(sys)(f"_memlens_{name}")
+        module = type(sys)(whole)
         module.__file__ = path
-        SourceFileLoader(module.__name__, path).exec_module(module)
-    return _loaded[name]
+        SourceFileLoader(whole, path).exec_module(module)
+        sys.modules[whole] = module
+    return sys.modules[whole]
 
 
 def when_imported(name: str, act: Callable[[Any], None]) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import sysconfig
 import threading
 import time
 from functools import partial
@@ -44,31 +43,20 @@ _METHODS = frozenset(
 _BACKWARD = "run_backward"
 #: What an exception says, within so many characters, of memory that ran out.
 _OUT_OF_MEMORY, _SEARCHED = "ut of memory", 4096
-#: Walks take at most one in so many seconds, and at most so many seconds before that counts; none comes before so many calls.
-_SHARE, _SECONDS, _SOME_CALLS = 50, 0.25, 256
 #: What a pipe takes at once.
 _PIPE = 4096
 
 _local = threading.local()
 _on = [True]
-_walks: list[_Walks] = []
+_walks: list[Any] = []
 #: Bytes of the lines of calls so far; the second of the last header, and how that is written.
 _text = [0]
 _second: list[Any] = [0, b""]
-#: The name of each file that is the user's, and ``None`` of each other one.
-_files: dict[str, str | None] = {}
 #: By its id each code object that was met, itself, and what is written of it by the instruction that it is at; ``None`` where it is not the user's.
 _codes: dict[int, tuple[CodeType, dict[int, bytes] | None]] = {}
 _MOST_CODES = 10_000
-_installed = tuple(
-    {
-        os.path.join(form(path), "")
-        for name in ("stdlib", "platstdlib", "purelib", "platlib")
-        for path in [sysconfig.get_path(name)]
-        for form in (str, os.path.realpath)
-        if path
-    }
-)
+#: Gives the name of a file of the user's; that of ``walks``, which stands beside this one.
+_own: list[Callable[[str], str | None]] = []
 
 
 def start(
@@ -81,16 +69,23 @@ def start(
         when_imported: Calls a function with a module once it is imported.
         load: Loads a module that stands beside this one.
     """
-    os.register_at_fork(after_in_child=_stop)
+    if _own:  # once in a process
+        return
+    walks = load("walks")
+    _own.append(walks.own_name_of)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_stop)
     for module, places in _MODULES.items():
         when_imported(module, partial(_imported, places))
     if asked["holders"]:
-        holders = load("holders")
-        when_imported("paddle", lambda paddle: _walks.append(_Walks(holders.Walk, paddle.Tensor)))
+        walk = load("holders").Walk
+        when_imported("paddle", lambda paddle: _walks.append(_walks_of(walks, walk, paddle)))
 
 
 def _stop() -> None:
     _on[0] = False
+    for walks in _walks:
+        walks.on = False
 
 
 def _imported(places: tuple[str, ...], module: Any) -> None:
@@ -110,11 +105,12 @@ _BUILT_IN, _METHOD = type(len), type(str.join)
 
 
 def _replaced(operator: str, function: Any) -> Any:
-    backward, name = operator == _BACKWARD, operator.encode("utf-8", "replace")
+    moment, name = "backward" if operator == _BACKWARD else "operator", operator.encode("utf-8", "replace")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         for walks in _walks:
-            walks.look(backward)
+            if walks.due(moment):
+                walks.walk()
         head, within = _begin(name)
         try:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
@@ -134,11 +130,30 @@ def _replaced(operator: str, function: Any) -> Any:
     return call
 
 
-class _Walks:
-    """Writes who holds each tensor, from time to time.
+class _Paddle:
+    """What a walk asks of Paddle."""
 
-    At the beginning of backward passes whose numbers double, and of any operator where there is none; more often as long as that takes no more than a fiftieth of the time, and no more text than the lines of calls; at exit; and when
-    memory runs out.
+    def __init__(self, tensor: type) -> None:
+        self._tensor, self.whole = tensor, True
+        self._of = {name: tensor.__dict__[name] for name in ("data_ptr", "_offset", "_is_initialized", "_grad_ivar")}
+
+    def is_tensor(self, kind: type) -> bool:
+        return issubclass(kind, self._tensor)
+
+    def beyond(self, _: Any, tensor: Any, role: str) -> Iterator[tuple[str, Any, str]]:
+        """The gradient of a parameter; what is saved for backward is not open to Python."""
+        if role == "parameter" and (grad := self._of["_grad_ivar"](tensor)) is not None:
+            yield ".grad", grad, "gradient"
+
+    def address(self, tensor: Any) -> int:
+        """Where the block of a tensor begins, 0 where it has none."""
+        if not self._of["_is_initialized"](tensor):
+            return 0
+        return int(self._of["data_ptr"](tensor) - self._of["_offset"](tensor))
+
+
+def _walks_of(walks: Any, walk: Any, paddle: Any) -> Any:
+    """Walks that are written as lines, of no more text than those of calls.
 
     ::
 
@@ -147,61 +162,17 @@ class _Walks:
 
     The last one says that all was looked at that variables lead to: what has no line is held by none.
     """
+    paced = [0]  # bytes of the lines of calls from which on there is room
 
-    def __init__(self, walk: Any, tensor: type) -> None:
-        self._walk, self._tensor = walk, tensor
-        self._of = {name: tensor.__dict__[name] for name in ("data_ptr", "_offset", "_is_initialized", "_grad_ivar")}
-        self._began, self._taken, self._next, self._text = time.monotonic(), 0.0, 0.0, 0
-        self._calls = self._passes = 0
-        #: Of each tensor that stays, what was written of it last.
-        self._written: dict[tuple[int, int], str] = {}
-        atexit.register(self.walk, at_exit=True)
+    def write(rows: Iterator[tuple[int, str]]) -> None:
+        head, text = _head().decode(), 0
+        for chunk in _chunks(f"{head}memlens holds {address:#x} {holder}" for address, holder in rows):
+            text += os.write(2, chunk)
+        paced[0] = _text[0] + text
 
-    def look(self, backward: bool) -> None:
-        """An operator is about to run."""
-        self._calls += 1
-        self._passes += backward
-        if not (backward if self._passes else self._calls >= _SOME_CALLS) or not _on[0]:
-            return
-        count, now = self._passes or self._calls, time.monotonic()
-        rare = not count & (count - 1) and self._taken <= _SECONDS + (now - self._began) / _SHARE
-        if rare or (now >= self._next and _text[0] >= self._text):
-            self.walk()
-
-    def walk(self, *, at_exit: bool = False) -> None:
-        """Walk now; at exit much is held by nobody any more, which says nothing of the run."""
-        if not _on[0]:
-            return
-        try:
-            began, text = time.thread_time(), 0
-            for chunk in _chunks(self._lines(at_exit=at_exit)):
-                text += os.write(2, chunk)
-            taken = time.thread_time() - began
-        except Exception:  # noqa: BLE001  the program goes on
-            _walks.clear()
-            return
-        self._taken += taken
-        self._next, self._text = time.monotonic() + taken * _SHARE, _text[0] + text
-
-    def _lines(self, *, at_exit: bool) -> Iterator[str]:
-        head = _head().decode()
-        written = {}
-        walk = self._walk(lambda kind: issubclass(kind, self._tensor), _own_name_of, garbage=not at_exit)
-        for tensor, role, path, where in walk.run():
-            grad = self._of["_grad_ivar"](tensor) if role == "parameter" else None
-            for one, its_role, its_path in ((tensor, role, path), (grad, "gradient", f"{path}.grad")):
-                if one is None or not self._of["_is_initialized"](one):
-                    continue
-                address = self._of["data_ptr"](one) - self._of["_offset"](one)
-                text = f"{its_role} {its_path} ({where})"
-                stays = its_role in ("parameter", "optimizer", "buffer")
-                if stays:
-                    written[id(one), address] = text
-                if not stays or self._written.get((id(one), address)) != text:
-                    yield f"{head}memlens holds {address:#x} {text}"
-        self._written = written
-        if walk.whole and not at_exit:
-            yield f"{head}memlens holds 0x0 -"
+    found = walks.Walks(walk, _Paddle(paddle.Tensor), write, lambda: _text[0] >= paced[0])
+    atexit.register(found.walk, at_exit=True)
+    return found
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[bytes]:
@@ -243,7 +214,7 @@ def _owner(operator: bytes, frame: FrameType | None) -> bytes:
             at = frame.f_lasti
             piece = places.get(at)
             if piece is None:
-                words = f" < {_own_name_of(code.co_filename)}:{frame.f_lineno} {code.co_name}"
+                words = f" < {_own[0](code.co_filename)}:{frame.f_lineno} {code.co_name}"
                 piece = places[at] = words.encode("utf-8", "replace")
             frames += 1
             if frames > _MOST_FRAMES or (len(text) + len(piece) > _LONGEST and frames > 1):
@@ -257,23 +228,8 @@ def _met(code: CodeType) -> tuple[CodeType, dict[int, bytes] | None]:
     """Take in a code object, which is kept so that no other gets its id."""
     if len(_codes) >= _MOST_CODES:
         _codes.clear()
-    found = _codes[id(code)] = (code, None if _own_name_of(code.co_filename) is None else {})
+    found = _codes[id(code)] = (code, None if _own[0](code.co_filename) is None else {})
     return found
-
-
-def _own_name_of(file: str) -> str | None:
-    """The name of a file of the user's, of one line; ``None`` of any other."""
-    try:
-        return _files[file]
-    except KeyError:
-        theirs = (
-            os.path.dirname(file) == os.path.dirname(__file__)  # memlens's own
-            or file.startswith(("<frozen", *_installed))
-            or os.path.realpath(file).startswith(_installed)
-        )
-        name = "".join(character if character.isprintable() else "?" for character in os.path.basename(file))
-        _files[file] = None if theirs else name
-        return _files[file]
 
 
 def _write(head: bytes, text: bytes) -> None:

@@ -94,6 +94,8 @@ class History:
         import inspect
 
         torch = self.torch
+        if (names := sys.modules.get("_memlens_torch_names")) is not None:
+            names.recording()
         torch.cuda.init()  # returns at once while CUDA is being initialised
         enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
         self.joined = enabled is not None and bool(enabled())

@@ -1,0 +1,356 @@
+"""Who holds the tensors of PyTorch, in its memory snapshots and in the traces of its profiler.
+
+Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
+
+Holders are looked for while the memory history or a profile of memory is recorded: when backward passes begin, when an optimizer clears
+gradients, when a snapshot is taken, which is also when memory runs out, and when a profile ends.  A snapshot has them under a key of its own, ``memlens``, a trace among its metadata, in base 64::
+
+    {"holders": {"names": ["variable feats[*] (main, train.py)", "-"], "time_us": [1790857026000000], "rows": [2],
+                 "address": [93883121772608, 0], "name": [0, 1]}}
+
+a walk a time, with so many rows; the row of address 0 says that all was looked at that variables lead to.
+
+**Harmless.**  A walk has a thread of its own, made without the ``threading`` module: no profiler, debugger, compiler, or mode of PyTorch's follows
+it there, and the thread that began it waits.  What a graph has saved is read where no other thread can change it: see ``_is_still``.  Hooks on
+saved tensors are not run, and whatever they made is looked into.  What is put in the place of functions of PyTorch allocates nothing and
+is on no stack while something else does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from _thread import allocate_lock, start_new_thread
+from array import array
+from collections import deque
+from contextlib import suppress
+from types import FrameType, FunctionType, GetSetDescriptorType
+
+TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+#: Rows that are kept of walks that come more often than at counts that double.
+_MOST_ROWS = 1_000_000
+#: Frames of a thread that are looked at for a backward pass.
+_DEEPEST = 200
+_KEY = "memlens"
+#: Seconds to wait for a walk, and characters of what is put into a trace, at most.
+_PATIENCE, _LONGEST_NOTE = 10.0, 8_000_000
+
+_names: list[_Names] = []
+
+
+def start(_asked: Any, when_imported: Callable[[str, Callable[[Any], None]], None], load: Callable[[str], Any]) -> None:
+    """Look for holders once torch is imported; no more than once in a process.
+
+    Args:
+        when_imported: Calls a function with a module once it is imported.
+        load: Loads a module that stands beside this one.
+    """
+    if not _started:
+        _started.append(True)
+        walks, walk = load("walks"), load("holders").Walk
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_forked)
+        when_imported("torch", lambda torch: _imported(torch, walks, walk))
+
+
+_started: list[bool] = []
+
+
+def _imported(torch: Any, walks: Any, walk: Any) -> None:
+    try:
+        _names.append(_Names(torch, walks.Walks, walk, walks.own_name_of))
+    except Exception as error:  # noqa: BLE001  the program goes on
+        with suppress(Exception):
+            sys.stderr.write(f"memlens: who holds tensors is not recorded: {type(error).__name__}: {error}\n")
+
+
+def _forked() -> None:
+    for names in _names:
+        names.clear(on=False)
+
+
+def recording() -> None:
+    """This process records a memory history of its own: one that was forked does as others from here on."""
+    for names in _names:
+        if not names.walks.on:
+            names.clear(on=True)
+
+
+class _Names:
+    """Walks over the tensors of PyTorch, and what they found."""
+
+    def __init__(self, torch: Any, walks: Any, walk: Any, own_name: Callable[[str], str | None]) -> None:
+        self._torch, self._own_name, self._tensors = torch, own_name, _Tensors(torch)
+        self._rows: array[int] = array("q")
+        self.walks = walks(walk, self._tensors, self._put, lambda: sum(self._rows) < _MOST_ROWS)
+        self.clear(on=True)
+        places = (torch.autograd, "backward"), (torch.autograd, "grad"), (torch.autograd, "_engine_run_backward")
+        #: What runs while a backward pass does.
+        self._engine = {getattr(getattr(owner, name, None), "__code__", None) for owner, name in places} - {None}
+        self._replace()
+
+    def _replace(self) -> None:
+        torch, profiler, look = self._torch, self._torch.autograd.profiler, self._look
+        enabled = getattr(torch._C, "_cuda_isHistoryEnabled", lambda: True)
+        compiler = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+        compiles = getattr(compiler, "get_eval_frame_callback", lambda: None)
+        in_use, due, wait = torch.cuda.is_initialized, self.walks.due, self._wait
+
+        def is_due(moment: str) -> bool:
+            profiled = profiler._is_profiler_enabled
+            if profiled or self._profiled:
+                self._profile(on=profiled)
+            return (profiled or (in_use() and enabled())) and due(moment)
+
+        def begins(*args: Any, **kwargs: Any) -> Any:  # within ``backward`` and ``grad``, right before they run
+            if not compiles():
+                if is_due("backward"):
+                    look(sys._getframe(2))
+                wait()
+            return prepare(*args, **kwargs)
+
+        def clears(*args: Any, **kwargs: Any) -> Any:
+            if not compiles() and is_due("zero_grad"):
+                look(sys._getframe(1))
+            return cleared(*args, **kwargs)
+
+        def snapshot(*args: Any, **kwargs: Any) -> Any:
+            self.walks.anew()
+            look(sys._getframe(1), at_exit=self._is_over())
+            found = taken(*args, **kwargs)
+            if type(found) is dict and self._names:
+                found[_KEY] = self._found()
+            return found
+
+        def ends(profile: Any, *args: Any) -> Any:
+            if getattr(profile, "enabled", False) and getattr(profile, "profile_memory", False):
+                self._profile(on=True)
+                look(sys._getframe(1))
+                self._note()
+                self._profile(on=False)
+            return ended(profile, *args)
+
+        prepare = _put_in_place(torch, torch.autograd, "_tensor_or_tensors_to_tuple", begins)
+        cleared = _put_in_place(torch, torch.optim.Optimizer, "zero_grad", clears)
+        taken = _put_in_place(torch, torch.cuda.memory, "_snapshot", snapshot)
+        ended = _put_in_place(torch, profiler.profile, "__exit__", ends)
+
+    def clear(self, *, on: bool) -> None:
+        """Forget everything, and go on or not."""
+        self.walks.on, self._profiled, self._since = on, False, (0, 0)
+        self.walks.anew()
+        self._names: dict[str, int] = {}
+        self._time, self._rows, self._address, self._name = array("q"), array("q"), array("Q"), array("q")
+        self._one_by_one = allocate_lock()
+
+    def _profile(self, *, on: bool) -> None:
+        """A profile is being recorded, or is not."""
+        if on and not self._profiled:
+            self.walks.anew()
+            self._since = len(self._time), len(self._name)
+        self._profiled = on
+
+    def _look(self, frame: FrameType | None, *, at_exit: bool = False) -> None:
+        """Walk in another thread, and wait for it.
+
+        Args:
+            frame: From which on the stack of this thread has no backward pass that is only about to begin.
+            at_exit: The program has ended.
+        """
+        lock = self._one_by_one
+        if not self.walks.on or not lock.acquire(timeout=_PATIENCE):
+            return
+
+        graphs, plainly = self._is_still(frame), self._torch._C.DisableTorchFunctionSubclass
+
+        def work() -> None:  # which holds no frame: that would hold itself
+            try:
+                with plainly():
+                    self._tensors.begin(graphs=graphs)
+                    self.walks.walk(at_exit=at_exit)
+            except Exception:  # noqa: BLE001  the program goes on
+                self.walks.on = False
+            finally:
+                self._tensors.end()
+                lock.release()
+
+        try:
+            start_new_thread(work, ())
+        except RuntimeError:  # Python ends
+            work()
+        except BaseException:
+            lock.release()
+            raise
+        self._wait()
+
+    def _wait(self) -> None:
+        """Wait for a walk of another thread, which reads graphs: none is run while it does."""
+        if self._one_by_one.acquire(timeout=_PATIENCE):
+            self._one_by_one.release()
+
+    def _is_still(self, frame: FrameType | None) -> bool:
+        """Whether nobody changes graphs: this thread, which waits, is in no backward pass, and all others wait somewhere in Python's own library."""
+        for _ in range(_DEEPEST):
+            if frame is None:
+                break
+            if frame.f_code in self._engine:
+                return False
+            frame = frame.f_back
+        tops = sys._current_frames()
+        del tops[threading.get_ident()]  # the frame of this function, which would hold itself
+        return frame is None and all(_waits(top.f_code.co_filename) for top in tops.values())
+
+    def _is_over(self) -> bool:
+        """Whether the main thread has left the program: what its variables held is gone."""
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        for _ in range(_DEEPEST):
+            if frame is None:
+                return True
+            if self._own_name(frame.f_code.co_filename) is not None:
+                return False
+            frame = frame.f_back
+        return False
+
+    def _put(self, rows: Iterator[tuple[int, str]]) -> None:
+        now, found = time.time_ns() // 1000, list(rows)
+        self._time.append(now)
+        self._rows.append(len(found))
+        self._address.extend(address for address, _ in found)
+        self._name.extend(self._names.setdefault(text, len(self._names)) for _, text in found)
+
+    def _found(self, walk: int = 0, row: int = 0) -> dict[str, Any]:
+        """What was found, from a walk and its first row on."""
+        columns = {"time_us": self._time[walk:], "rows": self._rows[walk:]}
+        columns.update(address=self._address[row:], name=self._name[row:])
+        return {"holders": {"names": [*self._names], **{name: column.tolist() for name, column in columns.items()}}}
+
+    def _note(self) -> None:
+        """Put what was found since the profile began into its trace."""
+        with suppress(Exception):
+            import base64
+            import json
+
+            text = base64.b64encode(json.dumps(self._found(*self._since)).encode()).decode()
+            if len(text) <= _LONGEST_NOTE:
+                self._torch.autograd._add_metadata_json(_KEY, f'"{text}"')
+
+
+_STDLIB = os.path.join(os.path.dirname(os.__file__), "")
+
+
+def _waits(file: str) -> bool:
+    """Whether a thread whose innermost frame is of a file does nothing to tensors."""
+    return file.startswith(_STDLIB) and "-packages" not in file
+
+
+def _put_in_place(torch: Any, owner: Any, name: str, function: Any) -> Any:
+    """Replace a function of PyTorch's by one that is one of PyTorch's own for its compiler; gives the first one."""
+    first = vars(owner).get(name)
+    if first is None:  # of another torch
+        return None
+    code = function.__code__.replace(co_filename=torch.autograd.__file__, co_name=name)
+    new = FunctionType(code, function.__globals__, name, None, function.__closure__)
+    for attribute in ("__module__", "__qualname__", "__doc__"):
+        setattr(new, attribute, getattr(first, attribute, None))
+    new.__wrapped__ = first  # type: ignore[attr-defined]
+    setattr(owner, name, new)
+    return first
+
+
+class _Tensors:
+    """What a walk asks of PyTorch; all of it in a thread where subclasses of tensors are tensors.
+
+    Attributes:
+        whole: What graphs have saved was read.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        base = next(kind for kind in torch.Tensor.__mro__ if "grad_fn" in vars(kind))
+        self._of = {
+            name: vars(base)[name] for name in ("grad", "grad_fn", "is_leaf", "retains_grad", "untyped_storage")
+        }
+        self._data_ptr = next(
+            vars(kind)["data_ptr"] for kind in torch.UntypedStorage.__mro__ if "data_ptr" in vars(kind)
+        )
+        self._tensor = torch.Tensor
+        self._plain = {torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", None)}
+        self._saved = getattr(getattr(torch._C, "_autograd", None), "SavedTensor", None)
+        # Without it, what was saved can only be had by the hooks of the program.
+        self._data = getattr(vars(self._saved).get("data"), "fget", None) if self._saved else None
+        self.whole = False
+        self.begin(graphs=False)
+
+    def begin(self, *, graphs: bool) -> None:
+        self.whole = graphs and self._data is not None
+        self._nodes: dict[int, Any] = {}  # which keeps them, so that no id is given again
+        self._descriptors: dict[int, list[Any]] = {}
+
+    def end(self) -> None:
+        self._nodes, self._descriptors = {}, {}
+
+    def is_tensor(self, kind: type) -> bool:
+        return issubclass(kind, self._tensor)
+
+    def address(self, tensor: Any) -> int:
+        """Where the storage of a tensor begins, 0 where it has none."""
+        try:
+            return int(self._data_ptr(self._of["untyped_storage"](tensor)))
+        except Exception:  # noqa: BLE001  sparse, fake, functorch's
+            return 0
+
+    def beyond(self, walk: Any, tensor: Any, _: str) -> Iterator[tuple[str, Any, str]]:
+        """The tensors that a tensor is made of, its gradient, and what its graph has saved."""
+        if type(tensor) not in self._plain:
+            for _, inner in walk.stored(tensor, type(tensor)):
+                yield "", inner, ""
+        leaf, kept, node = (self._read(self._of[name], tensor) for name in ("is_leaf", "retains_grad", "grad_fn"))
+        if (leaf or kept) and (grad := self._read(self._of["grad"], tensor)) is not None:
+            yield ".grad", grad, "gradient"
+        waiting = deque([node] if self.whole and node is not None else ())
+        while waiting:
+            node = waiting.popleft()
+            if id(node) in self._nodes:
+                continue
+            self._nodes[id(node)] = node
+            following, saved = self._parts(node)
+            for inner in saved:
+                yield ".grad_fn", inner, "saved"
+            if hasattr(type(node), "_raw_saved_tensors"):  # a function of Python, which may have attributes of its own
+                for _, inner in walk.stored(node, type(node)):
+                    yield ".grad_fn", inner, "saved"
+            waiting.extend(pair[0] for pair in following or () if pair[0] is not None)
+
+    def _parts(self, node: Any) -> tuple[Any, list[Any]]:
+        """The nodes that follow a node of a graph, and what it has saved."""
+        kind = type(node)
+        if id(kind) not in self._descriptors:
+            self._descriptors[id(kind)] = [
+                (name, one)
+                for base in type.__dict__["__mro__"].__get__(kind)
+                for name, one in type.__dict__["__dict__"].__get__(base).items()
+                if type(one) is GetSetDescriptorType
+                and (name in ("next_functions", "variable") or name.startswith("_raw_saved_"))
+            ]
+        following, saved = None, []
+        for name, descriptor in self._descriptors[id(kind)]:
+            value = self._read(descriptor.__get__, node)
+            if name == "next_functions":
+                following = value
+            else:
+                several = value if type(value) in (list, tuple) else (value,)
+                # Where hooks took it, this is what they made of it.
+                saved += [self._read(self._data, one) if type(one) is self._saved else one for one in several]
+        return following, saved
+
+    @staticmethod
+    def _read(read: Any, value: Any) -> Any:
+        try:
+            return read(value) if callable(read) else read.__get__(value)
+        except Exception:  # noqa: BLE001  it was freed
+            return None

@@ -1,0 +1,122 @@
+"""When it is looked for who holds the tensors of a program, and which files are the program's own.
+
+Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import time
+
+TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+#: Walks take at most one in so many seconds, and at most so many seconds before that counts; none comes before so many calls.
+_SHARE, _SECONDS, _SOME_CALLS = 50, 0.25, 256
+#: Roles whose holders are written once, and not in each walk.
+_STAYING = ("parameter", "optimizer", "buffer")
+
+#: The name of each file that is the user's, and ``None`` of each other one.
+_files: dict[str, str | None] = {}
+_installed = tuple(
+    {
+        os.path.join(form(path), "")
+        for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        for path in [sysconfig.get_path(name)]
+        for form in (str, os.path.realpath)
+        if path
+    }
+)
+
+
+def own_name_of(file: str) -> str | None:
+    """The name of a file of the user's, of one line; ``None`` of any other."""
+    try:
+        return _files[file]
+    except KeyError:
+        theirs = (
+            os.path.dirname(file) == os.path.dirname(__file__)  # memlens's own
+            or file.startswith(("<frozen", *_installed))
+            or os.path.realpath(file).startswith(_installed)
+        )
+        name = "".join(character if character.isprintable() else "?" for character in os.path.basename(file))
+        _files[file] = None if theirs else name
+        return _files[file]
+
+
+class Walks:
+    """Looks who holds each tensor, from time to time.
+
+    At moments of one kind whose numbers double: when backward passes begin, and any operator where there is none; more often as long as that takes no more than a fiftieth
+    of the time, and there is room.
+
+    Args:
+        walk: The class of a walk.
+        framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out.
+        put: Takes the rows of a walk: an address, and who holds the block there.  The last one, of address 0, says that all was
+            looked at that variables lead to: what has no row is held by none.
+        room: Whether there is room for more rows.
+
+    Attributes:
+        on: Whether it looks at all; what fails switches it off.
+    """
+
+    def __init__(
+        self, walk: Any, framework: Any, put: Callable[[Iterator[tuple[int, str]]], None], room: Callable[[], bool]
+    ) -> None:
+        self.on = True
+        self._walk, self._framework, self._put, self._room = walk, framework, put, room
+        self._began, self._taken, self._next = time.monotonic(), 0.0, 0.0
+        self._counts: dict[str, int] = {}
+        #: Of each tensor that stays, what was written of it last.
+        self._written: dict[tuple[int, int], str] = {}
+
+    def anew(self) -> None:
+        """Write all holders in the next walk."""
+        self._written = {}
+
+    def due(self, moment: str) -> bool:
+        """Whether to walk at a moment: an ``operator`` or a ``backward`` pass is about to run, or gradients are about to be given back (``zero_grad``)."""
+        counts = self._counts
+        count = counts[moment] = counts.get(moment, 0) + 1
+        if not self.on or (moment == "operator" and (count < _SOME_CALLS or "backward" in counts)):
+            return False
+        now = time.monotonic()
+        rare = not count & (count - 1) and self._taken <= _SECONDS + (now - self._began) / _SHARE
+        return rare or (now >= self._next and self._room())
+
+    def walk(self, *, at_exit: bool = False) -> None:
+        """Walk now; at exit much is held by nobody any more, which says nothing of the run."""
+        if not self.on:
+            return
+        try:
+            began = time.thread_time()
+            self._put(self._rows(at_exit=at_exit))
+            taken = time.thread_time() - began
+        except Exception:  # noqa: BLE001  the program goes on
+            self.on = False
+            return
+        self._taken += taken
+        self._next = time.monotonic() + taken * _SHARE
+
+    def _rows(self, *, at_exit: bool) -> Iterator[tuple[int, str]]:
+        written, framework = {}, self._framework
+        walk = self._walk(framework.is_tensor, own_name_of, garbage=not at_exit, beyond=framework.beyond)
+        said: set[int] = set()
+        for tensor, role, path, where in walk.run():
+            address = framework.address(tensor)
+            if not address or address in said:  # of views the shortest path
+                continue
+            said.add(address)
+            text = f"{role} {path} ({where})"
+            stays = role in _STAYING
+            if stays:
+                written[id(tensor), address] = text
+            if not stays or self._written.get((id(tensor), address)) != text:
+                yield address, text
+        self._written = written
+        if walk.whole and framework.whole and not at_exit:
+            yield 0, "-"

@@ -1,0 +1,36 @@
+"""``memlens.names``: what ``memlens record`` writes of a program, for one that is started without it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from memlens.errors import UsageError
+from memlens.recording.inside import imports
+
+__all__ = ["names"]
+
+_SAID = ("holders", "lines")
+
+
+def names(say: Literal["holders", "lines"] = "holders") -> None:
+    """Say from here on which line of this program allocates, and which variable holds each tensor, as ``memlens record`` has it said.
+
+    Call it before Paddle or PyTorch is imported; what was taken from their modules before is missed.  Once it is said it goes on to the end of the process.
+
+    * **Paddle**: lines on file descriptor 2, among those of the allocator where it logs (``GLOG_vmodule='auto_g*=10,b*=3'``).
+    * **PyTorch**: holders, in the snapshots of its memory history and in the traces that its profiler makes with ``profile_memory=True``; lines it has itself.
+
+    Args:
+        say: Holders as well, or lines alone.
+
+    Raises:
+        UsageError: There is no such thing to say.
+
+    Example:
+        >>> memlens.names()                                              # doctest: +SKIP
+        >>> import paddle                                                # doctest: +SKIP
+    """
+    if say not in _SAID:
+        raise UsageError(f"names says no {say!r}", f"There are: {', '.join(_SAID)}.")
+    holders = say == "holders"
+    imports.start({"lines": {"holders": holders}, "holders": {} if holders else None})

@@ -1,0 +1,123 @@
+"""Who holds blocks, as a program of PyTorch noted it in a snapshot or in a trace."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from kineto_judge import read_bytes
+from snapshots import entry, read, segment
+
+from memlens.log import Log
+
+START = 1_700_000_000_000_000
+A, B = 1 << 40, (1 << 40) + 4096
+NAMES = ["variable feats[*] (main, train.py)", "parameter net.w (train.py)", "-"]
+
+#: Two blocks; the first is given back, and its address taken again.
+EVENTS = [(10, A, 512), (20, B, 1024), (30, A, -512), (40, A, 256)]
+
+
+def noted(*walks: tuple[int, list[tuple[int, int]]], **other: Any) -> dict[str, Any]:
+    """What a program notes: of each walk its time, and addresses with the numbers of names."""
+    rows = [row for _, those in walks for row in those]
+    columns = {"time_us": [START + time for time, _ in walks], "rows": [len(those) for _, those in walks]}
+    return {
+        "holders": {"names": NAMES, **columns, "address": [a for a, _ in rows], "name": [n for _, n in rows], **other}
+    }
+
+
+def of_snapshot(notes: Any, *, timed: bool = True) -> Log:
+    trace = []
+    for time, addr, size in EVENTS:
+        more = {"time_us": START + time} if timed else {}
+        actions = ("alloc",) if size > 0 else ("free_requested", "free_completed")
+        trace += [entry(action, addr, abs(size), **more) for action in actions]
+    sizes = (256, "active_allocated"), (3840, "inactive"), (1024, "active_allocated"), (3072, "inactive")
+    blocks = [{"size": size, "requested_size": size, "state": state, "frames": []} for size, state in sizes]
+    reserved = {**segment(A, 8192), "blocks": blocks}
+    (log,) = read({"segments": [reserved], "device_traces": [trace], "memlens": notes})
+    return log
+
+
+def of_trace(notes: Any) -> Log:
+    events = [
+        {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": time, "args": {"Device Type": 0, "Device Id": -1, "Bytes": size, "Addr": addr}}
+        for time, addr, size in EVENTS
+    ]  # fmt: skip
+    text = base64.b64encode(json.dumps(notes).encode()).decode()
+    (log,) = read_bytes(
+        json.dumps({"memlens": text, "baseTimeNanoseconds": START * 1000, "traceEvents": events}).encode()
+    )
+    return log
+
+
+def holders(log: Log) -> list[str | None]:
+    """Who holds the block of each event that is no chunk."""
+    if log.holder is None:
+        return []
+    return [None if n < 0 else log.holder_names[n] for n in log.holder[log.kind < 2].tolist()]
+
+
+@pytest.mark.parametrize("read_log", [of_snapshot, of_trace])
+def test_a_holder_is_that_of_the_block_that_was_live_when_it_was_seen(read_log: Any) -> None:
+    feats, weight, _ = NAMES
+    assert holders(read_log(noted((25, [(A, 0), (B, 1)])))) == [feats, weight, feats, None]
+    assert holders(read_log(noted((35, [(A, 0)])))) == [None, None, None, None]  # nothing is live there
+    assert holders(read_log(noted((15, [(A, 0)]), (45, [(A, 1)])))) == [feats, None, feats, weight]
+
+
+@pytest.mark.parametrize("read_log", [of_snapshot, of_trace])
+def test_what_a_later_walk_that_saw_all_does_not_find_is_held_by_no_variable(read_log: Any) -> None:
+    feats, weight, _ = NAMES
+    first = (22, [(A, 1), (B, 0), (0, 2)])
+    assert holders(read_log(noted(first, (25, [(0, 2)])))) == [weight, "no variable", weight, None]
+    assert holders(read_log(noted(first, (25, [])))) == [weight, feats, weight, None]
+
+
+@pytest.mark.parametrize("read_log", [of_snapshot, of_trace])
+def test_a_walk_before_the_first_event_says_nothing_of_blocks_that_were_there(read_log: Any) -> None:
+    assert set(holders(read_log(noted((5, [(A, 0), (B, 1)]))))) == {None}
+
+
+def test_where_entries_have_no_times_the_walk_of_the_snapshot_itself_counts() -> None:
+    log = of_snapshot(noted((25, [(A, 0), (B, 1)]), (50, [(A, 1)])), timed=False)
+    assert holders(log) == [None, None, None, NAMES[1]]
+
+
+@pytest.mark.parametrize("read_log", [of_snapshot, of_trace])
+@pytest.mark.parametrize(
+    "notes",
+    [
+        None,
+        7,
+        [],
+        {},
+        {"holders": None},
+        {"holders": {}},
+        noted((25, [(A, 0)]), names="x"),
+        noted((25, [(A, 0)]), names=[1]),
+        noted((25, [(A, 3)])),
+        noted((25, [(A, -1)])),
+        noted((25, [(1 << 64, 0)])),
+        noted((25, [(A, 0)]), rows=[2]),
+        noted((25, [(A, 0)]), rows=[1 << 62]),
+        noted((25, [(A, 0)]), time_us=[]),
+        noted((25, [(A, 0)]), address=[True]),
+        noted((25, [(A, 0)]), address=[A, A]),
+        noted((25, []), (20, [])),
+    ],
+)
+def test_notes_that_cannot_be_read_are_none(read_log: Any, notes: Any) -> None:
+    assert read_log(notes).holder is None
+
+
+def test_a_note_that_is_no_text_of_base_64_is_none() -> None:
+    for text in ('"?"', '"eA=="', '"W10="', "7"):
+        (log,) = read_bytes(
+            b'{"memlens": %b, "traceEvents": [{"ph": "i", "name": "[memory]", "ts": 1, "args": {"Device Type": 0,'
+            b' "Device Id": -1, "Bytes": 8, "Addr": 8}}]}' % text.encode()
+        )
+        assert log.holder is None

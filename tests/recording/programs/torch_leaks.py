@@ -1,0 +1,119 @@
+"""Programs of PyTorch that keep memory, in one way each: ``LEAK=total python torch_leaks.py``, on a processor, into ``run.json``."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+torch = importlib.import_module("torch")  # not imported by name: the type checker knows another module of this name
+nn, relu = torch.nn, torch.relu
+
+kind = os.environ["LEAK"]
+module_list: list[Any] = []
+by_key: dict[str, Any] = {}
+
+
+class Net(nn.Module):  # type: ignore[name-defined, misc]
+    """Two layers; keeps what its first one gives where that is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(128, 256), nn.Linear(256, 10)
+        self.maps: list[Any] = []
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """The scores, and what the first layer gives."""
+        hidden = relu(self.first(x))
+        if kind == "attribute":
+            self.maps.append(hidden)
+        return self.second(hidden), hidden
+
+
+class Node:
+    """Refers to itself."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor, self.itself = tensor, self
+
+
+def closing() -> Callable[[Any], None]:
+    """A function whose closure grows."""
+    seen: list[Any] = []
+
+    def keep(tensor: Any) -> None:
+        seen.append(tensor)
+
+    return keep
+
+
+def waiting(tensor: Any) -> Iterator[None]:
+    """A generator that holds what it made while it waits."""
+    copy = torch.cat([tensor, tensor])
+    yield
+    del copy
+
+
+def fails(tensor: Any) -> None:
+    """Raise, with a tensor in the frame."""
+    doubled = torch.cat([tensor, tensor])
+    raise ValueError(doubled.shape)
+
+
+def train() -> None:
+    """Train, and keep something in each step."""
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+    outputs: list[Any] = []
+    hooked: list[Any] = []
+    optimizers: list[Any] = []
+    total, keep = 0.0, closing()
+    with torch.profiler.profile(profile_memory=True, with_stack=True) as profile:
+        for step in range(14):
+            with torch.profiler.record_function(f"STEP {step}"):
+                x, y = torch.randn([256, 128]), torch.zeros([256], dtype=torch.int64)
+                scores, hidden = net(x)
+                loss = nn.functional.cross_entropy(scores, y)
+                if kind == "hook":
+                    hidden.register_hook(hooked.append)
+                loss.backward(retain_graph=kind == "total")
+                optimizer.step()
+                optimizer.zero_grad()
+                hidden = hidden.detach() if kind != "graph" else hidden
+                if kind == "module":
+                    module_list.append(hidden)
+                elif kind == "local":
+                    outputs.append(hidden)
+                elif kind == "closure":
+                    keep(hidden)
+                elif kind == "key":
+                    by_key[f"step{step}"] = hidden
+                elif kind == "total":
+                    total += loss
+                elif kind == "graph":
+                    outputs.append(nn.functional.cross_entropy(net.second(hidden.detach()), y))
+                elif kind == "cycle":
+                    Node(hidden)
+                elif kind == "generator":
+                    outputs.append(waiting(hidden))
+                    next(outputs[-1])
+                elif kind == "exception":
+                    try:
+                        fails(hidden)
+                    except ValueError as error:
+                        outputs.append(error)
+                elif kind == "optimizer":
+                    optimizers.append(optimizer)
+                    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+                elif kind == "model":
+                    outputs.append(Net())
+                del x, y, scores, hidden, loss
+    profile.export_chrome_trace("run.json")
+    sys.stderr.write(f"{float(total)}\n")
+
+
+gc.disable()
+train()
