@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -71,11 +72,30 @@ def test_a_leak_is_named_by_its_line_and_its_variable(paddle: RealPaddle, tmp_pa
     log = tmp_path / "run.log.zst"
     done = run(command(paddle, log, [str(PROGRAM), kind], []), environment(paddle, tmp_path), tmp_path, log)
     assert done.code == 0
+    assert_named(log, kind)
+
+
+def assert_named(log: Path, kind: str) -> None:
+    """See that the claim of growth names what makes the blocks, and who holds them."""
     size, maker, holder = LEAKS[kind]
     words = maker[maker.index("{") + 1 : maker.index("}")]
     found = next(one for one in memlens.analyze(log).to_dict()["claims"] if one["kind"] == "piling_up")
     assert found["block_bytes"] == size * 1024
     assert (found["owner"], found["holder"]) == (maker.replace(f"{{{words}}}", place(PROGRAM, words)), holder)
+
+
+@pytest.mark.paddle
+def test_a_program_of_paddle_that_is_started_by_itself_says_the_same(paddle: RealPaddle, tmp_path: Path) -> None:
+    log, kind = tmp_path / "run.log", "closure"
+    begin = f"import memlens, runpy, sys; memlens.names(); sys.argv = ['', {kind!r}]; runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
+    variables = environment(paddle, tmp_path, GLOG_vmodule="auto_g*=10,b*=3", PYTHONUNBUFFERED="1")
+    with log.open("wb") as output:
+        words = [paddle.python, "-c", begin]
+        assert (
+            subprocess.run(words, env=variables, cwd=tmp_path, stdout=output, stderr=output, check=False).returncode
+            == 0
+        )
+    assert_named(log, kind)
 
 
 @pytest.mark.torch
