@@ -161,6 +161,39 @@ def test_what_only_a_cycle_holds_is_garbage_and_has_the_type_that_closes_it() ->
     assert garbage() == []
 
 
+def test_garbage_is_looked_for_anew_where_there_may_be_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask the collector who refers to classes takes longer than all the rest of a walk."""
+    gc.collect()
+    asked: list[int] = []
+    referrers = gc.get_referrers
+
+    def counting(*ones: Any) -> list[Any]:
+        asked.append(len(ones))
+        return referrers(*ones)
+
+    monkeypatch.setattr(gc, "get_referrers", counting)
+    quiet: dict[int, int] = {}
+
+    def lost() -> list[str]:
+        walk = Walk(lambda kind: issubclass(kind, Tensor), own_name, quiet=quiet)
+        return [path for _, role, path, _ in walk.run() if role == "garbage" and path.startswith("Node")]
+
+    node = Node(Tensor())
+    assert (lost(), bool(asked)) == ([], True)
+    asked.clear()
+    assert (lost(), asked) == ([], [])
+    gc.disable()
+    try:
+        del node
+        assert lost() == lost() == ["Node.tensor"]
+        node = Node(Tensor())
+        assert lost() == ["Node.tensor"]
+    finally:
+        gc.enable()
+    gc.collect()
+    assert lost() == []
+
+
 def test_what_a_library_holds_is_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     library = types.ModuleType("library")
     library.registry = {"nodes": [Node(Tensor())]}  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from inspect import CO_OPTIMIZED
 from itertools import islice
@@ -86,6 +86,7 @@ class Walk:
         own_name: The name of a file of the user's, ``None`` of any other.
         garbage: Look for what is in cycles, too.
         beyond: What a tensor itself holds, once all else was looked at: its gradient, and what its graph has saved.
+        quiet: Kept from walk to walk: references to classes when there was no garbage of theirs, which takes long to look for.
 
     Attributes:
         found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``, ``gradient``, ``saved``, ``garbage``), its path, and
@@ -100,10 +101,12 @@ class Walk:
         *,
         garbage: bool = True,
         beyond: Callable[[Walk, Any, str], Iterator[Child]] = lambda *_: iter(()),
+        quiet: dict[int, int] | None = None,
     ) -> None:
         self.found: list[tuple[Any, str, str, str]] = []
         self.whole = True
         self._is_tensor, self._own_name, self._and_garbage, self._beyond = is_tensor, own_name, garbage, beyond
+        self._quiet = {} if quiet is None else quiet
         self._passed = 0  # tensors that were looked beyond
         self._seen: dict[int, Any] = {}  # which keeps them, so that no id is given again
         self._waiting: deque[tuple[Iterator[Child], str, str, str]] = deque()
@@ -150,9 +153,15 @@ class Walk:
         Tensors may be no objects of the collector themselves, and up to Python 3.8 instances do not refer to their classes.
         """
         kinds = {id(kind): kind for kind in self._classes() if not self._is_tensor(kind)}
-        ring: list[Any] = gc.get_referrers(*kinds.values()) if kinds else []
+        reached = Counter(id(type(value)) for value in self._seen.values())
+        # Instances refer to their classes: as many as when there was no garbage mean that there is none.
+        left = {number: sys.getrefcount(kind) - reached[number] for number, kind in kinds.items()}
+        if not kinds or left == self._quiet:
+            return
+        self._quiet.clear()
+        ring: list[Any] = gc.get_referrers(*kinds.values())
         ring = [one for one in ring if id(type(one)) in kinds and id(one) not in self._seen]
-        if not 0 < len(ring) <= _MOST_REFERRERS:
+        if len(ring) > _MOST_REFERRERS:
             return
         held = {id(value) for frame in self._frames() for value in _locals(frame).values()}
         met: dict[int, Any] = {id(one): one for one in ring}
@@ -169,9 +178,10 @@ class Walk:
                 if id(one) in met and id(one) not in marked:
                     marked.add(id(one))
                     alive.append(one)
-        for one in list(met.values()):
-            if id(one) not in marked and id(type(one)) in kinds:
-                self._reach(one, "garbage", type.__dict__["__name__"].__get__(type(one)), _CYCLE)
+        lost = [one for number, one in met.items() if number not in marked and id(type(one)) in kinds]
+        self._quiet.update({} if lost else left)
+        for one in lost:
+            self._reach(one, "garbage", type.__dict__["__name__"].__get__(type(one)), _CYCLE)
 
     @staticmethod
     def _held_elsewhere(met: dict[int, Any]) -> list[Any]:

@@ -71,6 +71,7 @@ class Walks:
         self._walk, self._framework, self._put, self._room = walk, framework, put, room
         self._began, self._taken, self._next = time.monotonic(), 0.0, 0.0
         self._counts: dict[str, int] = {}
+        self._quiet: dict[int, int] = {}
         #: Of each tensor that stays, what was written of it last.
         self._written: dict[tuple[int, int], str] = {}
 
@@ -104,7 +105,9 @@ class Walks:
 
     def _rows(self, *, at_exit: bool) -> Iterator[tuple[int, str]]:
         written, framework = {}, self._framework
-        walk = self._walk(framework.is_tensor, own_name_of, garbage=not at_exit, beyond=framework.beyond)
+        walk = self._walk(
+            framework.is_tensor, own_name_of, garbage=not at_exit, beyond=framework.beyond, quiet=self._quiet
+        )
         said: set[int] = set()
         for tensor, role, path, where in walk.run():
             address = framework.address(tensor)
