@@ -190,6 +190,7 @@ def test_garbage_is_looked_for_anew_where_there_may_be_some(monkeypatch: pytest.
         assert lost() == ["Node.tensor"]
     finally:
         gc.enable()
+    del node
     gc.collect()
     assert lost() == []
 
