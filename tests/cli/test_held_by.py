@@ -42,6 +42,18 @@ def test_tables_say_who_holds_blocks(memlens: Any, tmp_path: Path) -> None:
     assert lines[at + 3].endswith("  no variable")
 
 
+def test_where_a_log_names_nobody_it_is_said_how_to_get_names(memlens: Any, tmp_path: Path) -> None:
+    named = run(tmp_path / "named.log", keeps=True)
+    nameless = tmp_path / "nameless.log"
+    lines = [line for line in named.read_text().splitlines(keepends=True) if "memlens" not in line]
+    nameless.write_text("".join(lines))
+    hint = "For lines and variables: memlens record; for operators alone: GLOG_v=4."
+    assert hint in memlens("analyze", nameless).out
+    assert hint not in memlens("analyze", named).out
+    nameless.write_text("".join(line for line in lines if not line.startswith("STEP")))  # and nobody asks
+    assert hint not in memlens("analyze", nameless).out
+
+
 def test_what_diff_finds_has_who_holds_it(memlens: Any, tmp_path: Path) -> None:
     base, head = run(tmp_path / "base.log", keeps=False), run(tmp_path / "head.log", keeps=True)
     assert "Held by" in memlens("diff", base, head).out

@@ -62,6 +62,11 @@ _OF_REMARKS, _OF_FIGURES, _OF_STEPS = (12, 12, 14, 18), (10, 18, 25), (17, 19, 2
 _OF_LIVE, _OF_PILES, _OF_LIVE_IN_FAILURES = (13, 22, 23, 40), (13, 22, 23, 41), (10, 11, 12, 16)
 
 
+#: How a log comes to name who allocates, and the layers of which that is true.
+_NAMES = "For lines and variables: memlens record; for operators alone: GLOG_v=4."
+_WITH_NAMES = frozenset({"auto_growth", "stream_safe"})
+
+
 class _ScreenOptions(Struct, frozen=True):
     """The extent of a screen.
 
@@ -137,6 +142,8 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: str) -> Iter
                 gone = [()] if picture == "auto" else []
                 yield Part((*sizes, *gone), _OF_PICTURE, "levels")
             yield from _series(log, options, picture=bool(picture)) if log.series else _one_window(log, options)
+            if _is_nameless(log):
+                yield Part((apart(Line(_NAMES, "hint")),))
     elif logs:
         yield from _several_logs(logs, options)
     if analysis.failures:
@@ -144,6 +151,12 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: str) -> Iter
             (one.message.partition("\n")[0].removeprefix(f"{one.path}: "), one.path) for one in analysis.failures
         )
         yield Part((apart(*(Line(f"not analyzed: {what}", "doubt", path) for what, path in failures)),))
+
+
+def _is_nameless(log: LogAnalysis) -> bool:
+    """Whether somebody will ask who allocates blocks, of a log of Paddle that does not say."""
+    asked = [*(() if log.growth is None else log.growth.piling), *(one for oom in log.ooms for one in oom.live[:1])]
+    return log.trust.layer in _WITH_NAMES and bool(asked) and not any(one.owner for one in asked)
 
 
 def _one_window(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:
