@@ -128,7 +128,13 @@ def test_what_is_claimed_of_edited_runs_is_so(
             assert (diff.answer.tone == "bad") == (raw.sign > 0 and not even), seed
 
 
-@pytest.mark.parametrize(("base", "head"), some([two for _, *two in RUNS if two[0] != two[1]]))
+#: Where a Free in an open window was told as missing, and one of a block that lives longer in the other run as late.
+LATE = [(f"{name}_pt.log", f"{name}_pir.log") for name in ("30b2_ast_transformer", "30_sot_cnn_breaks")]
+
+
+@pytest.mark.parametrize(
+    ("base", "head"), dict.fromkeys([*LATE, *some([(one, other) for _, one, other in RUNS if one != other])])
+)
 def test_what_is_claimed_of_real_runs_is_so(shared: Path, base: str, head: str) -> None:
     logs = shared / "data/paddle"
     for by in (None, BY):

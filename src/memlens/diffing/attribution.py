@@ -107,7 +107,10 @@ def _live_in_one(
     )
     # What the other run has freed by then explains more than what it has not allocated yet.
     freed = [values_at(logs[1 - side].lifetimes.partner, partner[side]) for side in sides]
-    gone = [(free >= 0) & (free < ends[1 - side]) for side, free in zip(sides, freed, strict=True)]
+    gone = [
+        (free >= 0) & (free < ends[1 - side]) & _lives_longer(runs, side, live[side], partner[side])
+        for side, free in zip(sides, freed, strict=True)
+    ]
     rank = np.concatenate([np.where(some, 2, of < 0) for some, of in zip(gone, partner, strict=True)])
     side_of = np.repeat([0, 1], [len(events) for events in live])
     left = _left_over(side_of == 1, np.concatenate(size), np.concatenate(owner), rank)
@@ -120,6 +123,17 @@ def _live_in_one(
         items = _live_items(runs, side, live[side][rows], partner[side][rows], gone[side][rows], ends, peaks, judged)
         found += _causes(runs, items, items.peak, judged, counts)
     return by_effect(found)
+
+
+def _lives_longer(runs: Runs, side: int, own: Ints, other: Ints) -> Flags:
+    """Whether blocks of one run live for more allocations than their partners do in the other: what lives as long is not freed late."""
+    lives = []
+    for windows, allocs in ((runs.head if side else runs.base, own), (runs.base if side else runs.head, other)):
+        log = windows[0].log
+        free = values_at(log.lifetimes.partner, allocs)
+        lives.append(allocs_between(log, allocs + 1, np.where(free < 0, len(log), free)))
+    longer: Flags = lives[0] > lives[1]
+    return longer
 
 
 def causes_left_behind(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
@@ -216,8 +230,10 @@ def _live_items(
     mine = runs.head if side else runs.base
     free = values_at(mine[0].log.lifetimes.partner, own)
     freed_in, born_in = window_of(mine, free), window_of(mine, own)
-    # Freed in a window that is judged, it is freed late; else it is missing.
-    late = (freed_in >= 0) & np.array([*judged, False])[freed_in]
+    others = runs.base if side else runs.head
+    # Freed in a window that is judged, or in that in which the other run frees it, it is freed late; else it is missing.
+    sooner = freed_in <= window_of(others, values_at(others[0].log.lifetimes.partner, other))
+    late = (freed_in >= 0) & (np.array([*judged, False])[freed_in] | sooner)
     names = [_KIND[name] for name in _KINDS[1 - side]]
     kind = np.select([gone & ~late, gone, other >= 0], names[:3], names[3])
     held = (freed_in < 0) | (freed_in != born_in)
