@@ -427,7 +427,8 @@ def _leaks(series: Sequence[int]) -> bool:
     count = len(series)
     edges = [count * k // 4 for k in range(5)]
     floors = [min(series[lo:hi], default=0) for lo, hi in pairwise(edges)]
-    return count >= 8 and floors == sorted({*floors}) and floors[3] > max(series[edges[1] : edges[3]])
+    late = floors[3] - max(series[edges[1] : edges[3]], default=0)
+    return count >= 8 and floors == sorted({*floors}) and late > 0 and late * 1000 > max(series)
 
 
 def _came_back(levels: Sequence[int]) -> int:

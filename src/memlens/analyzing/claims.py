@@ -302,11 +302,12 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
     known, chunks_known = "no_tensor_events" not in codes, not RESERVED_DOUBTS & codes
     there = peak.reserved_at_peak_bytes if known else peak.reserved_peak_bytes
     line = peak.line if known else peak.reserved_peak_line
+    at_start = peak.at_start if known else line is None
     yield claim(
         *("peak", Weight.PEAK, log),
         peak_bytes=peak.peak_bytes if known else None,
         reserved_bytes=there if (peak.reserved_peak_bytes and chunks_known) or not known else None,
-        line=None if peak.at_start else line,
+        line=None if at_start else line,
         entries=not log.trust.has_lines or None,
         window=None if window.whole else window.name,
         unit="step" if log.by is None else "window",
@@ -314,7 +315,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         snapshot=_state_only(log),
         since_recording=log.trust.peak_may_be_earlier,
         earlier_unknown="unknown_frees" in codes,
-        at_start=peak.at_start,
+        at_start=at_start,
     )
     if not UNPAIRED_DOUBTS & codes and peak.live and peak.peak_bytes > 0:
         largest = largest_of(peak.live, peak.peak_bytes)

@@ -127,7 +127,9 @@ def judge(live: Ints, start: int = 1) -> Trend:
     gained = int(live[half:].min() - live[quarter:half].min()) if spanned else 0
     if n >= _FEW:
         gained = max(gained, int(live[3 * n // 4 :].min() - live[quarter : 3 * n // 4].max()))
-    verdict: Verdict = "swinging" if swing * 2 * _FLAT > int(np.abs(live).max()) else "flat"
+    highest = int(np.abs(live).max())
+    hardly = not swing or 5 * gained <= swing or gained * 10 * _FLAT <= highest
+    verdict: Verdict = "flat" if swing * 2 * _FLAT <= highest and hardly else "swinging"
     rise = period = None
     if _growing_tail(-live) and _falls(live[start:]):
         verdict = "shrinking"
