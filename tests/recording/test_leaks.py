@@ -26,7 +26,7 @@ LEAKS = {
     "cycle": (256, "relu < {relu(self.first} forward", "garbage Node.tensor (a cycle that gc.collect() frees)"),
     "generator": (256, "mul < {copy =} waiting", "outputs[*].copy (main, paddle_leaks.py)"),
     "exception": (256, "mul < {doubled =} fails", "outputs[*].doubled (main, paddle_leaks.py)"),
-    "optimizer": (128, "full_ < {optimizer.step} main", "optimizer optimizers[*].moment1[*] (main, paddle_leaks.py)"),
+    "optimizer": (128, "full_ < {optimizer.step} main", "optimizer optimizers[*] (main, paddle_leaks.py)"),
     "model": (
         128,
         "uniform < {self.first, self.second} __init__",
@@ -46,11 +46,7 @@ TORCH_LEAKS = {
     "cycle": (256, "aten::clamp_min < {def forward} forward", "garbage Node.tensor (a cycle that gc.collect() frees)"),
     "generator": (512, "aten::cat < {def waiting} waiting", "outputs[*].copy (train, program.py)"),
     "exception": (512, "aten::cat < {def fails} fails", "outputs[*].doubled (train, program.py)"),
-    "optimizer": (
-        128,
-        "aten::empty_strided < {profile(profile} train",
-        "optimizer optimizers[*].exp_avg[*] (train, program.py)",
-    ),
+    "optimizer": (128, "aten::empty_strided < {profile(profile} train", "optimizer optimizers[*] (train, program.py)"),
     "model": (
         128,
         "aten::empty < {def __init__(self) ->} __init__",

@@ -150,7 +150,7 @@ def _largest(v: Values, run: RawRun) -> None:
     assert v["total_bytes"] == max(totals.values())
     if "holder" in v:
         theirs = [k for k in live if _whose(run.events[k].owner, opening=run.events[k].place is None) == key]
-        assert re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", v["holder"]) in _held_by(run, theirs, v["total_bytes"] // 2 + 1)
+        assert _in_common(v["holder"]) in _held_by(run, theirs, v["total_bytes"] // 2 + 1)
     assert v.get("ties", 0) == [*totals.values()].count(v["total_bytes"]) - 1
     if v.get("before_input"):
         assert v.get("no_stack", False) == (len(totals) > 1 and known)
@@ -159,12 +159,17 @@ def _largest(v: Values, run: RawRun) -> None:
         assert 2 * owned <= high
 
 
+def _in_common(holder: str) -> str:
+    """A holder without its keys and indices, and an optimizer without its states."""
+    return re.sub(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()", r"\1", re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", holder))
+
+
 def _held_by(run: RawRun, blocks: Iterable[int], least: int) -> set[str]:
     """Who holds so many bytes of some blocks, their keys and indices left aside, as sentences name them."""
     found = Counter[str]()
     for k in blocks:
         if k in run.holders:
-            found[re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", run.holders[k].removeprefix("variable "))] += run.events[k].size
+            found[_in_common(re.sub(r"^(variable|saved) ", "", run.holders[k]))] += run.events[k].size
     return {name for name, held in found.items() if held >= least}
 
 
@@ -500,7 +505,7 @@ def _piling(v: Values, run: RawRun) -> None:
     assert v["most"] == (2 * v["total_bytes"] > v["gained_bytes"])
     if "holder" in v:
         held_by = _held_by(run, alike, len(alike) * v["block_bytes"] // 2)
-        assert re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", v["holder"]) in held_by
+        assert _in_common(v["holder"]) in held_by
     if "owner" not in v and "phase" not in v and not v["before_phases"]:
         assert v["blocks"] <= len(alike) - min(passing)
     if not any(passing):

@@ -111,22 +111,30 @@ class RawRun:
 
     @cached_property
     def holders(self) -> dict[int, str]:
-        """Who was last seen to hold a block, by its ALLOC: the line of a walk, or nobody where the next whole walk names nobody that may go."""
+        """Who was last seen to hold a block, by its ALLOC: the line of a walk, or nobody where a later whole walk has no line of it, unless it is one that stays.
+
+        What nobody holds when a backward pass begins, and the pass gives back, was saved for it.
+        """
         said = [(place, found[1], found[2]) for place, line in self.notes if (found := _HOLDS.search(line))]
         live: dict[Any, int] = {}
         holders: dict[int, str] = {}
-        before, now, at = set[int](), set[int](), 0
-        for place, address, name in said:
+        now, passing, at = set[int](), False, 0
+        for place, address, name in [*said, (len(self.notes) + 1, "", "")]:
             while at < len(self.events) and (self.events[at].place or 0) < place:
-                if self.events[at].kind == "alloc":
-                    live[self.events[at].block] = at
-                elif self.events[at].kind == "free":
-                    live.pop(self.events[at].block, None)
+                event = self.events[at]
+                owner = event.owner or ""
+                passing &= "GradNode" in owner or owner.startswith("run_backward")
+                if event.kind == "alloc":
+                    live[event.block] = at
+                elif (
+                    event.kind == "free" and holders.get(gone := live.pop(event.block, -1)) == "no variable" and passing
+                ):
+                    holders[gone] = "the backward graph"
                 at += 1
             if address == "0x0":
-                gone = (k for k in before - now if not holders[k].startswith(("parameter ", "optimizer ", "buffer ")))
-                holders |= dict.fromkeys([k for k in gone if k in live.values()], "no variable")
-                before, now = now, set()
+                stays = {k for k, by in holders.items() if by.startswith(("parameter ", "optimizer ", "buffer "))}
+                holders |= dict.fromkeys(set(live.values()) - now - stays, "no variable")
+                now, passing = set(), True
             elif address in live:
                 holders[live[address]] = name
                 now.add(live[address])

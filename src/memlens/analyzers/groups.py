@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 BEFORE_INPUT = "(before the input)"
 #: … and of any other block without a call stack, in an input that has stacks.
 NO_STACK = "(no stack)"
-#: An index or a key in the path of a holder.
-_KEY = re.compile(r"\[(?:'[^']*'|\d+)\]")
+#: An index or a key in the path of a holder, and the name of a state of an optimizer.
+_KEY, _STATE = re.compile(r"\[(?:'[^']*'|\d+)\]"), re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()")
 
 
 #: Rows that are made at once.
@@ -165,7 +165,8 @@ def commonest_holders(
 ) -> tuple[Ints, tuple[str, ...], Ints] | None:
     """Who holds most blocks of each group, and half of them at least.
 
-    Holders that differ by an index or a key alone are one where a group has several: ``cache['a']``, ``cache['b']`` are ``cache[*]``.
+    Holders that differ by an index or a key alone are one where a group has several: ``cache['a']``, ``cache['b']`` are ``cache[*]``; and all that an
+    optimizer holds is the optimizer's: ``adam.moment1[*]`` and ``adam.moment2[*]`` are ``adam``.
 
     Args:
         log: Their log.
@@ -200,7 +201,7 @@ def commonest_holders(
 @lru_cache(maxsize=2)
 def _holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
     """Holders, and behind them what several of them have in common; of each the number of that, and of all their places by name, int64."""
-    common = [_KEY.sub("[*]", name) for name in names]
+    common = [_STATE.sub(r"\1", _KEY.sub("[*]", name)) for name in names]
     alike = {name: number for number, name in enumerate(dict.fromkeys(common))}
     every = (*names, *alike)
     rank = np.argsort(sorted(range(len(every)), key=every.__getitem__))

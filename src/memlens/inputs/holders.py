@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from memlens.events import pair
+from memlens.facts import Kind
 from memlens.inputs.joins import join_streams
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ _LONGEST = 240
 #: Who holds a block that a walk found nobody to hold, though it saw all that variables lead to; and holders that are not said in each walk.
 NO_VARIABLE = "no variable"
 STAYING = ("parameter ", "optimizer ", "buffer ")
+#: Who held a block that a walk found nobody to hold right before a backward pass, which gave it back.
+GRAPH = "the backward graph"
 
 
 def is_count(value: Any, below: int) -> TypeGuard[int]:
@@ -91,42 +95,41 @@ def held(
     names: Sequence[str],
     kind: NDArray[np.int8],
     addr: NDArray[np.uint64],
-    rows: NDArray[np.bool_] | None = None,
+    backward: NDArray[np.bool_] | None = None,
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
+    What a walk that saw all has no row of is held by no variable.  What was so when a backward pass began, in which no code of the program runs, and was
+    given back there, was saved for it.
+
     Args:
-        before: How many events stand before each row of a walk, int64.
+        before: How many events stand before each row of a walk, int64, not falling.
         named: The address of its block, uint64; 0 for the row after a walk that saw all.
         name: The number of who holds it, int64.
         names: The holders.
         kind: The kinds of the events, int8.
         addr: Their addresses, uint64.
-        rows: Which events count, bool; ``None`` for all.
+        backward: Whether an operator of a backward pass is what each event is of, bool; ``None`` where what was saved is named.
     """
-    stays = np.array([name.startswith(STAYING) for name in names], np.bool_)
-    lines = _with_lapsed(before, named, name, stays, len(names))
-    return join_streams(kind, addr, rows, *lines), (*names, NO_VARIABLE)
-
-
-def _with_lapsed(
-    before: Ints, addr: NDArray[np.uint64], name: Ints, stays: NDArray[np.bool_], nobody: int
-) -> tuple[Ints, NDArray[np.uint64], Ints]:
-    """Lines that name who holds a block, and those that say of whom the next walk has nothing that no variable holds it any more.
-
-    Args:
-        before: How many events stand before each line, int64.
-        addr: The addresses, uint64; 0 is that of the line after a walk that saw all.
-        name: The numbers of the holders' names, int64.
-        stays: For each name whether it is not said anew in each walk, bool.
-        nobody: The number of the name of no variable.
-    """
-    ends = np.flatnonzero(addr == 0)
-    walk = ends.searchsorted(np.arange(len(addr)))
-    _, place = np.unique(addr, return_inverse=True)
-    key = place * (len(ends) + 2) + walk
-    lapsed = np.flatnonzero((addr != 0) & ~stays[name] & (walk + 1 < len(ends)) & ~np.isin(key + 1, key))
-    at = ends[walk[lapsed] + 1]
-    order = np.argsort(np.concatenate((np.arange(len(addr)), at)), kind="stable")
-    columns = (before, before[at]), (addr, addr[lapsed]), (name, np.full(len(at), nobody))
-    return tuple(np.concatenate(column)[order] for column in columns)  # type: ignore[return-value]
+    row = join_streams(kind, addr, None, before, named, np.arange(len(named)))
+    partner = pair(kind, addr).partner
+    alloc = np.flatnonzero(kind == Kind.ALLOC)
+    free = np.where(partner[alloc] >= 0, partner[alloc], len(kind))
+    row = row[alloc]
+    # The last walk that saw all while the block was live, and the end of the one before it.
+    ends = np.flatnonzero(named == 0)
+    began = np.concatenate(([-1], before[ends]))
+    last = began[1:].searchsorted(free, "right")
+    found = np.where(row >= 0, name[row], -1) if len(name) else row
+    stays = np.array([*(text.startswith(STAYING) for text in names), False])
+    nobody = (began[last] > alloc) & (row <= np.concatenate(([-1, -1], ends))[last]) & ~stays[found]
+    found[nobody] = len(names)
+    if backward is not None:
+        others = np.concatenate(([0], np.cumsum(~backward)))  # before each event
+        at = np.minimum(free, len(kind) - 1)
+        found[nobody & (free < len(kind)) & backward[at] & (others[at] == others[began[last]])] = len(names) + 1
+    holder = np.full(len(kind), -1, np.int64)
+    holder[alloc] = found
+    frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
+    holder[frees] = holder[partner[frees]]
+    return holder, (*names, NO_VARIABLE, GRAPH)

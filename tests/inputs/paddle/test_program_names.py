@@ -172,3 +172,14 @@ def test_what_the_next_whole_walk_finds_nobody_to_hold_is_held_by_no_variable() 
     )
     # The first block has no line in the second walk; a parameter is written once; after the last line no walk ends.
     assert holders(log) == ["no variable", weight, hidden, hidden, hidden, hidden]
+
+
+def test_what_no_variable_holds_when_a_backward_pass_begins_and_the_pass_gives_back_was_saved_for_it() -> None:
+    hidden, begins = "variable h (main, train.py)", calls("run_backward < train.py:20 main")
+    node = line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing ")
+    log = read(
+        *(calls(MATMUL), alloc(256), alloc(512), alloc(768), calls("-"), holds(256, hidden), holds(0, "-")),
+        *(begins, alloc(1024), node, free(512), free(1024), calls("-"), free(256), begins, free(768), calls("-")),
+    )
+    saved = "the backward graph"
+    assert holders(log) == [hidden, saved, "no variable", None, saved, None, hidden, "no variable"]

@@ -289,10 +289,13 @@ class PaddleReader(LineReader["_Read"]):
         holder, holders = None, (*self._holder_names,)
         if [*self._holders]:
             before, addr, name = map(self._holders.entries, ("before", "addr", "name"))
-            events = builder.column("kind"), builder.column("addr"), rows
-            holder, holders = held(before, addr, name, holders, *events)
-        owner, requested, stream, holder = (
-            None if column is None else chosen(column, rows) for column in (owner, requested, stream, holder)
+            before = before if rows is None else np.append(0, np.cumsum(rows))[before]
+            of_backward = np.array([*map(_is_backward, self._names), False])
+            kind, addresses = (chosen(builder.column(name), rows) for name in ("kind", "addr"))
+            backward = None if owner is None else chosen(of_backward[owner], rows)
+            holder, holders = held(before, addr, name, holders, kind, addresses, backward)
+        owner, requested, stream = (
+            None if column is None else chosen(column, rows) for column in (owner, requested, stream)
         )
         names: tuple[str, ...] = ()
         if owner is not None:
@@ -356,6 +359,12 @@ class PaddleReader(LineReader["_Read"]):
 def _lines(of: type[Lines], columns: GrowingColumns) -> Lines:
     """Lines that consist of columns, put together."""
     return of(**{name: columns.entries(name) for name in columns})
+
+
+def _is_backward(owner: str) -> bool:
+    """Whether an owner is the call of a backward pass, or a node of its graph."""
+    operator = owner.partition(STACK)[0]
+    return operator == "run_backward" or "GradNode" in operator
 
 
 def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

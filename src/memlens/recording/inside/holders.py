@@ -92,6 +92,7 @@ class Walk:
         found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``, ``gradient``, ``saved``, ``garbage``), its path, and
             where that begins.
         whole: Everything that can be reached was looked at.
+        named: No path to something was too long.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Walk:
         quiet: dict[int, int] | None = None,
     ) -> None:
         self.found: list[tuple[Any, str, str, str]] = []
-        self.whole = True
+        self.whole = self.named = True
         self._is_tensor, self._own_name, self._and_garbage, self._beyond = is_tensor, own_name, garbage, beyond
         self._quiet = {} if quiet is None else quiet
         self._passed = 0  # tensors that were looked beyond
@@ -261,7 +262,10 @@ class Walk:
 
     def _reach(self, value: Any, role: str, path: str, where: str) -> None:
         kind = type(value)
-        if id(kind) in _LEAVES or id(value) in self._seen or issubclass(kind, type) or len(path) > _LONGEST:
+        if id(kind) in _LEAVES or id(value) in self._seen or issubclass(kind, type):
+            return
+        if len(path) > _LONGEST:
+            self.named = False
             return
         self._seen[id(value)] = value
         if self._is_tensor(kind):

@@ -121,5 +121,5 @@ class Walks:
             if not stays or self._written.get((id(tensor), address)) != text:
                 yield address, text
         self._written = written
-        if walk.whole and framework.whole and not at_exit:
+        if walk.whole and walk.named and framework.whole and not at_exit:
             yield 0, "-"
