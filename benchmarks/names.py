@@ -40,7 +40,7 @@ class Ran:
 
     def __init__(self, paddle: RealPaddle, folder: Path, program: str, names: str, steps: int) -> None:
         record = json.dumps({"lines": ASKED[names]})
-        environment = settings("paddle", [], paddle.environment(), record, lines=names != "none").environment
+        environment = settings("paddle", [], paddle.environment(), record, names=names != "none").environment
         variables = {**environment, "OMP_NUM_THREADS": "1"}
         run = record_program(paddle, folder / "run.log", program, steps=steps, variables=variables)
         text = run.log.read_bytes()

@@ -56,7 +56,7 @@ def shown(command: str, output: str, page: Path = PAGE, *, changes: tuple[tuple[
 def test_the_variables_of_the_preset_are_those_of_the_page() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]+)`? \|", PAGE.read_text(), re.MULTILINE))
     for preset in ("paddle", "torch"):
-        environment = settings(preset, [], {}, "{}", lines=preset == "paddle").environment
+        environment = settings(preset, [], {}, "{}", names=True).environment
         assert environment.keys() - rows.keys() == set()
         own = {name: value for name, value in environment.items() if name not in ("PYTHONPATH", "MEMLENS_RECORD")}
         assert own.items() <= rows.items()

@@ -105,11 +105,12 @@ torch.manual_seed(0)
 END = "\nmain()\nprofiling.export_chrome_trace('run.json')\n"
 
 
-def traced(programs: Programs, text: str, *, names: bool = True) -> tuple[list[str], memlens.Log]:
-    """The lines that a program prints, and its log."""
-    text, python = BEGIN + text + END, real_torch()
-    asked = {"MEMLENS_RECORD": '{"holders": {}}'} if names else {}
-    done = programs.run(text, python=python, path=(STARTUP,), **asked)
+def traced(programs: Programs, text: str, *, names: bool = True, itself: bool = False) -> tuple[list[str], memlens.Log]:
+    """The lines that a program prints, and its log; by itself it asks for names and is not started with them."""
+    begin = "import memlens\nmemlens.names()\n" if itself else ""
+    asked = {"MEMLENS_RECORD": '{"holders": {}}'} if names and not itself else {}
+    path = (programs.source if itself else STARTUP,)
+    done = programs.run(begin + BEGIN + text + END, python=real_torch(), path=path, **asked)
     assert done.returncode == 0, done.stderr
     assert "memlens: " not in done.stderr
     return done.stdout.splitlines(), memlens.read(programs.folder / "run.json")
@@ -236,8 +237,9 @@ def main():
 
 
 @pytest.mark.torch
-def test_what_a_graph_has_saved_is_named_by_what_leads_to_it(programs: Programs) -> None:
-    _, log = traced(programs, SAVED)
+@pytest.mark.parametrize("itself", [False, True])
+def test_what_a_graph_has_saved_is_named_by_what_leads_to_it(programs: Programs, itself: bool) -> None:
+    _, log = traced(programs, SAVED, itself=itself)
     assert log.holder is not None
     names = [log.holder_names[number] if number >= 0 else None for number in log.holder.tolist()]
     size_of = {4 * size: size for size in (1000, 2000, 3000, 4000)}
@@ -274,3 +276,30 @@ def test_threads_that_train_at_once_are_waited_for(programs: Programs) -> None:
     text, python = BEGIN + "a = torch.ones(3)\n" + THREADS + END, real_torch()
     done = programs.recorded(text, python)
     assert done.returncode == 0, done.stderr
+
+
+COMPILED = """
+import torch._dynamo
+net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.Adam(net.parameters())
+def step(x):
+    loss = net(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
+def gradient(x):
+    return torch.autograd.grad((x * x).sum(), x)[0]
+def main():
+    compiled = [torch.compile(function, backend="eager") for function in (step, gradient)]
+    with profiling:
+        for _ in range(3):
+            print(compiled[0](torch.randn(4, 8)).item(), compiled[1](torch.randn(3, requires_grad=True)))
+    counters = torch._dynamo.utils.counters
+    print(dict(counters["stats"]), dict(counters["frames"]), len(counters["graph_break"]))
+"""
+
+
+@pytest.mark.torch
+def test_what_is_compiled_is_compiled_as_ever(programs: Programs) -> None:
+    assert traced(programs, COMPILED)[0] == traced(programs, COMPILED, names=False)[0]

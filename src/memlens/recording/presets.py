@@ -67,7 +67,7 @@ _PRESETS: dict[str, tuple[_Variable, ...]] = {"paddle": _PADDLE, "torch": _TORCH
 
 
 def settings(
-    preset: str, given: Sequence[str], own: Mapping[str, str], record: str, *, lines: bool = False
+    preset: str, given: Sequence[str], own: Mapping[str, str], record: str, *, names: bool = False
 ) -> Settings:
     """The environment for a program.
 
@@ -76,7 +76,8 @@ def settings(
         given: What the user sets for it: ``NAME=VALUE``, or ``NAME=`` to take it away.
         own: The environment of the recorder.
         record: What ``MEMLENS_RECORD`` tells the program's Python processes, as JSON.
-        lines: The log is to say which line of the program allocates: of the backward pass Paddle itself says the operators.
+        names: Paddle's log is to say which line of the program allocates (of the backward pass Paddle itself says the operators), PyTorch's snapshots
+            which variable holds it.
 
     Raises:
         UsageError: Something given is no such setting.
@@ -94,7 +95,7 @@ def settings(
         if one.name in given_values:
             continue
         allocator = _allocator(values)
-        backward = _BACKWARD if lines and allocator == _ALLOCATORS[""] else ""
+        backward = _BACKWARD if names and allocator == _ALLOCATORS[""] else ""
         value = one.value.format(allocator=allocator, backward=backward)
         # Python and glog take an empty variable for none.
         if values.get(one.name):
@@ -106,7 +107,7 @@ def settings(
     warnings = tuple(_spoilt(values)) if preset == "paddle" else ()
     if "PYTHONPATH" not in given_values or given_values["PYTHONPATH"]:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), values.get("PYTHONPATH")]))
-        why = _WHY_LINES if lines else _WHY_STARTUP[preset]
+        why = _WHY_STARTUP[preset, names]
         shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}...: {why}")
         if "MEMLENS_RECORD" not in given_values:
             values["MEMLENS_RECORD"] = record
@@ -115,10 +116,14 @@ def settings(
 
 
 _WHY_STARTUP = {
-    "paddle": "each rank has a log of its own",
-    "torch": "the memory history is kept, with the variables that hold it",
+    ("paddle", False): "each rank has a log of its own",
+    (
+        "paddle",
+        True,
+    ): "each rank has a log of its own, and lines of the program that allocate stand in it (--names none: not)",
+    ("torch", False): "the memory history is kept",
+    ("torch", True): "the memory history is kept, with the variables that hold it (--names none: not)",
 }
-_WHY_LINES = "each rank has a log of its own, and lines of the program that allocate stand in it (--names none: not)"
 
 
 def _parsed(text: str) -> tuple[str, str]:

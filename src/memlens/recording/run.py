@@ -76,8 +76,8 @@ def record_with(command: str | Sequence[str], options: Record) -> Recording:
     written = _WRITTEN[options.preset](Path(options.output or _default_path(options.preset)), options, note)
     with waiting() as (mask, wait):
         try:
-            lines = options.preset == "paddle" and options.names != "none"
-            env = settings(options.preset, as_list(options.env), os.environ, json.dumps(written.asked), lines=lines)
+            names = options.names == "holders" or (options.preset, options.names) == ("paddle", "lines")
+            env = settings(options.preset, as_list(options.env), os.environ, json.dumps(written.asked), names=names)
             for line in (f"recording to {written.path}", *env.shown):
                 tell(line)
             for warning in env.warnings:
