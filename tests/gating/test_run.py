@@ -256,7 +256,7 @@ def test_accepting_says_what_the_limits_will_be(shared: Path, tmp_path: Path) ->
     leak = memlens.accept(data / "05_leak_graph_331.log.gz", file)
     (run,) = leak.runs
     peak = run.peak_bytes or 0
-    gained = run.step_levels[-1] - run.step_levels[1]  # from the end of the first step on
+    gained = run.step_levels[-1] - run.step_levels[0]  # from the end of the first step on
     assert allowed_words(leak) == (
         f"the peak of {format_bytes(peak)} may grow by {format_bytes(peak // 50)} (2%); steps may gain "
         f"{format_bytes(gained // 50)} (2% of the peak) beyond the {format_bytes(gained)} that they gain"
@@ -409,7 +409,8 @@ def test_a_baseline_holds_what_the_analyzers_give(tmp_path: Path) -> None:
         signed = log.size[window.lo : window.hi] * (1 - 2 * log.kind[window.lo : window.hi].astype(int))
         blocks = signed[log.kind[window.lo : window.hi] <= 1]
         assert figures.rise_bytes == max(0, int(blocks.cumsum().max()))
-    assert run.step_levels == tuple(get("remaining")(window).live_bytes for window in windows[:-1])
+    assert run.step_levels == tuple(get("remaining")(window).live_bytes for window in windows[1:-1])
+    assert (windows[0].name, run.steps_begin_at_bytes) == ("(before)", get("remaining")(windows[0]).live_bytes)
     whole = get("peak")(log.whole)
     assert (run.peak_bytes, run.reserved_peak_bytes) == (whole.peak_bytes, whole.reserved_peak_bytes)
     assert [window.open_end for window in run.windows] == [False] * 5 + [True]

@@ -94,6 +94,7 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         windows: The windows that it was cut into, in file order.
         steps_by: The regular expression that cuts it into the steps over which growth is judged; ``""`` where there are none.
         step_levels: The allocated level at the end of each closed step.
+        steps_begin_at_bytes: The level at which the first of them begins; ``None`` where the log begins with it.
         begins_at_bytes: The level that a recording begins at that may begin after the peak of its run; ``None`` where it does not.
     """
 
@@ -102,6 +103,7 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     windows: Annotated[tuple[WindowFigures, ...], msgspec.Meta(min_length=1)]
     steps_by: str = ""
     step_levels: tuple[_Level, ...] = ()
+    steps_begin_at_bytes: _Level | None = None
     begins_at_bytes: _Level | None = None
 
     @classmethod
@@ -126,8 +128,14 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             tuple(map(WindowFigures, windows.names, *figures, is_open.tolist())),
             steps_by,
             run.step_levels,
+            run.steps_begin_bytes,
             (whole.carried_in_bytes or 0) if late else None,
         )
+
+    @property
+    def step_series(self) -> tuple[int, ...]:
+        """The levels over which growth is judged: those between steps."""
+        return self.step_levels if self.steps_begin_at_bytes is None else (self.steps_begin_at_bytes, *self.step_levels)
 
     def __post_init__(self) -> None:
         if len({window.name for window in self.windows}) < len(self.windows):

@@ -228,7 +228,7 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules, *reasons
         rules: What to judge by.
         reasons: Why it is not judged: that a run has no blocks, if so; and at last what to say where head has no steps.
     """
-    count = len(head.step_levels)
+    count = len(head.step_series)
     row = Judged(WHOLE, "growth", start_line=1)
     if len(reasons) > 1 or not head.steps_by:
         return replace(row, unjudged=reasons[0])
@@ -238,19 +238,19 @@ def _growth(base: Sequence[RunFigures], head: RunFigures, rules: Rules, *reasons
     for levels, where in ((head.step_levels, ""), *((run.step_levels, " in the base") for run in base)):
         if len(levels) < MINIMUM:
             return replace(row, unjudged=f"{len(levels)} closed steps{where}, {MINIMUM} needed")
-    found = trend.judge(np.array(head.step_levels, np.int64))
+    found = trend.judge(np.array(head.step_series, np.int64))
     # What fills up within a quarter of the steps is warm-up.
     rise = found.rise if found.rise is not None and 4 * found.rise.last > count else None
     gained, since = (0, None) if found.since is None else (found.gained_bytes, found.since)
     if rise is not None:
         gained, since = rise.rose_bytes, rise.first
-    judged = _judged(replace(row, head_bytes=gained), [_gained(run.step_levels, since, count) for run in base], rules)
+    judged = _judged(replace(row, head_bytes=gained), [_gained(run.step_series, since, count) for run in base], rules)
     if rise is None or rise.how != "late":
         return judged
     if not judged.ok:
         why = f"the last {count - rise.first} steps rise by {format_bytes(gained)}, too few to tell"
         return _unjudged(judged, why)
-    return _judged(replace(row, head_bytes=0), [_gained(run.step_levels, None, count) for run in base], rules)
+    return _judged(replace(row, head_bytes=0), [_gained(run.step_series, None, count) for run in base], rules)
 
 
 def _gained(levels: Sequence[int], since: int | None, count: int) -> int:

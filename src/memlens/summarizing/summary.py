@@ -148,6 +148,7 @@ class Run(Result, frozen=True, dict=True):
         oom_line: The line of the first out-of-memory message, 1-based; ``None`` where there is none.
         whole: The figures of the whole log; ``None`` where it could not be read.
         step_levels: The allocated level at the end of each closed step, where steps were given.
+        steps_begin_bytes: The level at which the first of them begins; ``None`` where the log begins with it.
         held: Of a rank the blocks live at its peak; ``None`` where these are not known.
         failure: Of a rank how it ran out of memory, without lists of blocks; ``None`` where it did not end so.
         ended: How it ended early, by the values of the claim ``run_ended``; nothing where it ran to its end, or out of memory.
@@ -180,6 +181,7 @@ class Run(Result, frozen=True, dict=True):
     oom_line: int | None = None
     whole: RunWindow | None = None
     step_levels: tuple[int, ...] = ()
+    steps_begin_bytes: int | None = None
     held: LargestGroups | None = None
     failure: MemoryFailure | None = None
     ended: Mapping[str, Any] = {}
@@ -239,6 +241,7 @@ def summarize(
     trust, opening, oom = trust_of(log), log.facts.opening, _ending(log)
     begins, ends = log.times_of([opening, len(log) - 1]) if len(log) > opening else (None, None)
     found, table, of_log, levels = _figures(log, windows, steps, oom, known=bool(log.facts.opening or trust.allocs))
+    begun = int(names_of(steps)[:1] == [BEFORE])
     late = suspect_anchors(windows) if cut.given else None
     series, at = (windows, slice(len(windows))) if cut.series else (steps, slice(len(windows), -1))
     stopped = stopped_inside(series, {name: found[name][at] for name in _OF_STEPS}, "window" if cut.series else "step")
@@ -282,7 +285,8 @@ def summarize(
         has_lines=log.facts.has_lines,
         oom_line=trust.ooms[0].line if trust.ooms else None,
         whole=of_log,
-        step_levels=() if rank else levels,
+        step_levels=() if rank else levels[begun:],
+        steps_begin_bytes=levels[0] if begun and not rank else None,
         held=held,
         failure=failure,
         ended=end,
