@@ -331,6 +331,15 @@ def test_a_large_data_set_hides_no_tensor() -> None:
     assert (paths.count("model.layers[*].weight"), paths.count("kept[*][*]"), len(data)) == (3, 100, 30_000)
 
 
+def test_where_a_path_is_too_long_to_be_written_not_all_is_named() -> None:
+    chain: list[Any] = [Tensor()]
+    for _ in range(60):
+        chain = [chain]
+    walk = Walk(lambda kind: issubclass(kind, Tensor), own_name)
+    walk.run()
+    assert (walk.whole, walk.named) == (True, False)
+
+
 def test_a_cycle_ends() -> None:
     ring: list[Any] = [Tensor()]
     ring.append(ring)

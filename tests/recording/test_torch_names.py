@@ -47,6 +47,22 @@ def test_a_snapshot_says_who_holds_what_and_is_read_by_others_as_before(programs
     assert [*whole] == ["segments", "device_traces", "allocator_settings", "external_annotations", "memlens"]
 
 
+@pytest.mark.torch
+def test_the_viewer_of_pytorch_says_the_same_of_a_snapshot_with_holders(programs: Programs) -> None:
+    programs.recorded(TRAIN + "main()\n")
+    whole = programs.folder / "run.pickle"
+    content = pickle.loads(whole.read_bytes())
+    del content["memlens"]
+    (programs.folder / "plain.pickle").write_bytes(pickle.dumps(content))
+    view = "import runpy, sys, torch.cuda._memory_viz as v; sys.argv[1:] = [{!r}, {!r}]; runpy.run_path(v.__file__, run_name='__main__')"
+    for action in ("stats", "trace"):
+        said = [
+            programs.run(view.format(action, name), python=real_torch()).stdout
+            for name in ("run.pickle", "plain.pickle")
+        ]
+        assert said[0] == said[1] != ""
+
+
 @pytest.mark.parametrize(
     ("begin", "end"),
     [
