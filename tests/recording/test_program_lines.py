@@ -157,6 +157,23 @@ def test_holders_are_written_when_a_backward_pass_begins_and_at_exit(ran: Ran) -
     )
 
 
+def test_holders_are_written_when_a_backward_pass_is_over_too(ran: Ran) -> None:
+    done = ran(
+        "def main():\n"
+        "    grads = []\n"
+        "    def work():\n"
+        "        grads.append(paddle.Tensor(768))\n"
+        "        yield 1\n"
+        "    paddle.base.libpaddle.eager.run_backward(work())\n"
+        "main()\n",
+        "holders",
+    )
+    assert done.returncode == 0
+    first, *after = said(done, "holds")
+    assert first == "0x0 -"
+    assert after[0].startswith("0x300 variable grads[")
+
+
 def test_who_holds_tensors_when_memory_runs_out_is_written(ran: Ran) -> None:
     done = ran(
         "def fails():\n    raise RuntimeError('ResourceExhaustedError: Out of memory error on GPU 0')\n    yield\n"

@@ -114,7 +114,7 @@ def _replaced(operator: str, function: Any) -> Any:
         head, within = _begin(name)
         try:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
-            return function(*args, **kwargs) if kwargs else function(*args)
+            result = function(*args, **kwargs) if kwargs else function(*args)
         except (RuntimeError, MemoryError, SystemError) as error:
             for walks in _walks if _OUT_OF_MEMORY in str(error)[:_SEARCHED] else ():
                 walks.walk()
@@ -123,6 +123,11 @@ def _replaced(operator: str, function: Any) -> Any:
             if head and _on[0]:
                 _local.text = within
                 _write(head, within)
+        if moment == "backward":  # and now gradients are there
+            for walks in _walks:
+                if walks.due("gradients"):
+                    walks.walk()
+        return result
 
     call.__name__ = call.__qualname__ = getattr(function, "__name__", operator)
     call.__module__ = getattr(function, "__module__", None) or "paddle"

@@ -50,7 +50,7 @@ def own_name_of(file: str) -> str | None:
 class Walks:
     """Looks who holds each tensor, from time to time.
 
-    At moments of one kind whose numbers double: when backward passes begin, and any operator where there is none; more often as long as that takes no more than a fiftieth
+    At moments of one kind whose numbers double: when backward passes begin and when they are over, and any operator where there is none; more often as long as that takes no more than a fiftieth
     of the time, and there is room.
 
     Args:
