@@ -335,9 +335,14 @@ def test_where_a_path_is_too_long_to_be_written_not_all_is_named() -> None:
     chain: list[Any] = [Tensor()]
     for _ in range(60):
         chain = [chain]
-    walk = Walk(lambda kind: issubclass(kind, Tensor), own_name)
-    walk.run()
-    assert (walk.whole, walk.named) == (True, False)
+
+    def walk() -> tuple[bool, bool]:
+        made = Walk(lambda kind: issubclass(kind, Tensor), own_name)
+        made.run()
+        return made.whole, made.named
+
+    assert walk() == (True, False)
+    assert len(chain) == 1
 
 
 def test_a_cycle_ends() -> None:
