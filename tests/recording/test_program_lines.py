@@ -185,6 +185,12 @@ def test_who_holds_tensors_when_memory_runs_out_is_written(ran: Ran) -> None:
     assert said(done, "holds") == ["0x200 variable sessions['a'] (serve, program.py)", "0x0 -"]
 
 
+def test_at_marks_it_is_looked_for_who_holds_what_where_that_is_asked_for(ran: Ran) -> None:
+    text = f"import sys; sys.path.insert(0, {str(ran.programs.source)!r})\nimport memlens\ndef serve():\n    session = paddle.Tensor(512)\n    memlens.mark('DONE')\nserve()\n"
+    assert said(ran(text, "holders"), "holds")[0] == "0x200 variable session (serve, program.py)"
+    assert said(ran(text), "holds") == []
+
+
 @pytest.mark.paddle
 @pytest.mark.parametrize("mode", ["dygraph", "ast", "sot"])
 def test_a_run_with_names_allocates_what_one_without_does_and_every_block_has_one(

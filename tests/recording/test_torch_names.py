@@ -77,6 +77,18 @@ def test_a_program_that_records_itself_says_the_same(programs: Programs, begin: 
     assert held(programs.folder / "run.pickle") == KEPT
 
 
+def test_at_marks_the_variables_of_a_program_without_backward_passes_are_named(programs: Programs) -> None:
+    done = programs.run(
+        "import memlens, torch\ndef serve(size):\n    reply = torch.alloc(size)\n    memlens.mark('reply')\n    reply.free()\n"
+        "with memlens.record_torch('run.pickle'):\n    with memlens.window('phase'):\n        serve(1000)\n        other = torch.alloc(2000)\n"
+        "    del other\n",
+        path=(programs.source, programs.stand_in()),
+    )
+    assert done.returncode == 0, done.stderr
+    names = {1000: "variable reply (serve, program.py)", 2000: "variable other (program.py)"}
+    assert held(programs.folder / "run.pickle") == names
+
+
 def test_names_are_said_where_they_are_asked_for_alone(programs: Programs) -> None:
     text = f"import memlens\n{TRAIN}with memlens.record_torch('run.pickle', names='none'): main()\n"
     programs.run(text, path=(programs.source, programs.stand_in()))

@@ -30,6 +30,7 @@ def mark(text: str) -> None:
         >>> for step in range(100):                                      # doctest: +SKIP
         ...     memlens.mark(f"STEP {step}")                             # memlens analyze run.log --by 'STEP (\d+)'
     """
+    _walk()
     _print(line := _one_line(text))
     _annotate(line)
 
@@ -55,11 +56,19 @@ def window(name: str) -> Iterator[None]:
     try:
         yield
     finally:
+        _walk()
         with suppress(Exception):
             annotation.__exit__(None, None, None)
         if profiled:
             _annotate(f"END {line}")
         _print(f"END {line}")
+
+
+def _walk() -> None:
+    """Have it looked for who holds memory, where names are said, and it is time to."""
+    for name in ("program_lines", "torch_names"):
+        with suppress(Exception):
+            sys.modules[f"_memlens_{name}"].marked()
 
 
 def _one_line(text: str) -> str:

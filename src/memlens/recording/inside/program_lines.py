@@ -82,6 +82,13 @@ def start(
         when_imported("paddle", lambda paddle: _walks.append(_walks_of(walks, walk, paddle)))
 
 
+def marked() -> None:
+    """The program marks a phase, which may be over."""
+    for walks in _walks:
+        if walks.due("mark"):
+            walks.walk()
+
+
 def _stop() -> None:
     _on[0] = False
     for walks in _walks:

@@ -3,7 +3,7 @@
 Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
 
 Holders are looked for while the memory history or a profile of memory is recorded: when backward passes begin, when an optimizer clears
-gradients, when a snapshot is taken, which is also when memory runs out, and when a profile ends.  A snapshot has them under a key of its own, ``memlens``, a trace among its metadata, in base 64::
+gradients, at marks, when a snapshot is taken, which is also when memory runs out, and when a profile ends.  A snapshot has them under a key of its own, ``memlens``, a trace among its metadata, in base 64::
 
     {"holders": {"names": ["variable feats[*] (main, train.py)", "-"], "time_us": [1790857026000000], "rows": [2],
                  "address": [93883121772608, 0], "name": [0, 1]}}
@@ -75,6 +75,12 @@ def _forked() -> None:
         names.clear(on=False)
 
 
+def marked() -> None:
+    """The program marks a phase, which may be over."""
+    for names in _names:
+        names.marked()
+
+
 def recording() -> None:
     """This process records a memory history of its own: one that was forked does as others from here on."""
     for names in _names:
@@ -96,17 +102,10 @@ class _Names:
         self._replace()
 
     def _replace(self) -> None:
-        torch, profiler, look = self._torch, self._torch.autograd.profiler, self._look
-        enabled = getattr(torch._C, "_cuda_isHistoryEnabled", lambda: True)
+        torch, profiler, look, is_due = self._torch, self._torch.autograd.profiler, self._look, self._is_due
         compiler = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
         compiles = getattr(compiler, "get_eval_frame_callback", lambda: None)
-        in_use, due, wait = torch.cuda.is_initialized, self.walks.due, self._wait
-
-        def is_due(moment: str) -> bool:
-            profiled = profiler._is_profiler_enabled
-            if profiled or self._profiled:
-                self._profile(on=profiled)
-            return (profiled or (in_use() and enabled())) and due(moment)
+        wait = self._wait
 
         def begins(*args: Any, **kwargs: Any) -> Any:  # within ``backward`` and ``grad``, right before they run
             if not compiles():
@@ -140,6 +139,22 @@ class _Names:
         cleared = _put_in_place(torch, torch.optim.Optimizer, "zero_grad", clears)
         taken = _put_in_place(torch, torch.cuda.memory, "_snapshot", snapshot)
         ended = _put_in_place(torch, profiler.profile, "__exit__", ends)
+
+    def marked(self) -> None:
+        """The program marks a phase."""
+        if self._is_due("mark"):
+            self._look(sys._getframe(1))
+
+    def _is_due(self, moment: str) -> bool:
+        """Whether memory is recorded, and it is time to walk."""
+        torch = self._torch
+        profiled = torch.autograd.profiler._is_profiler_enabled
+        if profiled or self._profiled:
+            self._profile(on=profiled)
+        recorded = profiled or (
+            torch.cuda.is_initialized() and getattr(torch._C, "_cuda_isHistoryEnabled", lambda: True)()
+        )
+        return recorded and self.walks.due(moment)
 
     def clear(self, *, on: bool) -> None:
         """Forget everything, and go on or not."""
