@@ -155,10 +155,8 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: str) -> Iter
 
 def _is_nameless(log: LogAnalysis) -> bool:
     """Whether somebody will ask who allocates blocks, of a log of Paddle that does not say."""
-    asked: list[Any] = [
-        *(() if log.growth is None else log.growth.piling),
-        *(one for oom in log.ooms for one in oom.live[:1]),
-    ]
+    # Of failures one, for there may be very many.
+    asked: list[Any] = [*([] if log.growth is None else log.growth.piling), *(log.ooms[0].live[:1] if log.ooms else [])]
     return log.trust.layer in _WITH_NAMES and bool(asked) and not any(one.owner for one in asked)
 
 
