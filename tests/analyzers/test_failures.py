@@ -20,8 +20,8 @@ from snapshots import entry, frame, segment
 from snapshots import read as read_snapshot
 
 import memlens
-import memlens.analyzers.failures as failures_module
 from memlens.analyzers.failures import MemoryFailure, Room, cause_of, failures
+from memlens.analyzers.peak import live_before
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading
@@ -457,12 +457,12 @@ def test_thousands_of_failures_are_worked_out_one_by_one() -> None:
 def test_a_screen_looks_into_a_few_of_thousands_of_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: Rows = [(R, 1 << 30, 1 << 30), *((A, 256, (1 << 30) + 256 * k) for k in range(3_000))]
     analysis = memlens.analyze(made(rows, [oom(place, 1 << 31) for place in range(1, 3_000)]))
-    looked, live_before = [0], failures_module.live_before
+    looked = [0]
 
     def counted(*given: Any) -> Any:
         looked[0] += 1
         return live_before(*given)
 
-    monkeypatch.setattr(failures_module, "live_before", counted)
+    monkeypatch.setattr("memlens.analyzers.failures.live_before", counted)
     assert analysis_blocks(analysis)
     assert 0 < looked[0] < 10
