@@ -16,7 +16,8 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 from texts import json_of
 
 from memlens.gating.verdict import Verdict
-from memlens.reports.gate import LARGEST, comment, escape_message, escape_property, fenced, junit, workflow_commands
+from memlens.reports.gate import LARGEST, comment
+from memlens.reports.gate.ci import escape_message, escape_property, fenced, junit, workflow_commands
 
 any_text = st.text(st.characters(codec=None), max_size=60)
 

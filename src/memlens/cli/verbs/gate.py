@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -88,8 +88,7 @@ def command(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerd
 def _write(verdict: Verdict, show: ShowVerdict) -> None:
     """Write every form that was asked for, the files first: stdout may be a pipe that somebody closes."""
     from memlens.output import open_output
-    from memlens.reports import gate as ci
-    from memlens.reports.gate import EVERYTHING, comment, gate_blocks
+    from memlens.reports.gate import EVERYTHING, ci, comment, gate_blocks
 
     for path, render in ((show.junit, ci.junit), (show.markdown, comment)):
         if path is not None:
@@ -102,7 +101,9 @@ def _write(verdict: Verdict, show: ShowVerdict) -> None:
         write_result(verdict, show, partial(gate_blocks, verdict, EVERYTHING if show.full else None), fence)
     if show.github:
         # Beside a result that a program reads, stdout takes nothing else; GitHub reads both.
-        click.echo(ci.workflow_commands(verdict, _path_of), nl=False, err=show.on_stdout and show.form != "table")
+        click.echo(
+            ci.workflow_commands(verdict, cache(_path_of)), nl=False, err=show.on_stdout and show.form != "table"
+        )
         _add_to_summary(comment(verdict))
 
 
