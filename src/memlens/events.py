@@ -210,10 +210,11 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
 
     def owner_of(self, event: int | None) -> str | None:
         """The owner of one event; ``None`` for no event, or where nothing is known."""
-        if event is None or self.owner is None:
-            return None
-        number = int(self.owner[event])
-        return self.owner_names[number] if number >= 0 else None
+        return _name_at(self.owner, self.owner_names, event)
+
+    def holder_of(self, event: int | None) -> str | None:
+        """Who was last seen to hold the block of one event; ``None`` likewise."""
+        return _name_at(self.holder, self.holder_names, event)
 
     def batches(self, lo: int = 0, hi: int | None = None, *, size: int = BATCH) -> Iterator[Batch]:
         """Walk over events ``lo … hi-1`` in batches, with running sums that count from the start of the *log*.
@@ -325,6 +326,12 @@ class Outline(EventLog, frozen=True, eq=False):
     @property
     def tells_of_blocks(self) -> bool:
         return self.blocks
+
+
+def _name_at(numbers: NDArray[Any] | None, names: Sequence[str], event: int | None) -> str | None:
+    """The name that stands for an event in a column of their numbers; ``None`` for no event, no column, or an unknown one."""
+    number = -1 if event is None or numbers is None else int(numbers[event])
+    return names[number] if number >= 0 else None
 
 
 def running_sums(

@@ -201,11 +201,16 @@ def commonest_holders(
 @lru_cache(maxsize=2)
 def _holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
     """Holders, and behind them what several of them have in common; of each the number of that, and of all their places by name, int64."""
-    common = [_STATE.sub(r"\1", _KEY.sub("[*]", name)) for name in names]
+    common = [*map(_in_common, names)]
     alike = {name: number for number, name in enumerate(dict.fromkeys(common))}
     every = (*names, *alike)
     rank = np.argsort(sorted(range(len(every)), key=every.__getitem__))
     return every, np.array([alike[name] for name in common], np.int64), rank
+
+
+def _in_common(holder: str) -> str:
+    """A holder without what tells it from others of a list, a dictionary, or an optimizer."""
+    return _STATE.sub(r"\1", _KEY.sub("[*]", holder))
 
 
 def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
@@ -241,7 +246,7 @@ def _holder_of(of: SizeGroups, label: str | None, whole: int) -> str | None:
     totals = np.bincount(of.holder[rows], (of.size * of.held)[rows], len(of.holders))
     held: dict[str, float] = {}
     for number in np.flatnonzero(totals).tolist():
-        name = _KEY.sub("[*]", of.holders[number])
+        name = _in_common(of.holders[number])
         held[name] = held.get(name, 0) + totals.item(number)
     most = max(held, key=held.__getitem__, default=None)
     return variable_of(most) if most is not None and 2 * held[most] > whole else None

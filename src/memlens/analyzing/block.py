@@ -260,7 +260,7 @@ def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLif
         before_input=alloc < log.facts.opening,
         requested_bytes=_known(log.requested, alloc),
         owner=log.owner_of(alloc),
-        holder=None if (name := _known(log.holder, alloc)) is None else log.holder_names[name],
+        holder=log.holder_of(alloc),
         freed_by=log.owner_of(free),
         alloc_thread=_known(log.thread, alloc),
         free_thread=_known(log.thread, free),

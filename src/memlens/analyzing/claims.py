@@ -321,9 +321,8 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         largest = largest_of(peak.live, peak.peak_bytes)
         if largest.get("before_input") and _uncounted(log):
             largest |= {"blocks": None, "no_stack": None}
-        if log.growth is not None and any(
-            largest.get("holder") == variable_of(one.holder) for one in log.growth.piling[:1]
-        ):
+        piling = () if log.growth is None else log.growth.piling
+        if piling and largest.get("holder") == variable_of(piling[0].holder):
             largest["holder"] = None  # it is said of what piles up
         # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
         if largest["total_bytes"] <= peak.peak_bytes:

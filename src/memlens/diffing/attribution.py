@@ -107,10 +107,9 @@ def _live_in_one(
     )
     # What the other run has freed by then explains more than what it has not allocated yet.
     freed = [values_at(logs[1 - side].lifetimes.partner, partner[side]) for side in sides]
-    gone = [
-        (free >= 0) & (free < ends[1 - side]) & _lives_longer(runs, side, live[side], partner[side])
-        for side, free in zip(sides, freed, strict=True)
-    ]
+    gone = [(free >= 0) & (free < ends[1 - side]) for side, free in zip(sides, freed, strict=True)]
+    for side, some in zip(sides, gone, strict=True):
+        some[some] = _lives_longer(runs, side, live[side][some], partner[side][some])
     rank = np.concatenate([np.where(some, 2, of < 0) for some, of in zip(gone, partner, strict=True)])
     side_of = np.repeat([0, 1], [len(events) for events in live])
     left = _left_over(side_of == 1, np.concatenate(size), np.concatenate(owner), rank)

@@ -13,7 +13,6 @@ from msgspec import structs
 from memlens.analyzers.context import ContextLine, context_lines
 from memlens.analyzers.groups import owner_labels, owners_of
 from memlens.analyzers.places import Lines
-from memlens.diffing.alignment.indices import values_at
 from memlens.diffing.differences import FATES, KINDS, UNTIMELY, Items, group
 from memlens.results import Result, deferred, lazy
 
@@ -300,14 +299,12 @@ def _sides(windows: Sequence[Window], window: Ints, allocs: Ints, frees: Ints) -
     events = np.concatenate((allocs, frees))
     log = windows[0].log
     lines = Lines(log, events[events >= 0].tolist())
-    holders = np.full(len(allocs), -1) if log.holder is None else values_at(log.holder, allocs)
-    columns = (column.tolist() for column in (window, allocs, frees, holders))
-    for number, alloc, free, name in zip(*columns, strict=True):
-        holder = None if name < 0 else log.holder_names[name]
+    columns = (column.tolist() for column in (window, allocs, frees))
+    for number, alloc, free in zip(*columns, strict=True):
         if alloc < 0:
             yield None
         elif free < 0:
-            yield Side(alloc, lines.of(alloc), None, None, "never", holder)
+            yield Side(alloc, lines.of(alloc), None, None, "never", log.holder_of(alloc))
         else:
             freed = "in_window" if number < 0 or free < windows[number].hi else "later"
-            yield Side(alloc, lines.of(alloc), free, lines.of(free), freed, holder)
+            yield Side(alloc, lines.of(alloc), free, lines.of(free), freed, log.holder_of(alloc))

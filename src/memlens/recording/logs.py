@@ -27,6 +27,7 @@ from memlens.errors import MemlensError, UsageError
 from memlens.output import refuse_overwrite
 from memlens.recording.inside import ranks as inside
 from memlens.recording.inside.torch_history import no_device, oom_path
+from memlens.recording.names import asked_for
 from memlens.recording.sink import Drain, LogFile, PassedOn, check_name, rank_path
 
 if TYPE_CHECKING:
@@ -127,8 +128,7 @@ class ProgramLogs:
         self._log = LogFile(self.path, options.force)
         self._reading, self.writing = os.pipe()
         self._ranks: _Ranks | None = None
-        lines = None if options.names == "none" else {"holders": options.names == "holders"}
-        names = {"lines": lines, "holders": {} if options.names == "holders" else None}
+        names = asked_for(options.names)
         self.asked: Mapping[str, Any] = {"socket": None, **names}
         try:
             self._ranks = _Ranks(self._take_rank)
@@ -305,7 +305,7 @@ class Snapshots:
             note(f"{why}: nothing will be recorded")
         self._before = self._found()
         asked = {"output": os.path.abspath(path), **({"said": True} if why else {})}
-        self.asked: Mapping[str, Any] = {"torch": asked, "holders": {} if options.names == "holders" else None}
+        self.asked: Mapping[str, Any] = {"torch": asked, "holders": asked_for(options.names)["holders"]}
 
     def discard(self) -> None:
         """The program was not started."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from memlens.errors import UsageError
 from memlens.recording.inside import imports
@@ -32,5 +32,10 @@ def names(say: Literal["holders", "lines"] = "holders") -> None:
     """
     if say not in _SAID:
         raise UsageError(f"names says no {say!r}", f"There are: {', '.join(_SAID)}.")
+    imports.start(asked_for(say))
+
+
+def asked_for(say: str) -> dict[str, Any]:
+    """What the modules in the program are told that say names: of ``holders``, ``lines`` or ``none``."""
     holders = say == "holders"
-    imports.start({"lines": {"holders": holders}, "holders": {} if holders else None})
+    return {"lines": None if say == "none" else {"holders": holders}, "holders": {} if holders else None}

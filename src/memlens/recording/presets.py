@@ -107,7 +107,7 @@ def settings(
     warnings = tuple(_spoilt(values)) if preset == "paddle" else ()
     if "PYTHONPATH" not in given_values or given_values["PYTHONPATH"]:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), values.get("PYTHONPATH")]))
-        why = _WHY_STARTUP[preset, names]
+        why = (_WHY_NAMES if names else _WHY_STARTUP)[preset]
         shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}...: {why}")
         if "MEMLENS_RECORD" not in given_values:
             values["MEMLENS_RECORD"] = record
@@ -115,14 +115,10 @@ def settings(
     return Settings(values, {**changed, **dict.fromkeys(own.keys() - values.keys())}, tuple(shown), warnings)
 
 
-_WHY_STARTUP = {
-    ("paddle", False): "each rank has a log of its own",
-    (
-        "paddle",
-        True,
-    ): "each rank has a log of its own, and lines of the program that allocate stand in it (--names none: not)",
-    ("torch", False): "the memory history is kept",
-    ("torch", True): "the memory history is kept, with the variables that hold it (--names none: not)",
+_WHY_STARTUP = {"paddle": "each rank has a log of its own", "torch": "the memory history is kept"}
+_WHY_NAMES = {
+    "paddle": f"{_WHY_STARTUP['paddle']}, and lines of the program that allocate stand in it (--names none: not)",
+    "torch": f"{_WHY_STARTUP['torch']}, with the variables that hold it (--names none: not)",
 }
 
 

@@ -85,8 +85,7 @@ def start(
 def marked() -> None:
     """The program marks a phase, which may be over."""
     for walks in _walks:
-        if walks.due("mark"):
-            walks.walk()
+        walks.look("mark")
 
 
 def _stop() -> None:
@@ -116,8 +115,7 @@ def _replaced(operator: str, function: Any) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         for walks in _walks:
-            if walks.due(moment):
-                walks.walk()
+            walks.look(moment)
         head, within = _begin(name)
         try:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
@@ -132,8 +130,7 @@ def _replaced(operator: str, function: Any) -> Any:
                 _write(head, within)
         if moment == "backward":  # and now gradients are there
             for walks in _walks:
-                if walks.due("gradients"):
-                    walks.walk()
+                walks.look("gradients")
         return result
 
     call.__name__ = call.__qualname__ = getattr(function, "__name__", operator)

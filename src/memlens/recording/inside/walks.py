@@ -50,8 +50,8 @@ def own_name_of(file: str) -> str | None:
 class Walks:
     """Looks who holds each tensor, from time to time.
 
-    At moments of one kind whose numbers double: when backward passes begin and when they are over, and any operator where there is none; more often as long as that takes no more than a fiftieth
-    of the time, and there is room.
+    At moments of one kind whose numbers double (of operators where there are no backward passes); more often as long as that takes no more than a
+    fiftieth of the time, and there is room.
 
     Args:
         walk: The class of a walk.
@@ -80,7 +80,11 @@ class Walks:
         self._written = {}
 
     def due(self, moment: str) -> bool:
-        """Whether to walk at a moment: an ``operator`` or a ``backward`` pass is about to run, or gradients are about to be given back (``zero_grad``)."""
+        """Whether to walk at a moment.
+
+        An ``operator`` or a ``backward`` pass is about to run, its ``gradients`` are there, they are about to be given back (``zero_grad``), or the program
+        says a ``mark``.
+        """
         counts = self._counts
         count = counts[moment] = counts.get(moment, 0) + 1
         if not self.on or (moment == "operator" and (count < _SOME_CALLS or "backward" in counts)):
@@ -88,6 +92,11 @@ class Walks:
         now = time.monotonic()
         rare = not count & (count - 1) and self._taken <= _SECONDS + (now - self._began) / _SHARE
         return rare or (now >= self._next and self._room())
+
+    def look(self, moment: str) -> None:
+        """Walk if it is time to."""
+        if self.due(moment):
+            self.walk()
 
     def walk(self, *, at_exit: bool = False) -> None:
         """Walk now; at exit much is held by nobody any more, which says nothing of the run."""
