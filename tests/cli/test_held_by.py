@@ -73,6 +73,16 @@ def test_the_life_of_a_block_has_who_held_it_and_so_has_its_row_when_it_is_read_
     assert "held by feats[*] (main, train.py)" in " ".join(memlens("analyze", events).out.split())
 
 
+def test_a_rank_that_stands_out_has_who_holds_what_it_has_more_of(memlens: Any, tmp_path: Path) -> None:
+    ranks = [run(tmp_path / f"rank{rank}.log", keeps=rank == 2) for rank in range(6)]
+    shown = memlens("compare", *ranks).out
+    words = "in 5 blocks of 1.00 MiB of relu < train.py:10 main, held by feats[*] (main, train.py)."
+    assert words in " ".join(shown.split())
+    at = next(at for at, line in enumerate(shown.splitlines()) if "Holds more" in line)
+    assert shown.splitlines()[at].endswith("Held by")
+    assert shown.splitlines()[at + 1].endswith("  feats[*]")
+
+
 def test_a_gate_names_who_holds_what_piles_up_and_points_at_the_line_of_the_program(
     memlens: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

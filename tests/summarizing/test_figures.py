@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.summarizing.figures import COLUMNS, METRICS, NOT_KNOWN, WindowTable
-from memlens.summarizing.summary import LargestGroups
+from memlens.summarizing.largest import LargestGroups
 
 amounts = st.integers(0, 1 << 40)
 rows = st.lists(st.tuples(*[amounts | st.just(NOT_KNOWN)] * (len(COLUMNS) - 2), st.booleans(), st.booleans()), min_size=1, max_size=9)  # fmt: skip
@@ -52,6 +52,26 @@ def test_what_a_rank_holds_more_of_is_exact_however_many_groups_there_are(
     assert found.items() <= more.items()
     if max(len(one), len(other)) <= 128:
         assert found == more
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=12))
+def test_who_is_said_to_hold_what_a_rank_has_more_of_holds_half_of_it(blocks: list[tuple[str, bool]]) -> None:
+    """Blocks of one kind by who holds them, of the rank and of the one that it is compared with; one that ``a`` holds half of is said to be held."""
+
+    def of_one(rank: bool) -> LargestGroups:
+        held = Counter(holder for holder, own in blocks if own == rank)
+        (holder, count), total = held.most_common(1)[0] if held else ("a", 0), held.total()
+        which = -1 if 2 * count < total else "ab".index(holder)
+        numbers = (np.array([which]), ("a", "b"), np.array([count]))
+        return LargestGroups.of(np.array([512]), np.array([total]), ["relu"], numbers)
+
+    more = Counter(holder for holder, own in blocks if own)
+    more.subtract(holder for holder, own in blocks if not own)
+    found = of_one(True).holders_of_more(of_one(False))
+    if more.total() > 0 and found:
+        assert 2 * more[found[512, "relu"]] >= more.total()
+    if more.total() > 0 and not any(not own for _, own in blocks):
+        assert found
 
 
 def test_the_groups_of_a_rank_are_few_kilobytes() -> None:

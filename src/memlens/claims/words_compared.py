@@ -180,7 +180,7 @@ _STATUS = "{status=no_window?without the window|{status=in_doubt?in doubt|{statu
 _OF = "[{ranks:count} ranks|{runs:plural run}]"
 _INSIDE = "[ inside {window:window}][ inside the {unit} after {after:window}]"
 _END = "{how=exception?ended with a Python exception[ ({what:clipped})]|died[ of {what:clipped}]}"
-_HOLDS = "{blocks:plural block} of {size_bytes:bytes}[ of {owner:name}]"
+_HOLDS = "{blocks:plural block} of {size_bytes:bytes}[ of {owner:name}][, held by {holder:owner}]"
 
 
 def _with_runs(template: str) -> Callable[[Values], str]:

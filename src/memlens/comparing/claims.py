@@ -12,7 +12,7 @@ from memlens.analyzers.failures import failure_claim
 from memlens.claims.claim import Claim, Tone, Weight, values_of
 from memlens.comparing.claims_of_runs import NAMED, Made, Runs, begins_late, in_doubt, named_runs, runs_ended
 from memlens.summarizing.figures import BY_KEY
-from memlens.text import LINES, format_count, short_name
+from memlens.text import LINES, format_count, short_name, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,6 +127,7 @@ def _group(group: AlikeOutliers, run: Run) -> dict[str, Any]:
         # What it holds less of than its peers takes a part of that away.
         parts = {"outweighs": most.more_bytes > one.off * 1.005, "part": most.more_bytes < one.off * 0.995}
         values |= values_of(most, "blocks", "size_bytes", "more_bytes", owner=most.owner or None, **parts)
+        values["holder"] = variable_of(most.holder)
     # What a log does not tell of changes no other figure.
     doubts = [code for code in run.doubts if not code.startswith("no_")]
     return {**values, "doubts": doubts if doubts and not others else None}
@@ -158,7 +159,7 @@ def alike_outliers(comparison: Comparison) -> list[AlikeOutliers]:
     for one in comparison.outliers:
         if one.path not in seen:
             seen.add(one.path)
-            kind = (one.holds[0].size_bytes, one.holds[0].blocks, one.holds[0].owner) if one.holds else None
+            kind = one.holds[0] if one.holds else None
             groups.setdefault((one.metric, one.off > 0, kind), []).append(one)
     return [AlikeOutliers(tuple(group), _common(comparison, group)) for group in groups.values()]
 

@@ -50,12 +50,14 @@ class HeldMore(Result, frozen=True):
         blocks: How many more.
         more_bytes: Their bytes.
         owner: Whom they belong to, ``None`` where unknown; text from the log.
+        holder: Who holds half of them or more, where that was recorded.
     """
 
     size_bytes: int
     blocks: int
     more_bytes: int
     owner: str | None
+    holder: str | None = None
 
 
 class Outlier(Result, frozen=True):
@@ -343,8 +345,8 @@ def _holds_more(rank: Run, median_rank: Run) -> tuple[HeldMore, ...]:
     """The groups that a rank holds more of at its peak than another one, the most bytes first; nothing where either is not known."""
     if rank.held is None or median_rank.held is None:
         return ()
-    groups = rank.held.more_than(median_rank.held).items()
-    more = (HeldMore(size, blocks, size * blocks, owner) for (size, owner), blocks in groups)
+    groups, holders = rank.held.more_than(median_rank.held).items(), rank.held.holders_of_more(median_rank.held)
+    more = (HeldMore(key[0], blocks, key[0] * blocks, key[1], holders.get(key)) for key, blocks in groups)
     return tuple(sorted(more, key=lambda one: (-one.more_bytes, -one.size_bytes, one.owner or "")))[:_MOST_HELD]
 
 

@@ -114,7 +114,7 @@ def _live(peak: Any, options: ListOptions, paired: bool) -> Iterator[Table | Lin
         title = f"Live at the peak: {format_bytes(total)} in {plural(live.blocks, 'block')}"
         columns, what = _owned((*ALIKE, _SHARE), groups)
         yield options.table(
-            title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total), holder=_held_by
+            title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total), holder=held_by
         )
     else:
         yield Line("Live at the peak: nothing.", "quiet")
@@ -171,7 +171,7 @@ def _held_table(
         return f"later, {options.terms.at(group.first_free_line)}" if later else group.freed
 
     shares = {"share": lambda group: format_share(group.total_bytes, size)}
-    return options.table(title, columns, groups, what, freed=when, holder=_held_by, **shares)
+    return options.table(title, columns, groups, what, freed=when, holder=held_by, **shares)
 
 
 def _other_fates(unmatched: Any) -> Iterator[Figure]:
@@ -197,14 +197,14 @@ def piling_table(growth: Any, options: ListOptions) -> Table:
     """The table of what piles up over a series."""
     columns, what = _owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS), growth.piling)
     rounded = {"bytes_per_window": lambda pile: round(pile.bytes_per_window)}
-    return ListOptions(options.top).table("Piling up", columns, growth.piling, what, holder=_held_by, **rounded)
+    return ListOptions(options.top).table("Piling up", columns, growth.piling, what, holder=held_by, **rounded)
 
 
 #: Who holds blocks, and the groups that are looked at for one.
-_HOLDER, _LOOKED_AT = Column("holder", "Held by", "name"), 20
+HOLDER, _LOOKED_AT = Column("holder", "Held by", "name"), 20
 
 
-def _held_by(group: Any) -> Value:
+def held_by(group: Any) -> Value:
     """The path alone of who holds blocks, without its role and where it begins."""
     holder: str = group.holder or ""
     named, _, _ = holder.partition(" (")
@@ -214,7 +214,7 @@ def _held_by(group: Any) -> Value:
 def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:
     """The columns of groups, with their owners where some has one, and who holds them where that was recorded; and what a row is then."""
     owned = columns_of(groups).is_owned
-    holders = (_HOLDER,) if any(getattr(group, "holder", None) for group in groups[:_LOOKED_AT]) else ()
+    holders = (HOLDER,) if any(getattr(group, "holder", None) for group in groups[:_LOOKED_AT]) else ()
     return (*columns, *((OWNER,) if owned else ()), *holders), "group" if owned else "size"
 
 

@@ -6,19 +6,15 @@ were kept of others, and it is what a worker on another machine hands back.
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import structs
 
 from memlens.analyzers.endings import ended, freed_last, stopped_inside
 from memlens.analyzers.failures import MemoryFailure, failures, most_telling, run_ended_in
-from memlens.analyzers.fates import live_events
-from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import all_elapsed_us, lasting_us
 from memlens.facts import Kind
 from memlens.folding import bounds, figures
@@ -33,6 +29,7 @@ from memlens.summarizing.figures import (
     RunWindow,
     WindowTable,
 )
+from memlens.summarizing.largest import OF_OWNER, LargestGroups, held_at_peak
 from memlens.text import innermost
 from memlens.trust import PEAK_MAY_BE_EARLIER, trust_of
 from memlens.trust.failures import allocs_before, failures_of
@@ -59,8 +56,6 @@ if TYPE_CHECKING:
 
 #: What became of a run, or of one window of it.
 Status: TypeAlias = Literal["ok", "oom", "no_window", "missing", "unreadable"]
-#: Groups of blocks that are kept of a rank, the largest; and characters of an owner.
-_MOST_GROUPS, _OF_OWNER = 128, 200
 #: What tells whether a log stops inside a step.
 _OF_STEPS = ("allocs", "live_bytes", "rise_bytes")
 
@@ -81,45 +76,6 @@ class Oom(Result, frozen=True):
     line: int
     time_us: int | None = None
     allocs: int = 0
-
-
-class LargestGroups(Struct, frozen=True):
-    """The blocks of one moment by size and owner, the groups with the most bytes; of ten thousand ranks they are held at once.
-
-    Attributes:
-        blocks: The size and the count of each group, pairs of int64.
-        owners: Whom they belong to, ``None`` where unknown: an operator, or the innermost frame of a call stack; text from the log.
-        left_out_bytes: The most that a group has that is not among them; 0 where all are.
-    """
-
-    blocks: bytes
-    owners: tuple[str | None, ...]
-    left_out_bytes: int = 0
-
-    def __post_init__(self) -> None:
-        # What comes back from workers has the same names again and again.
-        structs.force_setattr(self, "owners", tuple(name and sys.intern(name) for name in self.owners))
-
-    @classmethod
-    def of(cls, sizes: Ints, counts: Ints, owners: Sequence[str | None]) -> LargestGroups:
-        """Those of all groups, given the size, the count and the owner of each; int64."""
-        totals = sizes * counts
-        order = np.lexsort((sizes, totals))[::-1]
-        kept = order[:_MOST_GROUPS]
-        left_out = int(totals[order[len(kept) :]].max(initial=0))
-        return cls(np.stack([sizes[kept], counts[kept]], axis=1).tobytes(), tuple(owners[k] for k in kept), left_out)
-
-    @property
-    def counts(self) -> Counter[tuple[int, str | None]]:
-        """How many blocks there are of each size and owner."""
-        pairs = np.frombuffer(self.blocks, np.int64).reshape(-1, 2).tolist()
-        return Counter({(size, owner): count for (size, count), owner in zip(pairs, self.owners, strict=True)})
-
-    def more_than(self, other: LargestGroups) -> dict[tuple[int, str | None], int]:
-        """How many more blocks there are of each size and owner; nothing is said of those that the other may have, too."""
-        known = other.counts
-        more = (self.counts - known).items()
-        return {key: count for key, count in more if key in known or key[0] > other.left_out_bytes}
 
 
 class Run(Result, frozen=True, dict=True):
@@ -257,14 +213,14 @@ def summarize(
                 live=(),
                 youngest=None,
                 oldest=None,
-                owner=None if one.owner is None else innermost(one.owner)[:_OF_OWNER],
+                owner=None if one.owner is None else innermost(one.owner)[:OF_OWNER],
             )
         if windows:
             counted = _counted(table, windows)
             table = table.where(counted)
             middle = int(np.flatnonzero(counted)[table.middle])
             summit = int(found.summit[middle]) if found["rise_bytes"][middle] else None
-            held = _held(windows[middle], summit, int(found["peak_bytes"][middle]))
+            held = held_at_peak(windows[middle], summit, int(found["peak_bytes"][middle]))
             table = table.typical() if cut.series else table
     return Run(
         path,
@@ -369,30 +325,3 @@ def _curve(log: Log, windows: Sequence[Window], cut: Cut, buckets: int) -> Curve
     from memlens.analyzers.curve import curve
 
     return curve(whole(log) if cut.series else windows[0], windows if cut.series else (), buckets)
-
-
-def _held(window: Window, summit: int | None, peak_bytes: int) -> LargestGroups | None:
-    """The blocks live at the peak of a window; ``None`` where these are not known.
-
-    Args:
-        window: The window.
-        summit: The event that reaches its peak; ``None`` where it never rises above its start.
-        peak_bytes: The level there.
-    """
-    log = window.log
-    live = live_events(log, window.lo if summit is None else summit + 1)
-    if not len(live):
-        return None if peak_bytes else LargestGroups(b"", ())
-    number, sizes, owners = kinds_of_blocks(log, live)
-    used, places = np.unique(owners, return_inverse=True)
-    labels = owner_labels(log)
-    short = [None if (name := labels[k]) is None else innermost(name)[:_OF_OWNER] for k in used.tolist()]
-    codes = {name: code for code, name in enumerate(dict.fromkeys(short))}
-    code = np.array([codes[name] for name in short], np.int64)[places]
-    # Stacks that differ further out are of one owner now.
-    order = np.lexsort((code, sizes))
-    sizes, code = sizes[order], code[order]
-    starts = np.flatnonzero(np.append(True, (np.diff(sizes) != 0) | (np.diff(code) != 0)))
-    counts = np.add.reduceat(np.bincount(number)[order], starts)
-    names = list(codes)
-    return LargestGroups.of(sizes[starts], counts, [names[k] for k in code[starts].tolist()])

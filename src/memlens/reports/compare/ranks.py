@@ -22,6 +22,7 @@ from memlens.reports.blocks import (
     take,
 )
 from memlens.reports.compare.tables import tables_of
+from memlens.reports.lists import HOLDER, held_by
 from memlens.reports.terminal import Part, Size, fits, naming, one_screen
 from memlens.summarizing.figures import BY_KEY, Metric
 from memlens.text import format_bytes, format_change, format_count, name_list, plural, short_name, visible
@@ -166,6 +167,7 @@ def outliers_blocks(comparison: Comparison, top: int) -> Iterator[Block]:
         Column("peers", "Peers", "count", drop=4),
         Column("holds", "Holds more", "word"),
         Column("owner", "Of", "name"),
+        HOLDER,
         Column("where", "Where", "name", drop=1),
     ]
     rows = [_outlier(group) for group in groups]
@@ -182,9 +184,9 @@ def _outlier(group: AlikeOutliers) -> list[Value]:
     one, more = group.outliers[0], len(group.outliers) - 1
     metric, held = BY_KEY[one.metric], one.holds[0] if one.holds else None
     off = _signed(metric, one.off)
-    blocks = (
-        ("", "") if held is None else (f"{format_count(held.blocks)} × {format_bytes(held.size_bytes)}", held.owner)
-    )
+    blocks: tuple[Value, ...] = ("", "", "")
+    if held is not None:
+        blocks = f"{format_count(held.blocks)} × {format_bytes(held.size_bytes)}", held.owner, held_by(held)
     return [
         f"{one.rank} +{format_count(more)}" if more else one.rank,
         metric.title,
