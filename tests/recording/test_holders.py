@@ -331,6 +331,24 @@ def test_a_large_data_set_hides_no_tensor() -> None:
     assert (paths.count("model.layers[*].weight"), paths.count("kept[*][*]"), len(data)) == (3, 100, 30_000)
 
 
+def test_what_tensors_hold_is_looked_at_where_not_everything_can_be() -> None:
+    data = [{"row": [number, str(number)]} for number in range(30_000)]
+    weight = Tensor()
+
+    def beyond(_: Walk, tensor: Any, __: str) -> Iterator[tuple[str, Any, str]]:
+        if tensor is weight:
+            yield ".grad", Tensor(), "gradient"
+
+    made = Walk(lambda kind: issubclass(kind, Tensor), own_name, beyond=beyond)
+    gradients = [path for _, role, path, _ in walk_of(made) if role == "gradient"]
+    assert (gradients, made.whole, len(data)) == (["weight.grad"], False, 30_000)
+
+
+def walk_of(made: Walk) -> list[tuple[Any, str, str, str]]:
+    """A walk that looks at the frame of the test."""
+    return made.run()
+
+
 def test_where_a_path_is_too_long_to_be_written_not_all_is_named() -> None:
     chain: list[Any] = [Tensor()]
     for _ in range(60):

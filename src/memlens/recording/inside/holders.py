@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     #: What is added to the path, the value, and its role where that is another than that of what holds it.
     Child: TypeAlias = tuple[str, Any, str]
 
-#: Turns of a walk, what is looked at in one of them, and characters of a path, at most.
+#: Turns of a walk, and again beyond tensors; what is looked at in one of them; and characters of a path, at most.
 _MOST_TURNS, _AT_ONCE, _LONGEST = 20_000, 64, 120
 #: Frames of a thread that are looked at.
 _DEEPEST = 200
@@ -127,25 +127,28 @@ class Walk:
                 some.clear()
 
     def _go(self) -> None:
-        """Look at all that waits, and beyond the tensors that were found."""
-        self._turns()
-        while self.whole and self._passed < len(self.found):
+        """Look at all that waits, and beyond the tensors that were found; there, too, where not all could be looked at."""
+        self._turns(_MOST_TURNS)
+        left = _MOST_TURNS
+        while left and self._passed < len(self.found):
+            self._waiting.clear()
             for tensor, role, path, where in self.found[self._passed :]:
                 self._waiting.append((self._beyond(self, tensor, role), role, path, where))
             self._passed = len(self.found)
-            self._turns()
+            left = self._turns(left)
 
-    def _turns(self) -> None:
-        for _ in range(_MOST_TURNS):
-            if not self._waiting:
-                break
+    def _turns(self, most: int) -> int:
+        """Look at what waits, in so many turns at most; gives how many are left."""
+        while most and self._waiting:
+            most -= 1
             children, role, path, where = self._waiting.popleft()
             child = None
             for child in islice(children, _AT_ONCE):
                 self._reach(child[1], child[2] or role, path + child[0], where)
             if child is not None:  # there may be more
                 self._waiting.append((children, role, path, where))
-        self.whole = not self._waiting
+        self.whole = self.whole and not self._waiting
+        return most
 
     def _garbage(self) -> None:
         """Begin anew at instances of the program's classes that no variable leads to: those in cycles wait for the collector.

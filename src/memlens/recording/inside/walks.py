@@ -41,6 +41,7 @@ def own_name_of(file: str) -> str | None:
             os.path.dirname(file) == os.path.dirname(__file__)  # memlens's own
             or file.startswith(("<frozen", *_installed))
             or os.path.realpath(file).startswith(_installed)
+            or f"{os.sep}torchinductor_" in file  # what torch.compile has written
         )
         name = "".join(character if character.isprintable() else "?" for character in os.path.basename(file))
         _files[file] = None if theirs else name
