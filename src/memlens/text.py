@@ -218,11 +218,6 @@ def innermost(owner: str) -> str:
     return own if own == first else f"{first}{STACK}{own}"
 
 
-def variable_of(holder: str | None) -> str | None:
-    """Who holds a block as a sentence says it: of a variable, or a graph (``loss.grad_fn``), whose role goes without saying, the path alone."""
-    return holder and holder.removeprefix("variable ").removeprefix("saved ")
-
-
 def is_own(frame: str) -> bool:
     """Whether a frame is a line of Python of the user's, and not of an installed package, of PyTorch or of the interpreter."""
     return re.match(_CODE, frame) is not None and re.match(_FOREIGN, frame) is None

@@ -275,7 +275,7 @@ def test_what_a_graph_has_saved_is_named_by_what_leads_to_it(programs: Programs,
     assert found == {
         (1000, "variable x (main, program.py)"),
         (1000, "saved squared.grad_fn (main, program.py)"),
-        (2000, None),  # what exp() gave, which a hook has copied
+        (2000, "a variable that no walk saw"),  # what exp() gave, which a hook has copied
         (2000, "saved packed.grad_fn (main, program.py)"),
         (2000, "saved packed.grad_fn['shelf'][*] (main, program.py)"),
         (3000, "garbage Lost.tensor (a cycle that gc.collect() frees)"),

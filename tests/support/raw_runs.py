@@ -113,32 +113,51 @@ class RawRun:
     def holders(self) -> dict[int, str]:
         """Who was last seen to hold a block, by its ALLOC: the line of a walk, or nobody where a later whole walk has no line of it, unless it is one that stays.
 
-        What nobody holds when a backward pass begins, and the pass gives back, was saved for it.
+        Of what no walk saw its life tells; of what was saved for a backward pass, too, where nobody held it.
         """
         said = [(place, found[1], found[2]) for place, line in self.notes if (found := _HOLDS.search(line))]
         live: dict[Any, int] = {}
         holders: dict[int, str] = {}
-        now, passing, at = set[int](), False, 0
+        now, at = set[int](), 0
         for place, address, name in [*said, (len(self.notes) + 1, "", "")]:
             while at < len(self.events) and (self.events[at].place or 0) < place:
                 event = self.events[at]
-                owner = event.owner or ""
-                passing &= "GradNode" in owner or owner.startswith("run_backward")
                 if event.kind == "alloc":
                     live[event.block] = at
-                elif (
-                    event.kind == "free" and holders.get(gone := live.pop(event.block, -1)) == "no variable" and passing
-                ):
-                    holders[gone] = "the backward graph"
+                elif event.kind == "free":
+                    live.pop(event.block, None)
                 at += 1
             if address == "0x0":
                 stays = {k for k, by in holders.items() if by.startswith(("parameter ", "optimizer ", "buffer "))}
                 holders |= dict.fromkeys(set(live.values()) - now - stays, "no variable")
-                now, passing = set(), True
+                now = set()
             elif address in live:
                 holders[live[address]] = name
                 now.add(live[address])
+        if said and any(one.owner for one in self.events):
+            for born, freed in self.partner.items():
+                if life := self._told_by_life(born, freed, holders.get(born)):
+                    holders[born] = life
         return holders
+
+    def _told_by_life(self, born: int, freed: int, holder: str | None) -> str | None:
+        if holder not in (None, "no variable"):
+            return None
+        owners = [one.owner for one in self.events[born : freed + 1]]
+        passes = [
+            bool(owner) and ("GradNode" in owner.split(" < ")[0] or "run_backward" in owner.split(" < "))
+            for owner in owners
+        ]
+        if passes[-1] and not passes[0]:
+            return "the backward graph"
+        if holder is not None:
+            return None
+        if all(passes):
+            return "a temporary of the backward pass"
+        if owners[-1] is None:
+            return "a variable that no walk saw"
+        lines = {owner if owner is None else owner.partition(" < ")[2] for owner in owners}
+        return "a temporary" if len(lines) == 1 else None
 
     @property
     def bounds(self) -> tuple[int, int]:

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from memlens.columns import distinct
 from memlens.results import OnDemand
-from memlens.text import innermost, variable_of
+from memlens.roles import variable_of
+from memlens.text import innermost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

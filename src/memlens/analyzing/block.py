@@ -23,7 +23,8 @@ from memlens.inputs import Reading
 from memlens.options import Block, as_list
 from memlens.options.keywords import with_keywords
 from memlens.results import Answered, Result, claimed
-from memlens.text import format_bytes, terms_of, variable_of
+from memlens.roles import variable_of
+from memlens.text import format_bytes, terms_of
 from memlens.windows.windows import as_patterns, whole
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from memlens.analyzers.series.growth import Pile
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
 from memlens.gating.judging import NOT_NAMED, Judged
 from memlens.results import OnDemand, Result, Tables, Tabular
-from memlens.text import MOST_NAMES, variable_of
+from memlens.roles import variable_of
+from memlens.text import MOST_NAMES
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:

@@ -9,21 +9,17 @@ import numpy as np
 from memlens.events import pair
 from memlens.facts import Kind
 from memlens.inputs.joins import join_streams
+from memlens.roles import GRAPH, NO_VARIABLE, OF_BACKWARD, STAYING, TEMPORARY, UNSEEN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from memlens.columns import Ints
+    from memlens.columns import Flags, Ints
 
 #: Characters of a holder, at most.
 _LONGEST = 240
-#: Who holds a block that a walk found nobody to hold, though it saw all that variables lead to; and holders that are not said in each walk.
-NO_VARIABLE = "no variable"
-STAYING = ("parameter ", "optimizer ", "buffer ")
-#: Who held a block that a walk found nobody to hold right before a backward pass, which gave it back.
-GRAPH = "the backward graph"
 
 
 def is_count(value: Any, below: int) -> TypeGuard[int]:
@@ -49,6 +45,33 @@ class Walks(NamedTuple):
     name: Ints
 
 
+class Calls(NamedTuple):
+    """What runs at each event of a log.
+
+    Attributes:
+        place: The line of the program that calls, as a number, int32; -1 for none.
+        backward: A backward pass runs, bool.
+        outside: The program itself runs, and no operator, bool.
+    """
+
+    place: NDArray[np.int32]
+    backward: Flags
+    outside: Flags
+
+
+def calls_of_stacks(owner: NDArray[np.int32] | None, in_backward: Flags | None = None) -> Calls | None:
+    """What runs where the owners are call stacks: in the threads of backward passes none is of Python.
+
+    Args:
+        owner: The owner of each event, int32, -1 for no stack; ``None`` where no event has one.
+        in_backward: Whether a backward pass runs, bool; ``None`` where stacks alone tell.
+    """
+    if owner is None:
+        return None
+    backward = owner < 0 if in_backward is None else in_backward
+    return Calls(owner, backward, ~backward)
+
+
 def read_walks(noted: Any) -> Walks | None:
     """What a program of PyTorch noted; ``None`` where that is nothing, or nothing that can be read."""
     found = noted.get("holders") if type(noted) is dict else None
@@ -70,7 +93,7 @@ def read_walks(noted: Any) -> Walks | None:
 
 
 def held_at(
-    walks: Walks | None, first: int, before: Ints, kind: NDArray[np.int8], addr: NDArray[np.uint64]
+    walks: Walks | None, first: int, before: Ints, kind: NDArray[np.int8], addr: NDArray[np.uint64], calls: Calls | None
 ) -> dict[str, Any]:
     """The columns of who holds the blocks of a log that has times; see :func:`held`.
 
@@ -80,11 +103,12 @@ def held_at(
         before: How many events stand before each walk, int64.
         kind: The kinds of the events, int8.
         addr: Their addresses, uint64.
+        calls: What runs at each event; ``None`` where that is not known.
     """
     if walks is None:
         return {}
     late = (walks.time_us >= first)[walks.walk]
-    holder, names = held(before[walks.walk][late], walks.addr[late], walks.name[late], walks.names, kind, addr)
+    holder, names = held(before[walks.walk][late], walks.addr[late], walks.name[late], walks.names, kind, addr, calls)
     return {"holder": holder, "holder_names": names}
 
 
@@ -95,12 +119,13 @@ def held(
     names: Sequence[str],
     kind: NDArray[np.int8],
     addr: NDArray[np.uint64],
-    backward: NDArray[np.bool_] | None = None,
+    calls: Calls | None,
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
-    What a walk that saw all has no row of is held by no variable.  What was so when a backward pass began, in which no code of the program runs, and was
-    given back there, was saved for it.
+    What a walk that saw all has no row of is held by no variable.  Of what no walk saw its life tells: what a backward pass gives back and did not make
+    was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what is given back while no operator runs the
+    program held.
 
     Args:
         before: How many events stand before each row of a walk, int64, not falling.
@@ -109,7 +134,7 @@ def held(
         names: The holders.
         kind: The kinds of the events, int8.
         addr: Their addresses, uint64.
-        backward: Whether an operator of a backward pass is what each event is of, bool; ``None`` where what was saved is named.
+        calls: What runs at each event; ``None`` where that is not known.
     """
     row = join_streams(kind, addr, None, before, named, np.arange(len(named)))
     partner = pair(kind, addr).partner
@@ -123,13 +148,36 @@ def held(
     found = np.where(row >= 0, name[row], -1) if len(name) else row
     stays = np.array([*(text.startswith(STAYING) for text in names), False])
     nobody = (began[last] > alloc) & (row <= np.concatenate(([-1, -1], ends))[last]) & ~stays[found]
-    found[nobody] = len(names)
-    if backward is not None:
-        others = np.concatenate(([0], np.cumsum(~backward)))  # before each event
-        at = np.minimum(free, len(kind) - 1)
-        found[nobody & (free < len(kind)) & backward[at] & (others[at] == others[began[last]])] = len(names) + 1
+    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN))
+    number = {text: place for place, text in enumerate(every)}
+    found[nobody] = number[NO_VARIABLE]
+    if calls is not None:
+        for those, text in _by_life(alloc, free, found < 0, nobody, calls):
+            found[those] = number[text]
     holder = np.full(len(kind), -1, np.int64)
     holder[alloc] = found
     frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
     holder[frees] = holder[partner[frees]]
-    return holder, (*names, NO_VARIABLE, GRAPH)
+    return holder, (*every,)
+
+
+def _by_life(alloc: Ints, free: Ints, unseen: Flags, nobody: Flags, calls: Calls) -> Iterator[tuple[Flags, str]]:
+    """What the lives of blocks tell, the later the more.
+
+    Args:
+        alloc: Where each block is made, int64.
+        free: Where it is given back, int64; past the last event where it is not.
+        unseen: No walk had a row of it, nor saw all while it was live.
+        nobody: The last walk that saw all had no row of it.
+        calls: What runs at each event.
+    """
+    place, backward, outside = calls
+    freed = free < len(place)
+    at = np.where(freed, free, 0)
+    # How many events before each are not of a backward pass, and how often the place has changed up to each.
+    others = np.concatenate(([0], np.cumsum(~backward)))
+    changes = np.concatenate(([0], np.cumsum(place[1:] != place[:-1])))
+    yield unseen & freed & outside[at], UNSEEN
+    yield unseen & freed & (place[at] >= 0) & (changes[at] == changes[alloc]), TEMPORARY
+    yield unseen & freed & backward[alloc] & backward[at] & (others[at] == others[alloc]), OF_BACKWARD
+    yield (unseen | nobody) & freed & backward[at] & ~backward[alloc], GRAPH

@@ -181,5 +181,27 @@ def test_what_no_variable_holds_when_a_backward_pass_begins_and_the_pass_gives_b
         *(calls(MATMUL), alloc(256), alloc(512), alloc(768), calls("-"), holds(256, hidden), holds(0, "-")),
         *(begins, alloc(1024), node, free(512), free(1024), calls("-"), free(256), begins, free(768), calls("-")),
     )
-    saved = "the backward graph"
-    assert holders(log) == [hidden, saved, "no variable", None, saved, None, hidden, "no variable"]
+    saved, passing = "the backward graph", "a temporary of the backward pass"
+    assert holders(log) == [hidden, saved, saved, passing, saved, passing, hidden, saved]
+
+
+def test_of_what_no_walk_saw_its_life_tells_who_held_it() -> None:
+    begins, other = calls("run_backward < train.py:20 main"), calls("relu < train.py:9 main")
+    hook = calls("mul < train.py:5 hook < run_backward < train.py:20 main")
+    node = line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing ")
+    unseen, saved = "a variable that no walk saw", "the backward graph"
+    call, passing, nobody = "a temporary", "a temporary of the backward pass", "no variable"
+    log = read(
+        *(calls(MATMUL), alloc(256), alloc(512), free(256), alloc(768), calls("-"), holds(0, "-")),
+        # One is given back within its call, one by the program, one by the graph, one by another call, and one never.
+        *(calls(MATMUL), alloc(1024), alloc(1280), alloc(1536), alloc(1792), alloc(2048), free(1024), calls("-")),
+        *(free(1280), begins, node, free(1536), free(512), alloc(2304), hook, alloc(2560), begins, free(2560)),
+        *(free(2304), alloc(2816), calls("-"), free(2816), other, free(1792), free(768), calls("-")),
+    )
+    found = {int(addr): name for addr, kind, name in zip(log.addr, log.kind, holders(log), strict=True) if not kind}
+    assert found == {
+        **{256: call, 512: saved, 768: nobody, 1024: call, 1280: unseen, 1536: saved, 1792: None, 2048: None},
+        **{2304: passing, 2560: passing, 2816: unseen},
+    }
+    names = holders(log)
+    assert all(names[free] == names[alloc] for alloc, free in enumerate(log.lifetimes.partner.tolist()) if free > alloc)

@@ -28,7 +28,7 @@ import numpy as np
 
 from memlens.facts import Kind, Mark, OutOfMemory, StatLines
 from memlens.inputs.builder import Builder
-from memlens.inputs.holders import held_at
+from memlens.inputs.holders import Calls, held_at
 from memlens.inputs.kineto.events import UNKNOWN, Changes, SpanKind
 from memlens.inputs.stack_names import GENERATED, is_generated
 from memlens.source import NumberedSource
@@ -60,6 +60,8 @@ _FOREIGN = re.compile(
     r"|<(?!stdin|ipython|string)|(?:.*[/\\])?(?:contextlib|functools|threading|runpy|queue)\.py\Z"
 )
 _NO_FRAME, _FRAME, _OWN_FRAME = 0, 1, 2
+#: How the engine of backward passes names an operator that is a node of the graph.
+_NODE = "autograd::engine::evaluate_function"
 _RANK_BITS = np.int64(32)
 
 
@@ -79,18 +81,18 @@ def make_logs(
         size: Bytes of the input, uncompressed.
         cut_short: Why the trace ended early, or ``""``.
     """
-    trace = _Trace(events, base)
+    trace = _Trace(events, base, with_calls=walks is not None)
     devices = set(zip(trace.changes.kind.tolist(), trace.changes.device.tolist(), strict=True))
     logs: dict[int, Log] = {}
     for kind, device in sorted(devices):
         number = CPU if kind == _CPU_TYPE else device
         while number in logs:
             number = max(number, 0) + 1000 * max(kind, 1)
-        facts, columns = _columns_of(trace, number, kind, device)
+        facts, columns, calls = _columns_of(trace, number, kind, device)
         if "no_addresses" not in facts["hints"]:
             time, opening = columns["time_us"], facts["opening"]
             before = time.searchsorted([] if walks is None else walks.time_us)
-            columns |= held_at(walks, int(time[opening]), before, columns["kind"], columns["addr"])
+            columns |= held_at(walks, int(time[opening]), before, columns["kind"], columns["addr"], calls)
         facts |= {"bytes": size, "malformed": events.malformed, "malformed_samples": tuple(events.samples)}
         builder = Builder(NumberedSource(name), request, {})
         logs[number] = builder.finish(cut_short=cut_short, facts=facts, columns=columns)
@@ -100,9 +102,10 @@ def make_logs(
 class _Trace:
     """One trace as read, on all its devices: changes of memory with owners, threads and times; annotations and failures by time, failures with their owners."""
 
-    def __init__(self, events: Events, base: int) -> None:
+    def __init__(self, events: Events, base: int, *, with_calls: bool) -> None:
         self.changes, spans, texts = events.changes, events.spans, events.texts
         self.owner, self.owner_names = owners_of(self.changes.track, self.changes.time, spans, texts)
+        self.calls = calls_of(self.changes.track, self.changes.time, spans, texts) if with_calls else None
         self.thread = np.array([thread for _, thread in events.tracks], np.int64)[self.changes.track]
         # The clock's zero is a time itself: nothing is lost by rounding down after both are added.
         self.time_us = (self.changes.time + base) // 1000
@@ -123,8 +126,10 @@ def device_name(kind: int, device: int) -> str:
     return name if kind == _CPU_TYPE else f"{name} {device}"
 
 
-def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The facts of one device, and the columns and other fields of its log."""
+def _columns_of(
+    trace: _Trace, number: int, kind: int, device: int
+) -> tuple[dict[str, Any], dict[str, Any], Calls | None]:
+    """The facts of one device, the columns and other fields of its log, and what runs at its events, where that is asked for."""
     changes = trace.changes
     rows = np.flatnonzero((changes.kind == kind) & (changes.device == device))
     rows = rows[np.argsort(changes.time[rows], kind="stable")]
@@ -173,7 +178,7 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
         ),
     }
     marks = zip(mark_offset.tolist(), trace.marks, strict=True)
-    return facts, {
+    columns = {
         "kind": joined(is_free.astype(np.int8), np.where(reserved > 0, Kind.RESERVE, Kind.RELEASE), kinds),
         "size": joined(size, np.abs(reserved), sizes),
         "addr": joined(addr, 0, np.array(addresses, np.uint64)),
@@ -186,6 +191,18 @@ def _columns_of(trace: _Trace, number: int, kind: int, device: int) -> tuple[dic
         "device": number,
         "marks": tuple(Mark(offset, offset + 1, text) for offset, text in marks),
     }
+    if trace.calls is None:
+        return facts, columns, None
+    return (
+        facts,
+        columns,
+        Calls(
+            *(
+                joined(column[rows], column[rows[at]], none)
+                for column, none in zip(trace.calls, (-1, False, True), strict=True)
+            )
+        ),
+    )
 
 
 def _numbered_by_time(*times: Integers) -> list[Integers]:
@@ -284,6 +301,32 @@ def owners_of(
     owner_of = {row: _joined(row, texts) for row in dict.fromkeys(rows)}
     names = {name: number for number, name in enumerate(dict.fromkeys(filter(None, owner_of.values())))}
     return np.array([names.get(owner_of[row], -1) for row in rows], np.int32), tuple(names)
+
+
+def calls_of(track: Integers, time: Integers, spans: Spans, texts: Sequence[str]) -> Calls | None:
+    """What runs at each change of memory: its place is the outermost operator, and a node of the graph runs in a backward pass.
+
+    ``None`` where the trace has no operators.
+
+    Args:
+        track: The track of each change, int64.
+        time: When it happens, int64.
+        spans: The operators and frames of the whole trace.
+        texts: The names of the spans, by number.
+    """
+    is_node = np.array([text.startswith(_NODE) for text in texts], np.bool_)[spans.name]
+    operators = spans.kind == SpanKind.OP
+    rows = np.flatnonzero(operators)
+    if not len(rows):
+        return None
+    rows = rows[np.lexsort((-spans.end[rows], spans.start[rows], spans.track[rows]))]
+    # The ends of those before it on its track, which ranks tell apart.
+    _, end = np.unique(spans.end[rows], return_inverse=True)
+    reach = np.maximum.accumulate(end + spans.track[rows] * len(rows))
+    outermost = np.zeros(len(operators), np.bool_)
+    outermost[rows] = np.append(-1, reach)[:-1] < end + spans.track[rows] * len(rows)
+    place = _enclosing(spans, outermost, track, time)
+    return Calls(place.astype(np.int32), _enclosing(spans, operators & is_node, track, time) >= 0, place < 0)
 
 
 def _joined(row: Sequence[int], texts: Sequence[str]) -> str:

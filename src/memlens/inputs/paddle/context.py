@@ -141,6 +141,8 @@ PREPARING_30 = LineFormat(
 
 #: What a program line says after a call: what is allocated from here on is not its own.
 NOBODY = "-"
+#: The call of a backward pass: the operator of the program's line, and a frame of the lines that hooks call within it.
+BACKWARD = "run_backward"
 PROGRAM = LineFormat(
     name="program_line",
     layer="program",

@@ -16,11 +16,11 @@ from memlens.columns import TAKE
 from memlens.errors import UsageError
 from memlens.facts import Facts, Figure, Kind, MessageLines, OutOfMemory, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
-from memlens.inputs.holders import held
+from memlens.inputs.holders import Calls, held
 from memlens.inputs.input_format import LineReader, NewEvents, Selection
 from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
-from memlens.inputs.paddle.context import NOBODY
+from memlens.inputs.paddle.context import BACKWARD, NOBODY
 from memlens.inputs.paddle.endings import LastText, text_after_allocs
 from memlens.inputs.paddle.failures import MOST_LOOKED_INTO
 from memlens.inputs.paddle.layers import SIZELESS, Layer, Layers, layer_named
@@ -290,10 +290,9 @@ class PaddleReader(LineReader["_Read"]):
         if [*self._holders]:
             before, addr, name = map(self._holders.entries, ("before", "addr", "name"))
             before = before if rows is None else np.append(0, np.cumsum(rows))[before]
-            of_backward = np.array([*map(_is_backward, self._names), False])
             kind, addresses = (chosen(builder.column(name), rows) for name in ("kind", "addr"))
-            backward = None if owner is None else chosen(of_backward[owner], rows)
-            holder, holders = held(before, addr, name, holders, kind, addresses, backward)
+            calls = None if owner is None else _calls(chosen(owner, rows), [*self._names])
+            holder, holders = held(before, addr, name, holders, kind, addresses, calls)
         owner, requested, stream = (
             None if column is None else chosen(column, rows) for column in (owner, requested, stream)
         )
@@ -361,10 +360,16 @@ def _lines(of: type[Lines], columns: GrowingColumns) -> Lines:
     return of(**{name: columns.entries(name) for name in columns})
 
 
-def _is_backward(owner: str) -> bool:
-    """Whether an owner is the call of a backward pass, or a node of its graph."""
-    operator = owner.partition(STACK)[0]
-    return operator == "run_backward" or "GradNode" in operator
+def _calls(owner: NDArray[np.int32], names: Sequence[str]) -> Calls:
+    """What runs at each event, by its owner: a line of the program calls an operator, or the graph of a backward pass does."""
+    operators, frames = zip(*(name.partition(STACK)[::2] for name in names), strict=True) if names else ((), ())
+    places = {place: number for number, place in enumerate(dict.fromkeys(frames))}
+    place = np.array([*map(places.__getitem__, frames), -1], np.int32)
+    backward = [
+        "GradNode" in operator or BACKWARD in (operator, *lines.split(STACK))
+        for operator, lines in zip(operators, frames, strict=True)
+    ]
+    return Calls(place[owner], np.array([*backward, False])[owner], owner < 0)
 
 
 def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

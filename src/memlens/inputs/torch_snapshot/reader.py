@@ -15,7 +15,7 @@ import numpy as np
 from memlens.errors import InputError, NoEventsError
 from memlens.facts import DEFAULT_POOL, Figure, OutOfMemory
 from memlens.inputs.builder import Builder
-from memlens.inputs.holders import held_at, read_walks
+from memlens.inputs.holders import calls_of_stacks, held_at, read_walks
 from memlens.inputs.torch_snapshot.entries import Action, Annotation, Entries, marks_of, read_annotations, read_entries
 from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
 from memlens.inputs.torch_snapshot.pickles import BadPickle, load
@@ -193,7 +193,7 @@ def _log(
             "time_us": time_us if (entries.time_us >= 0).any() else None,  # in 2023 no entry had a time
             "owner": owner,
             "owner_names": owner_names,
-            **_holders(walks, entries, columns),
+            **_holders(walks, entries, columns, owner),
             "device": device,
             "pool": pool,
             "pool_names": pool_names,
@@ -227,14 +227,17 @@ def _log(
     )
 
 
-def _holders(walks: Walks | None, entries: Entries, columns: Columns) -> dict[str, Any]:
+def _holders(
+    walks: Walks | None, entries: Entries, columns: Columns, owner: NDArray[np.int32] | None
+) -> dict[str, Any]:
     """Who holds the blocks; where entries have no times, as the last walk says, which was made for the snapshot."""
     times = entries.time_us[entries.time_us >= 0]
     if walks is None or not len(walks.time_us):
         return {}
     at = np.maximum.accumulate(entries.time_us).searchsorted(walks.time_us)
     first = int(times[0] if len(times) else walks.time_us[-1])
-    return held_at(walks, first, columns.entry.searchsorted(at), columns.kind, columns.addr)
+    before, calls = columns.entry.searchsorted(at), calls_of_stacks(owner)
+    return held_at(walks, first, before, columns.kind, columns.addr, calls)
 
 
 def _named(numbers: NDArray[Any], name_of: Callable[[int], str]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

@@ -40,7 +40,7 @@ _METHODS = frozenset(
     {"_getitem_index_not_tensor", "__setitem_eager_tensor__", "_copy_to", "clone", "copy_", "contiguous", "__init__"}
 )
 
-_BACKWARD = "run_backward"
+_BACKWARD, _PASS = "run_backward", b"run_backward"
 #: What an exception says, within so many characters, of memory that ran out.
 _OUT_OF_MEMORY, _SEARCHED = "ut of memory", 4096
 #: What a pipe takes at once.
@@ -142,12 +142,21 @@ def _replaced(operator: str, function: Any) -> Any:
 class _Paddle:
     """What a walk asks of Paddle."""
 
-    def __init__(self, tensor: type) -> None:
+    def __init__(self, paddle: Any) -> None:
+        self._paddle, tensor = paddle, paddle.Tensor
         self._tensor, self.whole = tensor, True
         self._of = {name: tensor.__dict__[name] for name in ("data_ptr", "_offset", "_is_initialized", "_grad_ivar")}
 
     def is_tensor(self, kind: type) -> bool:
         return issubclass(kind, self._tensor)
+
+    def level(self) -> int:
+        """The bytes that are allocated on the device of the program now, 0 where that is not known."""
+        try:
+            device = self._paddle.framework._current_expected_place().get_device_id()
+            return int(self._paddle.base.core.device_memory_stat_current_value("Allocated", device))
+        except Exception:  # noqa: BLE001  a processor, or another Paddle
+            return 0
 
     def beyond(self, _: Any, tensor: Any, role: str) -> Iterator[tuple[str, Any, str]]:
         """The gradient of a parameter; what is saved for backward is not open to Python."""
@@ -179,7 +188,7 @@ def _walks_of(walks: Any, walk: Any, paddle: Any) -> Any:
             text += os.write(2, chunk)
         paced[0] = _text[0] + text
 
-    found = walks.Walks(walk, _Paddle(paddle.Tensor), write, lambda: _text[0] >= paced[0])
+    found = walks.Walks(walk, _Paddle(paddle), write, lambda: _text[0] >= paced[0])
     atexit.register(found.walk, at_exit=True)
     return found
 
@@ -205,7 +214,11 @@ def _begin(operator: bytes) -> tuple[bytes, bytes]:
         return b"", b"-"
     try:
         within, head = getattr(_local, "text", b"-"), _head()
-        _local.text = text = _owner(operator, sys._getframe(2))
+        text = _owner(operator, sys._getframe(2))
+        outer = within[len(_PASS) :] if within.startswith(_PASS) else b""
+        if outer and text.endswith(outer):  # a hook, which the pass calls
+            text = text[: -len(outer)] + b" < " + within
+        _local.text = text
         _write(head, text)
     except Exception:  # noqa: BLE001  a recursion at its limit
         return b"", b"-"

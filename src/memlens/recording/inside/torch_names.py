@@ -293,7 +293,7 @@ class _Tensors:
         self._data_ptr = next(
             vars(kind)["data_ptr"] for kind in torch.UntypedStorage.__mro__ if "data_ptr" in vars(kind)
         )
-        self._tensor = torch.Tensor
+        self._torch, self._tensor = torch, torch.Tensor
         self._plain = {torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", None)}
         self._saved = getattr(getattr(torch._C, "_autograd", None), "SavedTensor", None)
         # Without it, what was saved can only be had by the hooks of the program.
@@ -311,6 +311,14 @@ class _Tensors:
 
     def is_tensor(self, kind: type) -> bool:
         return issubclass(kind, self._tensor)
+
+    def level(self) -> int:
+        """The bytes that are allocated on the device of the program now, 0 where that is not known."""
+        try:
+            cuda = self._torch.cuda
+            return int(cuda.memory_allocated()) if cuda.is_initialized() else 0
+        except Exception:  # noqa: BLE001  another torch
+            return 0
 
     def address(self, tensor: Any) -> int:
         """Where the storage of a tensor begins, 0 where it has none."""

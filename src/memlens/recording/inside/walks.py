@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-#: Walks take at most one in so many seconds, and at most so many seconds before that counts; none comes before so many calls.
-_SHARE, _SECONDS, _SOME_CALLS = 50, 0.25, 256
+#: Walks take at most one in so many seconds, and at most so many seconds before that counts.
+_SHARE, _SECONDS = 50, 0.25
+#: Of operators each eighth is looked at, and none before so many.
+_EACH, _SOME_CALLS = 8, 256
+#: Memory that is allocated is higher by this, a twentieth, than at any walk before.
+_HIGHER = 1.05
 #: Roles whose holders are written once, and not in each walk.
 _STAYING = ("parameter", "optimizer", "buffer")
 
@@ -51,12 +55,13 @@ def own_name_of(file: str) -> str | None:
 class Walks:
     """Looks who holds each tensor, from time to time.
 
-    At moments of one kind whose numbers double (of operators where there are no backward passes); more often as long as that takes no more than a
-    fiftieth of the time, and there is room.
+    At moments of one kind whose numbers double (of operators where there are no backward passes), and where more is allocated than at any walk before;
+    more often as long as that takes no more than a fiftieth of the time, and there is room.
 
     Args:
         walk: The class of a walk.
-        framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out.
+        framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out;
+            and ``level``: the bytes that are allocated now, 0 where that is not known.
         put: Takes the rows of a walk: an address, and who holds the block there.  The last one, of address 0, says that all was
             looked at that variables lead to: what has no row is held by none.
         room: Whether there is room for more rows.
@@ -71,6 +76,7 @@ class Walks:
         self.on = True
         self._walk, self._framework, self._put, self._room = walk, framework, put, room
         self._began, self._taken, self._next = time.monotonic(), 0.0, 0.0
+        self._highest = 0
         self._counts: dict[str, int] = {}
         self._quiet: dict[int, int] = {}
         #: Of each tensor that stays, what was written of it last.
@@ -88,11 +94,16 @@ class Walks:
         """
         counts = self._counts
         count = counts[moment] = counts.get(moment, 0) + 1
-        if not self.on or (moment == "operator" and (count < _SOME_CALLS or "backward" in counts)):
+        if not self.on or (moment == "operator" and (count < _SOME_CALLS or count % _EACH)):
             return False
         now = time.monotonic()
-        rare = not count & (count - 1) and self._taken <= _SECONDS + (now - self._began) / _SHARE
-        return rare or (now >= self._next and self._room())
+        by_time = moment != "operator" or "backward" not in counts
+        left = _SECONDS + (now - self._began) / _SHARE - self._taken
+        if left >= 0 and by_time and not count & (count - 1):
+            return True
+        if left >= self._taken and self._framework.level() > _HIGHER * self._highest:  # half of it is for the others
+            return True
+        return by_time and now >= self._next and self._room()
 
     def look(self, moment: str) -> None:
         """Walk if it is time to."""
@@ -105,6 +116,7 @@ class Walks:
             return
         try:
             began = time.thread_time()
+            self._highest = max(self._highest, self._framework.level())
             self._put(self._rows(at_exit=at_exit))
             taken = time.thread_time() - began
         except Exception:  # noqa: BLE001  the program goes on

@@ -1,0 +1,48 @@
+"""Who holds memory, in words: the roles of tensors, and what is said of blocks that no variable was seen to hold.
+
+A holder is the role of a tensor, the path to it from a variable of the program, and where that variable is: ``variable feats[*] (main, train.py)``;
+or one of the names below, which say what became of the block.
+"""
+
+from __future__ import annotations
+
+#: Who holds a block that a walk found nobody to hold, though it saw all that variables lead to.
+NO_VARIABLE = "no variable"
+#: … that a backward pass gave back, and that was made before it.
+GRAPH = "the backward graph"
+#: … that was made and given back in one call, or in one backward pass: no line of the program ran in between.
+TEMPORARY, OF_BACKWARD = "a temporary", "a temporary of the backward pass"
+#: … that the program itself let go of, between operators, before any walk.
+UNSEEN = "a variable that no walk saw"
+#: What holders begin with that are not said in each walk.
+STAYING = ("parameter ", "optimizer ", "buffer ")
+
+#: The roles, in the order of their reading, and what each is called.
+ROLES = {
+    "parameter": "parameters",
+    "gradient": "gradients",
+    "optimizer": "optimizer state",
+    "buffer": "buffers",
+    "saved": "saved for backward",
+    "variable": "variables of the program",
+    "garbage": "garbage in cycles",
+    "temporary": "temporaries",
+    "nobody": "held by no variable",
+}
+_OTHERS = {NO_VARIABLE: "nobody", GRAPH: "saved", TEMPORARY: "temporary", OF_BACKWARD: "temporary", UNSEEN: "variable"}
+
+
+def role_of(holder: str) -> str | None:
+    """The role of what somebody holds, one of :data:`ROLES`; ``None`` for a holder of another kind."""
+    role = _OTHERS.get(holder) or holder.partition(" ")[0]
+    return role if role in ROLES else None
+
+
+def variable_of(holder: str | None) -> str | None:
+    """Who holds a block as a sentence says it: of a variable, or a graph (``loss.grad_fn``), whose role goes without saying, the path alone.
+
+    Of what was there for the length of a call, or was not seen, a sentence says nobody.
+    """
+    if holder in (TEMPORARY, OF_BACKWARD, UNSEEN):
+        return None
+    return holder and holder.removeprefix("variable ").removeprefix("saved ")
