@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from logs import window_of
 from made_lives import any_events, batches_of, plain_levels
 
-from memlens.analyzers.curve import Curve, curve
+from memlens.analyzers.series.curve import Curve, curve
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.log import Log

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memlens.analyzers import registry
+from memlens.analyzers.composition import Composition
 from memlens.analyzers.lifetimes import LifetimeSummary
 from memlens.analyzers.peak import Peak, Remaining
 from memlens.analyzers.segments import Segments
@@ -21,6 +22,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "analyzers.md").read_text
 RESULTS: dict[str, type[Result]] = {
     "remaining": Remaining,
     "peak": Peak,
+    "composition": Composition,
     "segments": Segments,
     "stats": Stats,
     "unmatched": Unmatched,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +105,34 @@ def test_a_gate_names_who_holds_what_piles_up_and_points_at_the_line_of_the_prog
     errors = [line for line in memlens("gate", head, "--base", base, "--github").out.splitlines() if "::error " in line]
     assert errors
     assert all(line.startswith("::error title=") for line in errors)
+
+
+def test_what_is_live_is_grouped_by_role_or_by_holder_where_that_is_asked_for(memlens: Any, tmp_path: Path) -> None:
+    head = run(tmp_path / "head.log", keeps=True)
+    shown = memlens("analyze", head, "--group", "role", columns=120).out.splitlines()
+    # Six blocks of a MiB, and one of 512 bytes: 6 x 1,048,576 + 512 bytes; the shares are of these.
+    at = shown.index("Live at the peak by role: 6.00 MiB in 7 blocks")
+    assert shown[at + 1].split() == ["Role", "Count", "Total", "Share", "Held", "by,", "for", "the", "most", "part"]
+    assert shown[at + 2].split() == ["variables", "of", "the", "program", "6", "6.00", "MiB", "100%", "feats[*]"]
+    assert shown[at + 3].split() == ["held", "by", "no", "variable", "1", "512", "B", "<1%", "no", "variable"]
+    shown = memlens("analyze", head, "--group", "holder", columns=120).out.splitlines()
+    at = shown.index("Held at the end by holder: 6.00 MiB in 7 blocks")
+    assert shown[at + 2].split()[:2] == ["feats[*]", "variables"]
+    assert not any(line.startswith("Live at the peak: ") for line in shown)
+    found = json.loads(memlens("analyze", head, "-A", "composition", "--format", "json").out)
+    rows = found["logs"][0]["windows"][0]["composition"]["roles"]
+    of_peak = [row for row in rows if row["at"] == "peak"]
+    assert [(row["role"], row["count"], row["total_bytes"]) for row in of_peak] == [
+        ("variable", 6, 6 << 20),
+        ("nobody", 1, 512),
+    ]
+
+
+def test_groups_by_role_need_one_log_that_says_who_holds_its_blocks(memlens: Any, tmp_path: Path) -> None:
+    head = run(tmp_path / "head.log", keeps=True)
+    assert "--group is of what is live" in memlens("analyze", head, "--by", "STEP", "--group", "role").err
+    assert "Give one log" in memlens("analyze", head, head, "--group", "holder").err
+    head.write_text("".join(line for line in head.read_text().splitlines(keepends=True) if "memlens holds" not in line))
+    shown = memlens("analyze", head, "--group", "role").out
+    assert "the log does not say who holds its blocks" in shown
+    assert "memlens record" in shown

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_lives import any_events, plain_levels
 
-from memlens.analyzers.curve import Curve, curve
+from memlens.analyzers.series.curve import Curve, curve
 from memlens.drawing import levels as module
 from memlens.drawing.levels import levels, marks
 from memlens.drawing.page import Owners

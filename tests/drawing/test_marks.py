@@ -9,7 +9,7 @@ from pathlib import Path
 from unpacked import unpacked
 
 import memlens
-from memlens.analyzers.curve import curve
+from memlens.analyzers.series.curve import curve
 from memlens.drawing.levels import EXACT, bands, marks, series_of
 from memlens.options import Report
 

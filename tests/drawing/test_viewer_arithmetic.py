@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import memlens
-from memlens.analyzers.curve import curve
+from memlens.analyzers.series.curve import curve
 from memlens.drawing.levels import EXACT, levels
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
 from memlens.drawing.page import MODULES, Owners, encoded, pack, pack_json, script_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.analyzers.curve import Curve
+from memlens.analyzers.series.curve import Curve
 from memlens.reports.blocks import Picture
 from memlens.reports.picture import draw, sparkline
 from memlens.text import format_bytes, plain_ascii, visible, width_of

@@ -10,8 +10,8 @@ from typing import Any
 from logs import ALLOC, FREE
 
 import memlens
-from memlens.analyzers.curve import curve
 from memlens.analyzers.peak import Peak, Remaining
+from memlens.analyzers.series.curve import curve
 from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 from memlens.reports.blocks import Table
 from memlens.reports.series import steps_blocks, windows_tables

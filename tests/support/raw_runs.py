@@ -145,7 +145,7 @@ class RawRun:
             return None
         owners = [one.owner for one in self.events[born : freed + 1]]
         passes = [
-            bool(owner) and ("GradNode" in owner.split(" < ")[0] or "run_backward" in owner.split(" < "))
+            owner is not None and ("GradNode" in owner.split(" < ")[0] or "run_backward" in owner.split(" < "))
             for owner in owners
         ]
         if passes[-1] and not passes[0]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from msgspec import Struct
 
+from memlens.claims.roles import variable_of
 from memlens.columns import distinct
 from memlens.results import OnDemand
-from memlens.roles import variable_of
 from memlens.text import innermost
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def commonest_holders(
     if log.holder is None:
         return None
     count = len(log.holder_names)
-    every, kind, rank = _holders_alike(log.holder_names)
+    every, kind, rank = holders_alike(log.holder_names)
     known, blocks_of = log.holder[blocks] >= 0, np.bincount(group, minlength=groups)
     group, holder = group[known], log.holder[blocks][known]
     pairs, at, counts = np.unique(group * count + kind[holder], return_inverse=True, return_counts=True)
@@ -200,7 +200,7 @@ def commonest_holders(
 
 
 @lru_cache(maxsize=2)
-def _holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
+def holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
     """Holders, and behind them what several of them have in common; of each the number of that, and of all their places by name, int64."""
     common = [*map(_in_common, names)]
     alike = {name: number for number, name in enumerate(dict.fromkeys(common))}

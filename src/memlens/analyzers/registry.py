@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from memlens.analyzers.composition import composition
 from memlens.analyzers.lifetimes import lifetimes
 from memlens.analyzers.peak import peak, remaining
 from memlens.analyzers.segments import segments
@@ -58,6 +59,7 @@ class Analyzer(Struct, frozen=True):
 BUILT_IN: tuple[Analyzer, ...] = (
     Analyzer("remaining", remaining),
     Analyzer("peak", peak),
+    Analyzer("composition", composition),
     Analyzer("segments", segments),
     Analyzer("stats", stats),
     Analyzer("unmatched", unmatched),

@@ -22,8 +22,8 @@ from memlens.trust import trust_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.analyzers.curve import Curve
     from memlens.analyzers.registry import Analyzed
+    from memlens.analyzers.series.curve import Curve
     from memlens.analyzers.series.phases import Pieces
     from memlens.events import EventLog
     from memlens.log import Input
@@ -233,7 +233,7 @@ def _light(step: WindowAnalysis) -> WindowAnalysis:
 
 
 def _curve(log: EventLog, windows: Sequence[Window], series: Sequence[Window]) -> Curve | None:
-    from memlens.analyzers.curve import curve
+    from memlens.analyzers.series.curve import curve
     from memlens.windows.windows import whole
 
     return curve(whole(log), series) if series else curve(windows[0])

@@ -16,6 +16,7 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.lifetimes import Life, lives_of
 from memlens.analyzers.places import time_of
 from memlens.claims.claim import Claim, Weight, claim
+from memlens.claims.roles import variable_of
 from memlens.errors import UsageError
 from memlens.facts import Kind
 from memlens.folding import profile
@@ -23,7 +24,6 @@ from memlens.inputs import Reading
 from memlens.options import Block, as_list
 from memlens.options.keywords import with_keywords
 from memlens.results import Answered, Result, claimed
-from memlens.roles import variable_of
 from memlens.text import format_bytes, terms_of
 from memlens.windows.windows import as_patterns, whole
 

@@ -15,7 +15,7 @@ from memlens.analyzers.groups import largest_of
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
-from memlens.roles import variable_of
+from memlens.claims.roles import variable_of
 from memlens.text import MOST_NAMES, file_names, innermost
 from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
 from memlens.windows.windows import BEFORE

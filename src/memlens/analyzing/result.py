@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memlens.analyzers.curve import Curve
     from memlens.analyzers.failures import MemoryFailure
+    from memlens.analyzers.series.curve import Curve
     from memlens.analyzers.series.growth import Growth
     from memlens.analyzers.series.phases import Phases
     from memlens.replaying.remedy import FailureRemedy

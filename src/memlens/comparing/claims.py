@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from memlens.analyzers.failures import failure_claim
 from memlens.claims.claim import Claim, Tone, Weight, values_of
+from memlens.claims.roles import variable_of
 from memlens.comparing.claims_of_runs import NAMED, Made, Runs, begins_late, in_doubt, named_runs, runs_ended
 from memlens.summarizing.figures import BY_KEY
-from memlens.roles import variable_of
 from memlens.text import LINES, format_count, short_name
 
 if TYPE_CHECKING:

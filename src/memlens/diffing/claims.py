@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from memlens.analyzers.failures import failure_claim
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
+from memlens.claims.roles import variable_of
 from memlens.diffing.differences import OF_FREES
 from memlens.diffing.explaining import Explained, costs_of, explained, is_one_window, peaks_of, sign_of
 from memlens.diffing.result import Diff, RunSide, WindowDiff, unpaired_bytes
-from memlens.roles import variable_of
 from memlens.trust.case import RESERVED_DOUBTS
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from memlens.text import NO_BREAK, format_bytes, format_value, plural, shorten, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from memlens.analyzers.curve import Curve
+    from memlens.analyzers.series.curve import Curve
     from memlens.comparing.result import Comparison
     from memlens.reports.blocks import Column
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from memlens.analyzers.curve import curve
 from memlens.analyzers.places import lines_at, rising_us
+from memlens.analyzers.series.curve import curve
 from memlens.analyzers.series.phases import cut_phases
 from memlens.drawing.page import pack_json
 from memlens.errors import InputError, NoEventsError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.analyzers.curve import Curve
+    from memlens.analyzers.series.curve import Curve
     from memlens.columns import Ints
     from memlens.drawing.page import Owners
     from memlens.events import EventLog

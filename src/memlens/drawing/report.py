@@ -14,8 +14,8 @@ import numpy as np
 from msgspec.structs import asdict, replace
 
 from memlens.analyzers import registry
-from memlens.analyzers.curve import curve
 from memlens.analyzers.groups import columns_of
+from memlens.analyzers.series.curve import curve
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis

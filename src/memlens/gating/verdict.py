@@ -8,9 +8,9 @@ from msgspec import structs
 
 from memlens.analyzers.series.growth import Pile
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
+from memlens.claims.roles import variable_of
 from memlens.gating.judging import NOT_NAMED, Judged
 from memlens.results import OnDemand, Result, Tables, Tabular
-from memlens.roles import variable_of
 from memlens.text import MOST_NAMES
 from memlens.windows.windows import WHOLE
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from memlens.claims.roles import GRAPH, NO_VARIABLE, OF_BACKWARD, STAYING, TEMPORARY, UNSEEN
 from memlens.events import pair
 from memlens.facts import Kind
 from memlens.inputs.joins import join_streams
-from memlens.roles import GRAPH, NO_VARIABLE, OF_BACKWARD, STAYING, TEMPORARY, UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

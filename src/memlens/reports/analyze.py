@@ -23,7 +23,7 @@ from memlens.reports.blocks import (
     apart,
     labelled,
 )
-from memlens.reports.lists import growth_line, lists_of, piling_table
+from memlens.reports.lists import RECORD_NAMES, growth_line, lists_of, piling_table
 from memlens.reports.series import growth_word, phases_table, steps_blocks, windows_tables
 from memlens.reports.tables import CUT_LOG_COLUMNS, LOG_COLUMNS, measures_of, sorted_logs
 from memlens.reports.terminal import SCREEN, Part, Size, fitted
@@ -62,8 +62,8 @@ _OF_REMARKS, _OF_FIGURES, _OF_STEPS = (12, 12, 14, 18), (10, 18, 25), (17, 19, 2
 _OF_LIVE, _OF_PILES, _OF_LIVE_IN_FAILURES = (13, 22, 23, 40), (13, 22, 23, 41), (10, 11, 12, 16)
 
 
-#: How a log comes to name who allocates, and the layers of which that is true.
-_NAMES = "For lines and variables: memlens record; for operators alone: GLOG_v=4."
+#: How a log of these layers comes to name who allocates.
+_NAMES = f"{RECORD_NAMES}; for operators alone: GLOG_v=4."
 _WITH_NAMES = frozenset({"auto_growth", "stream_safe"})
 
 
@@ -76,6 +76,7 @@ class _ScreenOptions(Struct, frozen=True):
         min_size: The smallest block that is listed.
         detailed: Show all that the analyzers say.
         sort: The column that orders windows or logs.
+        group: How live blocks are grouped.
     """
 
     lists: Sequence[int]
@@ -83,10 +84,12 @@ class _ScreenOptions(Struct, frozen=True):
     min_size: int
     detailed: bool
     sort: str | None
+    group: str
 
     def of(self, log: LogAnalysis) -> Iterator[ListOptions]:
         """The extents of the lists of one log, from the most rows to the least."""
-        return (ListOptions(top, self.min_size, terms_of(log.trust.has_lines)) for top in self.lists)
+        terms = terms_of(log.trust.has_lines)
+        return (ListOptions(top, self.min_size, terms, self.group) for top in self.lists)
 
 
 def analysis_blocks(
@@ -98,6 +101,7 @@ def analysis_blocks(
     detailed: bool = False,
     full: bool = False,
     picture: str = "",
+    group: str = "owner",
 ) -> list[Block]:
     """The blocks of an analysis: one screen, or more where that is asked for.
 
@@ -109,6 +113,7 @@ def analysis_blocks(
         detailed: Show all that the analyzers say, in lists of a few rows.
         full: Show everything, all rows too.
         picture: Draw the levels over the run, of one log, where there is room for them (``auto``) or in any case (``always``).
+        group: Group live blocks by ``owner``, ``holder`` or ``role``.
 
     Raises:
         UsageError: ``sort`` names no column, or there is nothing to sort.
@@ -118,7 +123,9 @@ def analysis_blocks(
     if full or top is not None:
         lists = tables = (ALL_ROWS if top is None else top,)
     parts = list(
-        _parts(analysis, _ScreenOptions(lists, tables, analysis.min_size, detailed or full, sort), picture=picture)
+        _parts(
+            analysis, _ScreenOptions(lists, tables, analysis.min_size, detailed or full, sort, group), picture=picture
+        )
     )
     if picture == "always":  # it takes nothing from the lists
         size = size._replace(rows=size.rows + _LOWEST_PICTURE)

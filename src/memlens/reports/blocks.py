@@ -19,7 +19,7 @@ from memlens.text import LINES, MOST_NAMES, NO_BREAK, Terms, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from memlens.analyzers.curve import Curve
+    from memlens.analyzers.series.curve import Curve
     from memlens.results import Answer, Tone
 
 Value: TypeAlias = "int | str | None"
@@ -232,11 +232,12 @@ def labelled(label: str, lines: Sequence[Line], what: str, many: str = "", note:
 
 
 class ListOptions(Struct, frozen=True):
-    """The extent of the lists of a result: rows, and the smallest block; and the name that its input gives its lines."""
+    """The extent of the lists of a result: rows, and the smallest block; the name that its input gives its lines; and how live blocks are grouped."""
 
     top: int
     min_size: int = 0
     terms: Terms = LINES
+    group: str = "owner"
 
     def large(self, groups: Sequence[Any]) -> Sequence[Any]:
         """Those groups, or findings, whose blocks are not too small to be listed."""

@@ -6,12 +6,16 @@ Results of other packages, and those without a screen of their own, are shown by
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from heapq import merge
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from memlens.analyzers.groups import columns_of
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzing.claims import growth_claim
+from memlens.claims.roles import OF_BACKWARD, ROLES, TEMPORARY, UNSEEN
 from memlens.reports.blocks import ALIKE, OWNER, Column, Figure, Figures, Line, ListOptions, Table, Value, take
 from memlens.results import plain
 from memlens.text import format_bytes, format_share, format_signed, format_value, plural, short_name
@@ -40,6 +44,8 @@ _POOL, _STREAM = Column("pool", "Pool", "name"), Column("stream", "Stream", "cou
 _MOMENTS = (_WHEN, _LINE, _RESERVED, _ALLOCATED, _FREE, _GAPS, _LARGEST_GAP, _ASKED)
 _POOLS = (_WHEN, _POOL, _STREAM, _RESERVED, _ALLOCATED, _GAPS, _IN_GAPS, _LARGEST_GAP)
 _GAP_SIZES = (_WHEN, _FROM, _BELOW, Column("gaps", "Gaps", "count"), _IN_GAPS)
+#: How a log comes to name who allocates and who holds.
+RECORD_NAMES = "For lines and variables: memlens record"
 _AT = {"peak": "the peak", "end": "the end", "oom": "out of memory"}
 #: What else becomes of blocks: their bytes, how many they are, and what one of them is.
 _FATES = (
@@ -65,7 +71,10 @@ def lists_of(
         paired: Lines say which block they are about, so that the blocks that are live are known.
     """
     if name == "peak":
-        yield from _live(result, options, paired)
+        if options.group == "owner":
+            yield from _live(result, options, paired)
+    elif name == "composition":
+        yield from _composition(result, options)
     elif name == "unmatched":
         yield from _held(result, window, options, paired)
         if full and paired and (rest := tuple(_other_fates(result))):
@@ -119,6 +128,28 @@ def _live(peak: Any, options: ListOptions, paired: bool) -> Iterator[Table | Lin
     else:
         yield Line("Live at the peak: nothing.", "quiet")
     yield from _off_level(total, peak.peak_bytes)
+
+
+def _composition(found: Any, options: ListOptions) -> Iterator[Table | Line]:
+    """What is live at the peak and at the end, by role or by holder, or by both where neither is asked for."""
+    for group in ("role", "holder") if options.group == "owner" else (options.group,):
+        shares = found.roles if group == "role" else found.holders
+        if not shares and options.group != "owner":
+            yield Line(f"Live by {group}: the log does not say who holds its blocks. {RECORD_NAMES}.", "doubt")
+        for at, which in (("peak", "Live at the peak"), ("end", "Held at the end")):
+            if rows := [share for share in shares if share.at == at]:
+                total, blocks = sum(row.total_bytes for row in rows), sum(row.count for row in rows)
+                title = f"{which} by {group}: {format_bytes(total)} in {plural(blocks, 'block')}"
+                made: dict[str, Any] = {"role": _role, "holder": held_by, "share": partial(_share_of, total)}
+                yield ListOptions(options.top).table(title, _SHARES[group], rows, group, **made)
+
+
+def _share_of(total: int, share: Any) -> Value:
+    return format_share(share.total_bytes, total)
+
+
+def _role(share: Any) -> Value:
+    return "not known" if share.role is None else ROLES[share.role]
 
 
 def _off_level(total: int, level: int) -> Iterator[Line]:
@@ -200,13 +231,25 @@ def piling_table(growth: Any, options: ListOptions) -> Table:
     return ListOptions(options.top).table("Piling up", columns, growth.piling, what, holder=held_by, **rounded)
 
 
+#: Columns of what is live by role and by holder.
+_OF_ROLES = (Column("role", "Role", "name"), Column("count", "Count", "count"), ALIKE[-1], _SHARE)
+_SHARES = {
+    "role": (*_OF_ROLES, Column("holder", "Held by, for the most part", "name", drop=2)),
+    "holder": (Column("holder", "Held by", "name"), *_OF_ROLES, replace(OWNER, drop=2)),
+}
 #: Who holds blocks, and the groups that are looked at for one.
 HOLDER, _LOOKED_AT = Column("holder", "Held by", "name"), 20
+
+
+#: Holders that no path leads to, in a column.
+_SHORT = {TEMPORARY: "(temporary)", OF_BACKWARD: "(temporary)", UNSEEN: "(not seen)"}
 
 
 def held_by(group: Any) -> Value:
     """The path alone of who holds blocks, without its role and where it begins."""
     holder: str = group.holder or ""
+    if holder in _SHORT:
+        return _SHORT[holder]
     named, _, _ = holder.partition(" (")
     return named.partition(" ")[2] if named != holder else holder  # or it is no variable
 

@@ -17,7 +17,7 @@ from memlens.text import Terms, format_bytes, plural, short_name, width_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memlens.analyzers.curve import Curve
+    from memlens.analyzers.series.curve import Curve
     from memlens.columns import Ints
     from memlens.reports.blocks import Picture
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.analyzers.curve import Curve
+    from memlens.analyzers.series.curve import Curve
     from memlens.analyzing.result import LogAnalysis, WindowAnalysis
 
 #: Columns in which windows may differ that do the same: where they are, and the level that they start from.

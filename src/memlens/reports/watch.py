@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from memlens.analyzers.curve import Curve
+from memlens.analyzers.series.curve import Curve
 from memlens.comparing.outliers import peers_of, standing_out
 from memlens.reports.blocks import Block, Column, Line, ListOptions, Picture, Table, Toned, Value, answered, apart, take
 from memlens.reports.lists import growth_line

@@ -46,7 +46,7 @@ from memlens.windows.windows import (
 )
 
 if TYPE_CHECKING:
-    from memlens.analyzers.curve import Curve
+    from memlens.analyzers.series.curve import Curve
     from memlens.columns import Flags, Ints
     from memlens.folding import Figures
     from memlens.log import Log
@@ -322,6 +322,6 @@ def _opening_blocks(log: Log) -> int:
 
 def _curve(log: Log, windows: Sequence[Window], cut: Cut, buckets: int) -> Curve:
     """The levels of the only window, or of all of a log with its windows marked."""
-    from memlens.analyzers.curve import curve
+    from memlens.analyzers.series.curve import curve
 
     return curve(whole(log) if cut.series else windows[0], windows if cut.series else (), buckets)

@@ -200,8 +200,17 @@ def test_of_what_no_walk_saw_its_life_tells_who_held_it() -> None:
     )
     found = {int(addr): name for addr, kind, name in zip(log.addr, log.kind, holders(log), strict=True) if not kind}
     assert found == {
-        **{256: call, 512: saved, 768: nobody, 1024: call, 1280: unseen, 1536: saved, 1792: None, 2048: None},
-        **{2304: passing, 2560: passing, 2816: unseen},
+        256: call,
+        512: saved,
+        768: nobody,
+        1024: call,
+        1280: unseen,
+        1536: saved,
+        1792: None,
+        2048: None,
+        2304: passing,
+        2560: passing,
+        2816: unseen,
     }
     names = holders(log)
     assert all(names[free] == names[alloc] for alloc, free in enumerate(log.lifetimes.partner.tolist()) if free > alloc)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import click
 
@@ -15,6 +16,7 @@ from memlens.options.keywords import option
 #: What the tables show; asked for unless -A or a machine format wants more.
 _ON_SCREEN = ("remaining", "peak", "segments", "stats", "unmatched")
 _IN_TABLES = ("remaining", "peak", "stats")
+_BY_GROUP = ("remaining", "peak", "composition", "segments", "stats")
 
 
 class ShowAnalysis(Show):
@@ -25,11 +27,14 @@ class ShowAnalysis(Show):
         plot: When to draw the levels over the run, of one log: always, never, or where stdout is a terminal (auto).
         sort: Order windows (--by) or logs by a column, largest first: name, line, events, allocs, frees, allocated, freed, carried-in,
             remaining, live, peak, rise, reserved-peak or duration. Default: file order.
+        group: Group what is live by who allocates it (owner), by the variable that holds it (holder), or by what that is to the program
+            (role): parameters, gradients, optimizer state, saved for backward, temporaries. The last two need a log that memlens record wrote.
     """
 
     top: int | None = option("N", default=None, kind=0)
     plot: str = option("", default="auto", choices=WHEN, shown=True)
     sort: str | None = option("COLUMN", default=None, offers="columns")
+    group: str = option("", default="owner", choices=("owner", "holder", "role"), shown=True)
 
 
 @verb(
@@ -42,6 +47,7 @@ class ShowAnalysis(Show):
   memlens analyze run.log --by "START (SOT_CALL_\\d+)" --sort remaining
   memlens analyze run.log -A lifetimes --min-size 1MiB
   memlens analyze run.log --owner "LAYER (\\w+) forward"
+  memlens analyze run.log.zst --group role
   memlens analyze workerlog.0 workerlog.1 --sort peak
   memlens analyze run.log.gz --by "STEP (\\d+) START" --format csv -o steps.csv
   memlens analyze logs/ --scheduler tcp://10.0.0.1:8786
@@ -69,9 +75,12 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
             raise UsageError(
                 "--sort needs a table of windows or logs", "Cut the log with --by REGEX, or give several logs."
             )
+    if show.group != "owner" and (options.series or len(logs) > 1):
+        raise UsageError("--group is of what is live in one window of one log", "Give one log, without --by.")
     with reading(options, show, logs) as how:
         wanted = how.replace(
-            analyzers=options.analyzers or (None if show.for_programs or show.full else _analyzers(options, len(logs))),
+            analyzers=options.analyzers
+            or (None if show.for_programs or show.full else _analyzers(options, show, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
             # … and so do the times of its ends, one by one.
@@ -80,14 +89,22 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
         analysis = analyze_with(logs, wanted)
     result = sorted_analysis(analysis, sort) if show.for_programs else analysis
     picture = show.plot if shows_pictures(show, show.plot) else ""
-    blocks = partial(analysis_blocks, analysis, top=top, sort=sort, detailed=full, full=show.full, picture=picture)
+    shown: dict[str, Any] = {
+        "top": top,
+        "sort": sort,
+        "detailed": full,
+        "full": show.full,
+        "picture": picture,
+        "group": show.group,
+    }
+    blocks = partial(analysis_blocks, analysis, **shown)
     write_result(result, show, blocks)
     report_failures(analysis.failures)
     return 1 if analysis.failures else 0
 
 
-def _analyzers(options: Analyze, logs: int) -> tuple[str, ...]:
+def _analyzers(options: Analyze, show: ShowAnalysis, logs: int) -> tuple[str, ...]:
     """The analyzers whose figures people are shown: what nobody sees is not computed."""
-    tables = _IN_TABLES if options.series or logs > 1 else _ON_SCREEN
+    tables = _IN_TABLES if options.series or logs > 1 else _ON_SCREEN if show.group == "owner" else _BY_GROUP
     # Of a series, or of steps that are looked for.
     return (*tables, "growth") if options.series or not (options.given or options.whole) else tables

@@ -110,6 +110,7 @@ class Walk:
         self._quiet = {} if quiet is None else quiet
         self._passed = 0  # tensors that were looked beyond
         self._seen: dict[int, Any] = {}  # which keeps them, so that no id is given again
+        self._loose: dict[int, int] = {}  # where in what was found the parameters are that no model has led to yet
         self._waiting: deque[tuple[Iterator[Child], str, str, str]] = deque()
         self._descriptors: dict[int, list[tuple[str, Any]]] = {}
 
@@ -265,15 +266,25 @@ class Walk:
 
     def _reach(self, value: Any, role: str, path: str, where: str) -> None:
         kind = type(value)
-        if id(kind) in _LEAVES or id(value) in self._seen or issubclass(kind, type):
+        if id(kind) in _LEAVES or issubclass(kind, type):
+            return
+        if id(value) in self._seen:
+            # A model's own name for its parameter goes before that of a list which has it.
+            if (
+                role == "parameter"
+                and (place := self._loose.pop(id(value), None)) is not None
+                and len(path) <= _LONGEST
+            ):
+                self.found[place] = (value, role, path, where)
             return
         if len(path) > _LONGEST:
             self.named = False
             return
         self._seen[id(value)] = value
         if self._is_tensor(kind):
-            parameter = role == "variable" and _framework_class(kind, ("EagerParamBase", "Parameter"))
-            self.found.append((value, "parameter" if parameter else role, path, where))
+            if role == "variable" and _framework_class(kind, ("EagerParamBase", "Parameter")):
+                self._loose[id(value)], role = len(self.found), "parameter"
+            self.found.append((value, role, path, where))
         else:
             self._waiting.append((self._children(value), role, path, where))
 
