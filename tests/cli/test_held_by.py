@@ -43,6 +43,16 @@ def test_tables_say_who_holds_blocks(memlens: Any, tmp_path: Path) -> None:
     assert lines[at + 3].endswith("  no variable")
 
 
+def test_what_is_live_when_memory_runs_out_has_who_holds_it(memlens: Any, tmp_path: Path) -> None:
+    path = run(tmp_path / "run.log", keeps=True)
+    with path.open("a") as log:
+        log.write("ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 9.000000GB memory on GPU 0.\n")
+    lines = memlens("analyze", path, "--full").out.splitlines()
+    at = lines.index("6.00 MiB live in 7 blocks then")
+    assert lines[at + 1].endswith("Held by")
+    assert lines[at + 2].endswith("  feats[*]")
+
+
 def test_where_a_log_names_nobody_it_is_said_how_to_get_names(memlens: Any, tmp_path: Path) -> None:
     named = run(tmp_path / "named.log", keeps=True)
     nameless = tmp_path / "nameless.log"

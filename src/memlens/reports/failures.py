@@ -8,7 +8,8 @@ from memlens.analyzers.failures import UNKNOWN, device_among, most_telling
 from memlens.analyzers.groups import columns_of, largest_of
 from memlens.claims.template import write
 from memlens.claims.words import LARGEST
-from memlens.reports.blocks import ALIKE, OWNER, Block, Column, Figure, Figures, Line, ListOptions
+from memlens.reports.blocks import ALIKE, Block, Column, Figure, Figures, Line, ListOptions
+from memlens.reports.lists import held_by, owned
 from memlens.text import format_bytes, format_count, innermost, plural, short_name, visible
 
 if TYPE_CHECKING:
@@ -139,8 +140,8 @@ def _blocks(failure: MemoryFailure, options: ListOptions) -> Iterator[Block]:
         yield Line(failure.explanation, label="Cause")
     if failure.live:
         yield None
-        owner = (OWNER,) if columns_of(failure.live).is_owned else ()
-        yield options.table(f"{_all_live(failure)} then", (*ALIKE, *owner), failure.live, "group")
+        columns, _ = owned(ALIKE, failure.live)
+        yield options.table(f"{_all_live(failure)} then", columns, failure.live, "group", holder=held_by)
 
 
 def _born(block: LiveBlock, options: ListOptions) -> str:

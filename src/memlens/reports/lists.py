@@ -121,7 +121,7 @@ def _live(peak: Any, options: ListOptions, paired: bool) -> Iterator[Table | Lin
         return
     if groups:
         title = f"Live at the peak: {format_bytes(total)} in {plural(live.blocks, 'block')}"
-        columns, what = _owned((*ALIKE, _SHARE), groups)
+        columns, what = owned((*ALIKE, _SHARE), groups)
         yield options.table(
             title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total), holder=held_by
         )
@@ -195,7 +195,7 @@ def _held_table(
         title += f", {part} from before the input"
     born = (_BORN,) if unmatched.held else ()  # opening blocks have no line
     freed = () if whole else (_FREED,)  # what the whole log holds at its end is never freed
-    columns, what = _owned((*ALIKE, _SHARE, *born, *freed), groups)
+    columns, what = owned((*ALIKE, _SHARE, *born, *freed), groups)
 
     def when(group: Any) -> Value:
         later = group.freed == "later" and group.first_free_line is not None
@@ -226,7 +226,7 @@ def growth_line(growth: Any) -> Line:
 
 def piling_table(growth: Any, options: ListOptions) -> Table:
     """The table of what piles up over a series."""
-    columns, what = _owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS), growth.piling)
+    columns, what = owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS), growth.piling)
     rounded = {"bytes_per_window": lambda pile: round(pile.bytes_per_window)}
     return ListOptions(options.top).table("Piling up", columns, growth.piling, what, holder=held_by, **rounded)
 
@@ -254,7 +254,7 @@ def held_by(group: Any) -> Value:
     return named.partition(" ")[2] if named != holder else holder  # or it is no variable
 
 
-def _owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:
+def owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:
     """The columns of groups, with their owners where some has one, and who holds them where that was recorded; and what a row is then."""
     owned = columns_of(groups).is_owned
     holders = (HOLDER,) if any(getattr(group, "holder", None) for group in groups[:_LOOKED_AT]) else ()
