@@ -66,6 +66,8 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("judged_before", {"later": 56, "window": "41"}),
     ("budget_exceeded", {"metric": "reserved", "budget_bytes": MIB, "reached_bytes": 2 * MIB, "line": 7, "passed": True}),
     ("budget_exceeded", {"metric": "peak", "budget_bytes": MIB, "reached_bytes": 2 * MIB, "line": 7, "log": "a.log"}),
+    ("held_then", {"line": 7, "holder": "feats[*] (main, train.py)", "held_bytes": MIB, "live_bytes": 4 * MIB, "blocks": 4, "more_bytes": KIB, "since_line": 3}),
+    ("held_then", {"line": 7, "holder": "optimizer adam (main, train.py)", "held_bytes": MIB, "blocks": 1}),
     ("oom_messages", {"messages": 2}),
     ("nothing_read", {}),
     ("no_events_yet", {"lines": 1}),

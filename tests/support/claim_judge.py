@@ -612,6 +612,38 @@ def _messages(v: Values, run: RawRun) -> None:
     assert v["messages"] == len(run.failures)
 
 
+@of("held_then")
+def _held_then(v: Values, run: RawRun) -> None:
+    now = _walked(run, v["line"])
+    size, blocks = now[v["holder"]]
+    live = next(level for one, level in zip(run.events, run.allocated[1:], strict=True) if one.place == v["line"])
+    assert (v["held_bytes"], v["blocks"], v.get("live_bytes", live)) == (size, blocks, live)
+    if "more_bytes" in v:
+        before = _walked(run, v["since_line"])
+        more = {name: size - before.get(name, (0, 0))[0] for name, (size, _) in now.items()}
+        assert v["more_bytes"] == more[v["holder"]] == max(more.values())
+        places = [one.place for one in run.events]
+        assert 2 * v["more_bytes"] >= live - run.allocated[places.index(v["since_line"]) + 1]
+    else:
+        assert size == max(size for size, _ in now.values())
+
+
+def _walked(run: RawRun, line: int) -> dict[str, tuple[int, int]]:
+    """What holders, as sentences name them, have by the last whole walk before the event that follows a line: bytes and blocks."""
+    upto = [place for place, text in run.notes if "memlens holds 0x0 " in text and place > line]
+    following = min((one.place for one in run.events if one.place and one.place > line), default=run.lines + 1)
+    end = max(place for place in upto if place < following)
+    events = [one for one in run.events if (one.place or 0) <= line]
+    then = RawRun(events, [note for note in run.notes if note[0] <= end])
+    found: dict[str, tuple[int, int]] = {}
+    for k in then.live_after(len(events) - 1):
+        if (name := then.holders.get(k, "no variable")) != "no variable":
+            name = _in_common(re.sub(r"^(variable|saved) ", "", name))
+            size, blocks = found.get(name, (0, 0))
+            found[name] = size + events[k].size, blocks + 1
+    return found
+
+
 @of("no_events_yet")
 def _no_events_yet(v: Values, run: RawRun) -> None:
     assert (v["lines"], run.events) == (run.lines, [])

@@ -136,6 +136,11 @@ WORDS: dict[str, Words] = {
         named="log",
     ),
     "judged_before": Words("growth was judged {later:plural window} ago[, at {window:window}]", joined="; "),
+    "held_then": Words(
+        "at {line:at} {holder:owner} held {held_bytes:bytes}[ ({held_bytes:share live_bytes} of what was live)] in"
+        " {blocks:plural block}[, {more_bytes:bytes} more than at {since_line:at}]",
+        joined=". ",
+    ),
     "oom_messages": Words("{messages:plural out-of-memory message}"),
     "nothing_read": Words("nothing was read: [{why}|nothing is written yet]"),
     "no_events_yet": Words("no event of an allocator in {lines:plural line}"),

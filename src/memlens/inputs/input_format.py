@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.inputs.blocks import Block
     from memlens.inputs.file_source import FileSource
     from memlens.log import Log
@@ -104,6 +105,22 @@ class Selection(Struct, frozen=True):
     malformed: int
 
 
+class HolderLines(NamedTuple):
+    """Lines that name who holds a block, in order.
+
+    Attributes:
+        before: How many events stand before each, int64.
+        addr: The address of the block, uint64; 0 on a line after all that variables lead to was looked at.
+        name: The number of the holder's name, int64.
+        names: The names.
+    """
+
+    before: Ints
+    addr: NDArray[np.uint64]
+    name: Ints
+    names: tuple[str, ...]
+
+
 class NewEvents(NamedTuple):
     """The part of a log that was read since the last time.  Arrays are valid until the next block is added.
 
@@ -119,6 +136,7 @@ class NewEvents(NamedTuple):
         anchors: For each pattern asked for its new lines, by byte offset and 1-based number.
         landmarks: New lines that may mark the work of the run.
         ooms: Out-of-memory messages so far.
+        holders: New lines that name who holds a block, with places among the new events; ``None`` in a log that names no variables so far.
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -130,6 +148,7 @@ class NewEvents(NamedTuple):
     anchors: tuple[Sequence[Match], ...]
     landmarks: Landmarks
     ooms: int
+    holders: HolderLines | None = None
 
 
 class LineReader(ABC, Generic[Result]):

@@ -16,7 +16,7 @@ from memlens.reports.series import growth_word
 from memlens.reports.tables import OPEN
 from memlens.reports.terminal import SCREEN, Part, Size, fitted
 from memlens.text import LINES, file_names, format_bytes, format_duration, format_share, plural, short_name
-from memlens.watching.judging import crossing_claim, windows_since
+from memlens.watching.judging import crossing_claim, holder_claim, is_over, windows_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,7 +96,7 @@ def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
     rows, windows = (_PICTURE_AT_END, _WINDOWS_AT_END) if seen.ended else (_PICTURE, _WINDOWS)
     if len(seen.states) == 1:
         state, growth = seen.states[0], seen.growths[0]
-        yield Part((tuple(_head(state, growth)),))
+        yield Part((tuple(_head(state, growth, over=is_over(state, seen))),))
         yield from _budgets(over)
         if picture and state.events and len(state.timeline.allocated_bytes):
             drawn = Picture(_curve(state), LINES)
@@ -128,8 +128,8 @@ def _few(notes: Sequence[Line], count: int, what: str = "more note") -> Iterator
         yield Line(f"… and {plural(left, what)}", "hint", label=" ")
 
 
-def _head(state: LogState, growth: Growth | None) -> Iterator[Line]:
-    """The level now, the peak, what is reserved, and whether it grows."""
+def _head(state: LogState, growth: Growth | None, *, over: bool) -> Iterator[Line]:
+    """The level now, the peak, what is reserved, whether it grows, and who holds most of that."""
     yield Line(_allocated(state), "strong", _name(state))
     if state.reserved_peak_bytes is not None:
         yield Line(_reserved(state), label="Reserved")
@@ -137,6 +137,8 @@ def _head(state: LogState, growth: Growth | None) -> Iterator[Line]:
         line = growth_line(growth)
         later = windows_since(state, growth)
         yield replace(line, text=f"{line.text}; judged {plural(later, 'window')} ago") if later else line
+    if held := holder_claim(state, growth, over=over):
+        yield Line(held.text, label="Holder")
 
 
 def _allocated(state: LogState) -> str:
@@ -287,6 +289,8 @@ def state_line(seen: Watched, index: int) -> Line:
         later = windows_since(state, growth)
         when = f" ({plural(later, 'window')} ago)" if later else ""
         parts.append(f"growing, +{format_bytes(growth.gained_bytes)}{when}")
+    if held := holder_claim(state, growth, over=is_over(state, seen)):
+        parts.append(held.text)
     parts += [note.text for note in _notes(state)]
     return Line("; ".join(parts), name=_names(seen)[index])
 

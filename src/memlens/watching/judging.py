@@ -18,6 +18,7 @@ from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzers.series.trend import judge
 from memlens.analyzing.claims import growth_claim
 from memlens.claims.claim import Claim, Weight, claim
+from memlens.claims.roles import variable_of
 from memlens.text import file_names, plural, short_name
 from memlens.watching.result import Crossing
 from memlens.windows.windows import BEFORE
@@ -164,9 +165,40 @@ def claims_of(seen: Watched) -> Iterator[Claim]:
     if seen.analysis is not None:
         yield from seen.analysis.claims
     elif len(seen.states) == 1:
-        yield from _of_one(seen.states[0], seen.growths[0])
+        held = holder_claim(seen.states[0], seen.growths[0], over=is_over(seen.states[0], seen))
+        yield from _of_one(seen.states[0], seen.growths[0], held)
     else:
         yield from _of_several(seen)
+
+
+def holder_claim(state: LogState, growth: Growth | None, *, over: bool) -> Claim | None:
+    """Who held half of what a log gained or more when the recorder looked last; else, of one that needs too much, who held most.
+
+    Args:
+        state: The log.
+        growth: How memory develops over its windows.
+        over: Its peak is over its budget.
+    """
+    if not state.walks or not (now := state.walks[-1]).held:
+        return None
+    values: dict[str, Any] = {"line": now.line, "live_bytes": now.live_bytes if now.all_known else None}
+    weight = Weight.FAILURE if state.ooms else Weight.PEAK
+    holder, since = next(iter(now.held)), growth.since_window if growth is not None and _grows(growth) else None
+    found = over or bool(state.ooms)
+    if before := next((walk for walk in state.walks[:-1] if since is not None and walk.window >= since), None):
+        most = max(now.held, key=lambda name: now.gained(name, before))
+        gained = now.gained(most, before)
+        if 0 < now.live_bytes - before.live_bytes <= 2 * gained:
+            holder, weight, found = most, Weight.GROWTH, True
+            values |= {"more_bytes": gained, "since_line": before.line}
+    held_bytes, blocks = now.held[holder]
+    values |= {"holder": variable_of(holder), "held_bytes": held_bytes, "blocks": blocks}
+    return Claim("held_then", weight, values) if found else None
+
+
+def is_over(state: LogState, seen: Watched) -> bool:
+    """Whether the peak of a log is over its budget."""
+    return any((one.path, one.device, one.metric) == (*state.key, "peak") for one in seen.crossings)
 
 
 def _grows(growth: Growth | None) -> bool:
@@ -196,7 +228,7 @@ def _names(states: Sequence[LogState]) -> dict[tuple[str, str], str]:
     return {state.key: names[state.path] + (f" [{state.device}]" if state.device else "") for state in states}
 
 
-def _of_one(state: LogState, growth: Growth | None) -> Iterator[Claim]:
+def _of_one(state: LogState, growth: Growth | None, held: Claim | None) -> Iterator[Claim]:
     if not state.events:
         yield nothing_claim(state)
         return
@@ -213,6 +245,8 @@ def _of_one(state: LogState, growth: Growth | None) -> Iterator[Claim]:
         if later := windows_since(state, growth):
             names = {window.index: window.name for window in state.windows}
             yield claim("judged_before", told.weight, later=later, window=names.get(growth.windows - 2))
+    if held is not None:
+        yield held
     # Why the file of that name does not hold all that was read.
     if state.restarts:
         yield claim("log_replaced", Weight.LIMITS, times=state.restarts)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memlens.analyzers.series.growth import Growth
     from memlens.analyzing.result import Analysis
     from memlens.columns import Ints
+    from memlens.watching.holding import Walk
 
 
 SCHEMA = "memlens.watch/2"
@@ -100,6 +101,7 @@ class LogState(Result, frozen=True, eq=False):
         waiting: Why there is nothing to read, in words (``no such file yet``); ``""`` where there is.
         problem: What is wrong with what was read (a damaged compressed stream), in words; ``""`` where nothing is.
         written: When something was read last, in seconds of :func:`time.monotonic`.
+        walks: What walks of the recorder found: the last one, and some before.
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
@@ -135,6 +137,7 @@ class LogState(Result, frozen=True, eq=False):
     waiting: str = ""
     problem: str = ""
     written: float = 0.0
+    walks: tuple[Walk, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:

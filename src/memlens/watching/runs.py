@@ -16,6 +16,7 @@ from memlens.inputs.blocks import Blocks
 from memlens.inputs.input_format import HEAD, Request
 from memlens.inputs.registry import PADDLE, Recognised, built_in, known_formats, recognise
 from memlens.source import TextSource
+from memlens.watching.holding import Holding
 from memlens.watching.result import KEPT_WINDOWS, LiveWindow, LogState, Timeline
 from memlens.windows.anchor_discovery import find_steps
 from memlens.windows.anchors import Numbering
@@ -192,6 +193,7 @@ class _Reading:
         request = Request(patterns=() if by is None else (by,), columns=("thread",), landmarks=by is None)
         self.reader: LineReader[Any] = form.lines(TextSource(name, head), request)
         self.running = Running((budgets.get("peak"), budgets.get("reserved")))
+        self.holding = Holding()
         self.series = _LiveSeries(by)
         self.last: NewEvents | None = None
         self.first: list[tuple[int, ...]] = []
@@ -214,8 +216,9 @@ class _Reading:
             self._seen |= set(np.unique(thread).tolist()) - {-1}
         self._note_beginning(new)
         self.running.add(new, self.series.take(new))
+        self.holding.take(new, self.series.count - 1)
         self.series.settle(self.running, new.selected[0], new.lines, ended=ended)
-        self.last = new._replace(columns={}, group=None)
+        self.last = new._replace(columns={}, group=None, holders=None)
 
     def _note_beginning(self, new: NewEvents) -> None:
         if (left := _FIRST_EVENTS - len(self.first)) <= 0:
@@ -267,6 +270,7 @@ class _Reading:
                 repeated=series.repeated,
                 ooms=last.ooms,
                 malformed=selected.malformed,
+                walks=() if named else tuple(self.holding.walks),
                 **more,
             )
 
@@ -300,6 +304,11 @@ class _LiveSeries:
     def by(self) -> str:
         """The regular expression that cuts the log; ``""`` for none."""
         return self._by.text if self._by is not None and (self._given or self._starts) else ""
+
+    @property
+    def count(self) -> int:
+        """How many windows there are."""
+        return self._forgotten + len(self._starts)
 
     def take(self, new: NewEvents) -> Ints:
         """Take the new lines that start windows.
@@ -380,7 +389,7 @@ class _LiveSeries:
         """The last windows, how many there were in all, and the live level at the end of each closed one, int64."""
         if not self._starts:
             return (), 0, np.zeros(0, np.int64)
-        count = self._forgotten + len(self._starts)
+        count = self.count
         shown = self._starts[-KEPT_WINDOWS:]
         places, of = self._offsets(), (selected.blocks, selected.chunks)
         ends = np.concatenate((running.noted(selected.blocks), running.figures(*of, places[1:], places[1:]).levels[0]))

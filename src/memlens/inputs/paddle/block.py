@@ -25,7 +25,6 @@ from memlens.inputs.paddle.lines import (
     OF_NEXT_ALLOC,
     OF_OTHER_LAYERS,
     BlockRows,
-    HolderLines,
     column_of_times,
     holder_lines,
     number_of,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from memlens.columns import Ints
     from memlens.inputs.blocks import Block
+    from memlens.inputs.input_format import HolderLines
     from memlens.scanner.formats import LineFormat
     from memlens.windows.patterns import Matcher
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.facts import MAX_SIZE, RequestLine, RequestLines
 from memlens.inputs.builder import Text
+from memlens.inputs.input_format import HolderLines
 from memlens.inputs.paddle import context, events, message_formats
 from memlens.inputs.paddle import other_events as others
 from memlens.scanner import Scanner, distinct_texts
@@ -205,22 +206,6 @@ def request_lines(rows: BlockRows, event_rows: NDArray[np.int64]) -> RequestLine
         first[order],
         second[order],
     )
-
-
-class HolderLines(NamedTuple):
-    """Lines that name who holds a block, in order.
-
-    Attributes:
-        before: How many events stand before each, int64.
-        addr: The address of the block, uint64.
-        name: The number of the holder's name, int64.
-        names: The names.
-    """
-
-    before: Ints
-    addr: NDArray[np.uint64]
-    name: Ints
-    names: tuple[str, ...]
 
 
 def holder_lines(rows: BlockRows, event_rows: Ints) -> HolderLines | None:

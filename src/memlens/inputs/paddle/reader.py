@@ -17,7 +17,7 @@ from memlens.errors import UsageError
 from memlens.facts import Facts, Figure, Kind, MessageLines, OutOfMemory, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
 from memlens.inputs.holders import Calls, held
-from memlens.inputs.input_format import LineReader, NewEvents, Selection
+from memlens.inputs.input_format import HolderLines, LineReader, NewEvents, Selection
 from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
 from memlens.inputs.paddle.context import BACKWARD, NOBODY
@@ -51,6 +51,7 @@ _Read: TypeAlias = "tuple[BlockReading, tuple[list[bytes], bytes], tuple[bool, b
 COLUMNS = frozenset({"thread", "time_us", "requests"})
 _SIZELESS = np.array(sorted(SIZELESS), np.int8)
 _TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}
+_HOLDERS = {"before": np.int64, "addr": np.uint64, "name": np.int64}
 
 
 class PaddleReader(LineReader["_Read"]):
@@ -96,10 +97,12 @@ class PaddleReader(LineReader["_Read"]):
         self._last_text = LastText()
         self._figures: list[Figure] = []
         # There may be as many of these lines as events.
-        self._stats, self._streams, self._requests, self._later_ooms, self._holders = (
-            GrowingColumns({}, self._builder.spool) for _ in range(5)
+        self._stats, self._streams, self._requests, self._later_ooms = (
+            GrowingColumns({}, self._builder.spool) for _ in range(4)
         )
+        self._holders = GrowingColumns(_HOLDERS, self._builder.spool)
         self._holder_names: dict[str, int] = {}
+        self._named = False  # lines tell of the variables of the program, or of its lines
 
     def read(self, block: Block) -> _Read:
         """Read a block; also the text before each of its first out-of-memory messages, its end, and what follows its last ALLOC."""
@@ -241,11 +244,19 @@ class PaddleReader(LineReader["_Read"]):
         self._figures = []
         self._stats.clear()
         self._streams.clear()
+        holders = None
+        self._named = self._named or bool(self._calling or len(self._holders))
+        if self._named:
+            before, addr, name = map(self._holders.entries, _HOLDERS)
+            holders = HolderLines(before, addr, name, (*self._holder_names,))
         self._holders.clear()
+        self._holder_names.clear()
         layer = columns.get("layer")
         if layer is not None:
             kept = columns["size"] >= 0
             if not kept.all():
+                if holders is not None:
+                    holders = holders._replace(before=np.append(0, np.cumsum(kept))[holders.before])
                 columns = {name: column[kept] for name, column in columns.items()}
             layer = np.maximum(columns["layer"], Layer.AUTO_GROWTH)  # blocks without another layer had no such column
         blocks, chunks = (frozenset() if of is None else frozenset({int(of)}) for of in self._layers.choice())
@@ -258,6 +269,7 @@ class PaddleReader(LineReader["_Read"]):
             sets=tuple(frozenset({int(of)}) for of in present),
             selected=(Selection(None, self._label() if present else "", blocks, chunks, self._malformed),),
             ooms=len(self._ooms) + len(self._later_ooms) + (ended and self._cut_off() is not None),
+            holders=holders,
         )
 
     def _label(self) -> str:
@@ -287,8 +299,8 @@ class PaddleReader(LineReader["_Read"]):
         rows = None if rows is None or rows.all() else rows
         stream = self._stream(blocks, rows) if [*self._streams] else None
         holder, holders = None, (*self._holder_names,)
-        if [*self._holders]:
-            before, addr, name = map(self._holders.entries, ("before", "addr", "name"))
+        if len(self._holders):
+            before, addr, name = map(self._holders.entries, _HOLDERS)
             before = before if rows is None else np.append(0, np.cumsum(rows))[before]
             kind, addresses = (chosen(builder.column(name), rows) for name in ("kind", "addr"))
             calls = None if owner is None else _calls(chosen(owner, rows), [*self._names])
