@@ -43,6 +43,18 @@ def test_tables_say_who_holds_blocks(memlens: Any, tmp_path: Path) -> None:
     assert lines[at + 3].endswith("  no variable")
 
 
+def test_a_run_that_needs_more_than_its_base_has_who_holds_that(memlens: Any, tmp_path: Path) -> None:
+    base, head = run(tmp_path / "base.log", keeps=False), run(tmp_path / "head.log", keeps=True)
+    # In another line of the program the variable is the same one.
+    moved = tmp_path / "moved.log"
+    moved.write_text(head.read_text().replace("train.py:10", "train.py:12"))
+    # Of the six blocks at the peak the last one was not seen yet, and one is at that of the base.
+    words = "The peak is 6.00 MiB in moved.log, 5.00 MiB more than in base.log (1.00 MiB); 6.00 MiB more is held by feats[*] (main, train.py)."
+    assert words in " ".join(memlens("compare", base, moved).out.split())
+    for first, second in ((moved, base), (head, moved), (base, base)):
+        assert "held by" not in memlens("compare", first, second).out
+
+
 def test_what_is_live_when_memory_runs_out_has_who_holds_it(memlens: Any, tmp_path: Path) -> None:
     path = run(tmp_path / "run.log", keeps=True)
     with path.open("a") as log:

@@ -197,6 +197,7 @@ def _groups(values: Values) -> str:
     return f"they fall into {values['groups']} groups that no field of the paths tells apart: {'; '.join(listed)}"
 
 
+_MORE_HELD = "[; {more_bytes:bytes} more is held by {holder:owner}]"
 _RUN = "{run}[ (asked for {requested_bytes:bytes})][ ({what:clipped})]"
 
 
@@ -293,12 +294,12 @@ _GO_ON: dict[str, Wording] = {
     "one_figure": "the " + _FIGURE + " is {highest:figure} in {run}",
     "with_itself": "the " + _FIGURE + " is {highest:figure} in {run}, which is compared with itself",
     "run_against_base": "the " + _FIGURE + " is {head:figure} in {run}, {change?{change:figure} {change<0?less|more} "
-        "than|as much as} in {base_run}{change? ({base:figure})|}",
+        "than|as much as} in {base_run}{change? ({base:figure})|}" + _MORE_HELD,
     "same_figure": "the " + _FIGURE + " is {highest:figure} in all {runs:plural run}",
     "figures_range": "the highest " + _FIGURE + " is {highest:figure} " + _HIGHEST % (("highest",) * 3) + ", the lowest "
         "{lowest:figure} " + _HIGHEST % (("lowest",) * 3) + ", {apart:figure} apart",
     "runs_against_base": "{changed:count}{continues?| of {runs:plural run}} {changed=1?needs|need} "
-        "{change<0?less|more}{continues?| than {base_run}}, by {changed>1?up to |}{change:figure} ({run})",
+        "{change<0?less|more}{continues?| than {base_run}}, by {changed>1?up to |}{change:figure} ({run})" + _MORE_HELD,
     "figure_not_known": _with_runs("it is not known in {listed}" + _MORE_RUNS),
     "may_be_higher": _with_runs("{ranks?they|it} may be higher in {listed}" + _MORE_RUNS + ", whose {count=1?log begins|logs "
         "begin} late"),

@@ -6,9 +6,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from memlens.claims.claim import Claim, Tone, Weight
+from memlens.claims.roles import variable_of
 from memlens.claims.template import write
 from memlens.comparing.templates import number
 from memlens.summarizing.figures import OF_CHUNKS
+from memlens.summarizing.largest import holder_of_most
 from memlens.text import short_name
 from memlens.trust import PEAK_MAY_BE_EARLIER
 from memlens.trust.case import RESERVED_DOUBTS
@@ -128,6 +130,7 @@ class Runs:
                 yield "with_itself", {**about, "highest": figures[id(base)], **self._run(run)}
                 return
             heads = {"head": figures[id(run)], "base": figures[id(base)], "change": change, **self._run(run)}
+            heads |= self._held(run, change)
             yield "run_against_base", {**about, **heads, "base_run": self._names[id(base)], "base_path": base.path}
         elif highest == lowest:
             yield "same_figure", {**about, "highest": highest}
@@ -162,8 +165,17 @@ class Runs:
             if found := [(run, change) for run, change in changes if change * sign > 0]:
                 run, change = max(found, key=lambda one: abs(one[1]))
                 counts = {"changed": len(found), "runs": len(changes), "change": change, **self._run(run)}
+                counts |= self._held(run, change)
                 yield "runs_against_base", {**about, **counts, "base_run": self._base_name(), "continues": continues}
                 continues = True
+
+    def _held(self, run: Run, change: int) -> dict[str, Any]:
+        """Who holds half of what is more at the peak of a run than at that of its base, or more."""
+        base = self._all.base_of(run)
+        if change <= 0 or self._metric.key != "peak_bytes" or base is None or None in (run.holders, base.holders):
+            return {}
+        most = holder_of_most(run.holders or {}, base.holders or {}, change)
+        return {} if most is None else {"holder": variable_of(most[0]), "more_bytes": most[1]}
 
     def _base_name(self) -> str:
         layout = self._all.layout

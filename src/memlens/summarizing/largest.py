@@ -1,21 +1,23 @@
-"""The blocks of one moment, the groups with the most bytes: what one run holds more of than another is told by them."""
+"""The blocks of one moment, by size and owner, and by who holds them: what one run holds more of than another is told by them."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, structs
 
+from memlens.analyzers.composition import composition
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import commonest_holders, kinds_of_blocks, owner_labels
+from memlens.claims.roles import variable_of
 from memlens.text import innermost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from memlens.columns import Ints
     from memlens.windows.windows import Window
@@ -123,3 +125,17 @@ def held_at_peak(window: Window, summit: int | None, peak_bytes: int) -> Largest
     return LargestGroups.of(
         sizes[starts], np.bincount(number), owned, commonest_holders(log, live, number, len(starts))
     )
+
+
+def bytes_by_holder(window: Window) -> dict[str, int]:
+    """The bytes of each holder at the peak of a window, those of the largest ones; who differ by an index or a key alone are one."""
+    shares = (share for share in composition([window])[0].holders if share.at == "peak")
+    return {share.holder: share.total_bytes for share in islice(shares, _MOST_GROUPS) if share.holder is not None}
+
+
+def holder_of_most(held: Mapping[str, int], base: Mapping[str, int], more_bytes: int) -> tuple[str, int] | None:
+    """Who surely holds half of so many further bytes or more, and how many more."""
+    left_out = min(base.values()) if len(base) >= _MOST_GROUPS - 1 else 0
+    gained = {name: size - base.get(name, left_out) for name, size in held.items() if variable_of(name) is not None}
+    holder = max(gained, key=gained.__getitem__, default="")
+    return (holder, gained[holder]) if holder and 2 * gained[holder] >= more_bytes else None

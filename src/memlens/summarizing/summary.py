@@ -29,7 +29,7 @@ from memlens.summarizing.figures import (
     RunWindow,
     WindowTable,
 )
-from memlens.summarizing.largest import OF_OWNER, LargestGroups, held_at_peak
+from memlens.summarizing.largest import OF_OWNER, LargestGroups, bytes_by_holder, held_at_peak
 from memlens.text import innermost
 from memlens.trust import PEAK_MAY_BE_EARLIER, trust_of
 from memlens.trust.failures import allocs_before, failures_of
@@ -106,6 +106,7 @@ class Run(Result, frozen=True, dict=True):
         step_levels: The allocated level at the end of each closed step, where steps were given.
         steps_begin_bytes: The level at which the first of them begins; ``None`` where the log begins with it.
         held: Of a rank the blocks live at its peak; ``None`` where these are not known.
+        holders: Who holds what is live at the peak of its only window, and how many bytes; ``None`` of a rank, and where its log names nobody.
         failure: Of a rank how it ran out of memory, without lists of blocks; ``None`` where it did not end so.
         ended: How it ended early, by the values of the claim ``run_ended``; nothing where it ran to its end, or out of memory.
     """
@@ -139,6 +140,7 @@ class Run(Result, frozen=True, dict=True):
     step_levels: tuple[int, ...] = ()
     steps_begin_bytes: int | None = None
     held: LargestGroups | None = None
+    holders: Mapping[str, int] | None = None
     failure: MemoryFailure | None = None
     ended: Mapping[str, Any] = {}
 
@@ -203,7 +205,9 @@ def summarize(
     stopped = stopped_inside(series, {name: found[name][at] for name in _OF_STEPS}, "window" if cut.series else "step")
     end = {} if oom else ended(trust, stopped, int(found["live_bytes"][-1]), freed_last(log) if trust.ending else 0)
     remarks = open_window(windows), PEAK_MAY_BE_EARLIER if trust.peak_may_be_earlier and windows else None
-    held = failure = None
+    held = failure = holders = None
+    if log.holder is not None and len(windows) == 1 and not rank:
+        holders = bytes_by_holder(windows[0])
     if rank:
         ooms = failures(log) if oom is not None else ()
         if ooms:
@@ -244,6 +248,7 @@ def summarize(
         step_levels=() if rank else levels[begun:],
         steps_begin_bytes=levels[0] if begun and not rank else None,
         held=held,
+        holders=holders,
         failure=failure,
         ended=end,
     )
