@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from memlens.columns import Flags, Ints
 
+#: Where the stack of a backward function that is written in Python begins.
+_BACKWARD = re.compile(r"\btorch/autograd/function\.py:\d+ apply\Z")
 #: Characters of a holder, at most.
 _LONGEST = 240
 
@@ -59,16 +62,16 @@ class Calls(NamedTuple):
     outside: Flags
 
 
-def calls_of_stacks(owner: NDArray[np.int32] | None, in_backward: Flags | None = None) -> Calls | None:
-    """What runs where the owners are call stacks: in the threads of backward passes none is of Python.
+def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str]) -> Calls | None:
+    """What runs where the owners are call stacks: threads of backward passes have none of Python, or one that begins with a function of autograd's.
 
     Args:
         owner: The owner of each event, int32, -1 for no stack; ``None`` where no event has one.
-        in_backward: Whether a backward pass runs, bool; ``None`` where stacks alone tell.
+        names: The owners.
     """
     if owner is None:
         return None
-    backward = owner < 0 if in_backward is None else in_backward
+    backward = np.array([*(_BACKWARD.search(name) is not None for name in names), True])[owner]
     return Calls(owner, backward, ~backward)
 
 

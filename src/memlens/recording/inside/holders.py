@@ -84,7 +84,7 @@ class Walk:
     Args:
         is_tensor: Whether a type is that of a tensor.
         own_name: The name of a file of the user's, ``None`` of any other.
-        garbage: Look for what is in cycles, too.
+        garbage: Look for what is in cycles, too; ``None``: only whether there may be some, which is quick, and makes a walk that did not see all.
         beyond: What a tensor itself holds, once all else was looked at: its gradient, and what its graph has saved.
         quiet: Kept from walk to walk: references to classes when there was no garbage of theirs, which takes long to look for.
 
@@ -100,7 +100,7 @@ class Walk:
         is_tensor: Callable[[type], bool],
         own_name: Callable[[str], str | None],
         *,
-        garbage: bool = True,
+        garbage: bool | None = True,
         beyond: Callable[[Walk, Any, str], Iterator[Child]] = lambda *_: iter(()),
         quiet: dict[int, int] | None = None,
     ) -> None:
@@ -119,7 +119,7 @@ class Walk:
         try:
             self._roots()
             self._go()
-            if self.whole and self._and_garbage:
+            if self.whole and self._and_garbage is not False:
                 self._garbage()
                 self._go()
             return self.found
@@ -162,6 +162,9 @@ class Walk:
         # Instances refer to their classes: as many as when there was no garbage mean that there is none.
         left = {number: sys.getrefcount(kind) - reached[number] for number, kind in kinds.items()}
         if not kinds or left == self._quiet:
+            return
+        if self._and_garbage is None:
+            self.whole = False
             return
         self._quiet.clear()
         ring: list[Any] = gc.get_referrers(*kinds.values())

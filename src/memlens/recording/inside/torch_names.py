@@ -116,7 +116,7 @@ class _Names:
 
         def clears(*args: Any, **kwargs: Any) -> Any:
             if not compiles() and is_due("zero_grad"):
-                look(sys._getframe(1))
+                look(sys._getframe(1), after=True)
             return cleared(*args, **kwargs)
 
         def snapshot(*args: Any, **kwargs: Any) -> Any:
@@ -171,12 +171,13 @@ class _Names:
             self._since = len(self._time), len(self._name)
         self._profiled = on
 
-    def _look(self, frame: FrameType | None, *, at_exit: bool = False) -> None:
+    def _look(self, frame: FrameType | None, *, at_exit: bool = False, after: bool = False) -> None:
         """Walk in another thread, and wait for it.
 
         Args:
             frame: From which on the stack of this thread has no backward pass that is only about to begin.
             at_exit: The program has ended.
+            after: A backward pass is over.
         """
         lock = self._one_by_one
         if not self.walks.on or not lock.acquire(timeout=_PATIENCE):
@@ -188,7 +189,7 @@ class _Names:
             try:
                 with plainly():
                     self._tensors.begin(graphs=graphs)
-                    self.walks.walk(at_exit=at_exit)
+                    self.walks.walk(at_exit=at_exit, after=after)
             except Exception:  # noqa: BLE001  the program goes on
                 self.walks.on = False
             finally:

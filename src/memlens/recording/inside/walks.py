@@ -108,16 +108,21 @@ class Walks:
     def look(self, moment: str) -> None:
         """Walk if it is time to."""
         if self.due(moment):
-            self.walk()
+            self.walk(after=moment == "gradients")
 
-    def walk(self, *, at_exit: bool = False) -> None:
-        """Walk now; at exit much is held by nobody any more, which says nothing of the run."""
+    def walk(self, *, at_exit: bool = False, after: bool = False) -> None:
+        """Walk now.
+
+        Args:
+            at_exit: Much is held by nobody any more, which says nothing of the run.
+            after: A backward pass is over, before which it was the time to look for garbage, which takes long.
+        """
         if not self.on:
             return
         try:
             began = time.thread_time()
             self._highest = max(self._highest, self._framework.level())
-            self._put(self._rows(at_exit=at_exit))
+            self._put(self._rows(at_exit=at_exit, garbage=False if at_exit else None if after else True))
             taken = time.thread_time() - began
         except Exception:  # noqa: BLE001  the program goes on
             self.on = False
@@ -125,11 +130,9 @@ class Walks:
         self._taken += taken
         self._next = time.monotonic() + taken * _SHARE
 
-    def _rows(self, *, at_exit: bool) -> Iterator[tuple[int, str]]:
+    def _rows(self, *, at_exit: bool, garbage: bool | None) -> Iterator[tuple[int, str]]:
         written, framework = {}, self._framework
-        walk = self._walk(
-            framework.is_tensor, own_name_of, garbage=not at_exit, beyond=framework.beyond, quiet=self._quiet
-        )
+        walk = self._walk(framework.is_tensor, own_name_of, garbage=garbage, beyond=framework.beyond, quiet=self._quiet)
         said: set[int] = set()
         for tensor, role, path, where in walk.run():
             address = framework.address(tensor)
