@@ -5,7 +5,8 @@
 
 Needs an environment with paddlepaddle, g++, and the shared folder, whose host-memory device is built first.  Runs programs of ``trainers.py``
 without names, with lines, and with lines and holders, one after the other, and compares processor time of the training alone (not of Paddle's
-import), the text of the log, that text compressed, and what is allocated.
+import), the text of the log, that text compressed, and what is allocated; and says how much of what is live at the peak has a role, and how
+much of what variables lead to has a path.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from tempfile import TemporaryDirectory
 
 import zstandard
 
+import memlens
+from memlens.claims.roles import UNSEEN
 from memlens.recording.presets import settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,21 +51,32 @@ class Ran:
         self.size, self.packed = len(text), len(zstandard.compress(text))
         self.calls, self.held = text.count(CALL), text.count(b"memlens holds ")
         self.events = sorted(EVENT.findall(text))  # threads may change their order
+        (window,) = memlens.analyze(run.log, analyzers=["composition"], whole=True).logs[0].windows
+        peak = [share for share in window.results["composition"].holders if share.at == "peak"]
+        whole = sum(share.total_bytes for share in peak)
+        #: Shares of the peak that have a role, and that have a path of all that may have one.
+        self.with_role = sum(share.total_bytes for share in peak if share.role is not None) / max(whole, 1)
+        pathed = sum(share.total_bytes for share in peak if share.holder is not None and " (" in share.holder)
+        seen = pathed + sum(share.total_bytes for share in peak if share.holder in (None, UNSEEN))
+        self.with_path = pathed / max(seen, 1)
 
 
 def main() -> None:
     """Run, compare, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     shared = Path(os.environ.get("MEMLENS_SHARED", ROOT.parent / "shared"))
-    parser.add_argument("--programs", nargs="*", default=["mlp", "conv", "gpt", "gan", "lstm"])
+    parser.add_argument("--programs", nargs="*", default=["mlp", "conv", "gpt", "gan", "lstm", "serve", "accumulate"])
     parser.add_argument("--steps", type=int, default=60, help="steps of each run (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each kind (%(default)s)")
     parser.add_argument("--shared", type=Path, default=shared, help="the shared folder (%(default)s)")
     given = parser.parse_args()
     if not pythons():
         sys.exit("MEMLENS_PADDLE names no interpreter that has paddlepaddle")
-    print("| program | names | time | time of one call | text | compressed | lines of holders | same allocations |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| program | names | time | time of one call | text | compressed | lines of holders | same allocations |"
+        " with a role | with a path |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
     with TemporaryDirectory() as name:
         folder = Path(name)
         paddle = RealPaddle.build(pythons()[0], given.shared, folder / "device")
@@ -80,7 +94,8 @@ def main() -> None:
                     f"| {program} | {names} | {median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) of"
                     f" {median(one.seconds for one in plain):.2f} s | {f'{each:.0f} µs' if each else ''} |"
                     f" {found[0].size / plain[0].size:.2f} | {found[0].packed / plain[0].packed:.2f} | {found[0].held} |"
-                    f" {'yes' if all(one.events == plain[0].events for one in found) else 'no'} |",
+                    f" {'yes' if all(one.events == plain[0].events for one in found) else 'no'} |"
+                    f" {min(one.with_role for one in found):.1%} | {min(one.with_path for one in found):.1%} |",
                     flush=True,
                 )
 

@@ -58,8 +58,8 @@ class Analyzer(Struct, frozen=True):
 #: Every built-in analyzer of a window, in the order in which reports show them.  To add one, add its line here.
 BUILT_IN: tuple[Analyzer, ...] = (
     Analyzer("remaining", remaining),
-    Analyzer("peak", peak),
     Analyzer("composition", composition),
+    Analyzer("peak", peak),
     Analyzer("segments", segments),
     Analyzer("stats", stats),
     Analyzer("unmatched", unmatched),

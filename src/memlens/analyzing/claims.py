@@ -328,8 +328,18 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
         if largest["total_bytes"] <= peak.peak_bytes:
             yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)
+        yield from _by_role(window, peak.peak_bytes)
     if known and chunks_known and there is not None:
         yield from _most_reserved(log, peak.peak_bytes, there)
+
+
+def _by_role(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
+    """What the peak consists of, where the roles of most of it are known: the largest three of at least a tenth."""
+    found = window.results.get("composition")
+    shares = [] if found is None else [share for share in found.roles if share.at == "peak" and share.role is not None]
+    if whole <= 2 * sum(share.total_bytes for share in shares) <= 2 * whole:
+        roles = {share.role: share.total_bytes for share in shares[:3] if 10 * share.total_bytes >= whole}
+        yield claim("by_role", Weight.PEAK, roles=roles, peak_bytes=whole)
 
 
 def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[Claim]:

@@ -13,6 +13,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from memlens.claims.roles import ROLES
 from memlens.text import (
     BEFORE_FIRST,
     clipped,
@@ -103,7 +104,7 @@ def names_in(pieces: Sequence[_Piece]) -> Iterator[str]:
     for piece in pieces:
         if isinstance(piece, _Value):
             yield piece.name
-            if piece.how.startswith(("share ", "range ")):
+            if piece.how.startswith(("share ", "range ", "roles ")):
                 yield piece.how.partition(" ")[2]
         elif isinstance(piece, _Choice):
             yield from filter(None, [_COMPARED.split(piece.flag)[0]])
@@ -236,6 +237,10 @@ _WRITERS: dict[str, Callable[[Any, str, Values], str]] = {
     "units": lambda value, _, values: plural(value, values["unit"]),
     # {part_bytes:share whole_bytes}
     "share": lambda value, whole, values: format_share(value, values[whole]),
+    # {"saved": 512} as 50% saved for backward: {roles:roles whole_bytes}
+    "roles": lambda value, whole, values: ", ".join(
+        f"{format_share(size, values[whole])} {ROLES[role]}" for role, size in value.items()
+    ),
     "name": lambda value, _, __: short_name(value),
     "names": lambda value, _, __: name_list(value),
     # {"device 0": 512} as device 0 512 B

@@ -74,7 +74,7 @@ def lists_of(
         if options.group == "owner":
             yield from _live(result, options, paired)
     elif name == "composition":
-        yield from _composition(result, options)
+        yield from _composition(result, options, full=full)
     elif name == "unmatched":
         yield from _held(result, window, options, paired)
         if full and paired and (rest := tuple(_other_fates(result))):
@@ -130,14 +130,16 @@ def _live(peak: Any, options: ListOptions, paired: bool) -> Iterator[Table | Lin
     yield from _off_level(total, peak.peak_bytes)
 
 
-def _composition(found: Any, options: ListOptions) -> Iterator[Table | Line]:
-    """What is live at the peak and at the end, by role or by holder, or by both where neither is asked for."""
-    for group in ("role", "holder") if options.group == "owner" else (options.group,):
+def _composition(found: Any, options: ListOptions, *, full: bool) -> Iterator[Table | Line]:
+    """What is live at the peak and at the end, by role or by holder; where neither is asked for by both, or on one screen the roles at the peak."""
+    alone = options.group == "owner" and not full
+    for group in (options.group,) if options.group != "owner" else ("role", "holder") if full else ("role",):
         shares = found.roles if group == "role" else found.holders
         if not shares and options.group != "owner":
             yield Line(f"Live by {group}: the log does not say who holds its blocks. {RECORD_NAMES}.", "doubt")
         for at, which in (("peak", "Live at the peak"), ("end", "Held at the end")):
-            if rows := [share for share in shares if share.at == at]:
+            rows = [share for share in shares if share.at == at]
+            if rows and not (alone and at == "end"):
                 total, blocks = sum(row.total_bytes for row in rows), sum(row.count for row in rows)
                 title = f"{which} by {group}: {format_bytes(total)} in {plural(blocks, 'block')}"
                 made: dict[str, Any] = {"role": _role, "holder": held_by, "share": partial(_share_of, total)}
