@@ -3,15 +3,19 @@
 # ruff: noqa: F841 - variables that hold something
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ctypes
 import functools
 import gc
 import sys
 import threading
+import time
+import tracemalloc
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,7 +50,7 @@ class Slotted:
     def method(self) -> None: ...
 
 
-class Frozen(tuple[Any, ...]):
+class Frozen(tuple):  # type: ignore[type-arg]  # Python 3.8
     """A container of the program's own, that says nothing of what is in it."""
 
     __slots__ = ()
@@ -73,13 +77,78 @@ def generator(tensor: Tensor) -> Iterator[Tensor]:
     return made
 
 
+def from_another(tensor: Tensor) -> Iterator[Tensor]:
+    yield from waiting(tensor)
+
+
+def going_through(tensors: list[Tensor]) -> Iterator[int]:
+    for one in tensors:
+        del one, tensors
+        yield 1
+
+
+def begun(made: Any) -> Any:
+    """A generator or a coroutine that waits."""
+    made.send(None)
+    return made
+
+
+@types.coroutine
+def pause() -> Iterator[None]:
+    yield
+
+
+async def serving(tensor: Tensor) -> None:
+    reply = tensor
+    del tensor
+    await pause()
+    del reply
+
+
+async def served(tensor: Tensor) -> None:
+    made = serving(tensor)
+    del tensor
+    await made
+
+
+async def replies(tensor: Tensor) -> AsyncIterator[Tensor]:
+    reply = tensor
+    del tensor
+    yield reply
+
+
+def first_of(made: Any) -> Any:
+    """An asynchronous generator that waits."""
+    with contextlib.suppress(StopIteration):
+        made.asend(None).send(None)
+    return made
+
+
+def in_thread(tensor: Tensor) -> threading.local:
+    made = threading.local()
+    made.last = tensor
+    return made
+
+
+def cached(tensor: Tensor) -> Any:
+    function = functools.lru_cache(4)(lambda key: key)
+    function(tensor)
+    return function
+
+
 def failed(tensor: Tensor) -> BaseException:
+    """An exception whose cause has the tensor among the variables of its traceback."""
+
     def fails(inner: Tensor) -> None:
         raise KeyError(inner is tensor)
 
     try:
-        fails(tensor)
-    except KeyError as error:
+        try:
+            fails(tensor)
+        except KeyError as error:
+            del tensor
+            raise ValueError from error
+    except ValueError as error:
         return error
     raise AssertionError
 
@@ -101,6 +170,19 @@ KEPT = {
     "a default value": (lambda tensor: eval("lambda value=given: value", {"given": tensor}), "kept(=)"),
     "a partial function": (lambda tensor: functools.partial(print, tensor), "kept.args[*]"),
     "the frame of a generator": (generator, "kept.tensor"),
+    "a generator that another one waits for": (lambda tensor: begun(from_another(tensor)), "kept.tensor"),
+    "what a generator goes through": (lambda tensor: begun(going_through([tensor, tensor])), "kept[*]"),
+    "a coroutine": (lambda tensor: begun(serving(tensor)), "kept.reply"),
+    "a coroutine that waits for another one": (lambda tensor: begun(served(tensor)), "kept.made.reply"),
+    "an asynchronous generator": (lambda tensor: first_of(replies(tensor)), "kept.reply"),
+    "an iterator": (lambda tensor: iter([tensor]), "kept[*]"),
+    "an iterator over iterators": (lambda tensor: enumerate(iter([tensor])), "kept[*]"),
+    "the values of a dictionary": (lambda tensor: {1: tensor}.values(), "kept[*]"),
+    "a method of a list": (lambda tensor: [tensor].append, "kept[*]"),
+    "a function that caches": (cached, "kept"),
+    "a variable of a thread": (in_thread, "kept.last"),
+    "an argument of an exception": (KeyError, "kept[*]"),
+    "the cause of an exception": (failed, "kept.inner"),
     "a container of the program's own": (lambda tensor: Frozen([tensor]), "kept[*]"),
 }
 
@@ -133,6 +215,37 @@ def test_an_exception_that_is_kept_keeps_the_variables_of_its_traceback() -> Non
         kept = error
     name = "test_an_exception_that_is_kept_keeps_the_variables_of_its_traceback"
     assert (held(name), type(kept)) == ([("variable", "kept.inner")], KeyError)
+
+
+def test_an_exception_that_is_being_handled_keeps_them_too() -> None:
+    def fails() -> None:
+        inner = Tensor()
+        raise KeyError(id(inner))
+
+    try:
+        fails()
+    except KeyError:
+        found = [row[1:] for row in walked() if row[3].startswith("an exception")]
+    assert found == [("variable", "KeyError.inner", "an exception that is being handled")]
+
+
+def test_coroutines_that_wait_in_an_event_loop_are_looked_at() -> None:
+    found: list[tuple[str, str]] = []
+
+    async def reply() -> None:
+        kept = Tensor()
+        await asyncio.sleep(0.01)
+        del kept
+
+    async def look() -> None:
+        await asyncio.sleep(0)
+        found.extend(held("reply"))
+
+    async def serve() -> None:
+        await asyncio.gather(reply(), reply(), look())
+
+    asyncio.run(serve())
+    assert found == [("variable", "kept")] * 2
 
 
 class Node:
@@ -321,6 +434,62 @@ def test_no_code_of_the_program_is_run(kind: Any) -> None:
     found = held("test_no_code_of_the_program_is_run")
     assert ("variable", "kept[*]") in found
     assert len(kept) == len(found) == 2 or kind is Pretending
+
+
+def test_variables_of_threads_are_looked_at_and_not_made() -> None:
+    made: list[int] = []
+
+    class Mine(threading.local):
+        def __init__(self) -> None:
+            made.append(threading.get_ident())
+            self.last = Tensor()
+
+    mine, found = Mine(), []
+    name = "test_variables_of_threads_are_looked_at_and_not_made"
+    thread = threading.Thread(target=lambda: found.extend(held(name)))
+    thread.start()
+    thread.join()
+    assert (found, made, type(mine)) == ([("variable", "mine.last")], [threading.get_ident()], Mine)
+
+
+def test_at_the_limit_of_recursion_a_walk_raises_what_python_raises_and_leaves_nothing_behind() -> None:
+    kept = Tensor()
+    name = "test_at_the_limit_of_recursion_a_walk_raises_what_python_raises_and_leaves_nothing_behind"
+    ends: list[Any] = []
+
+    def deeper() -> None:
+        with contextlib.suppress(RecursionError):
+            deeper()
+        if len(ends) < 20:
+            try:
+                ends.append(held(name))  # which lies deeper than the frames that are looked at
+            except RecursionError as error:
+                ends.append(type(error))
+
+    deeper()
+    assert [end for end in ends if end not in ([], RecursionError)] == []
+    assert (held(name), kept is None) == ([("variable", "kept")], False)
+
+
+@pytest.mark.parametrize("inner", [1, 50], ids=["in a dictionary", "in lists"])
+def test_a_million_objects_take_seconds_and_megabytes_at_most(inner: int) -> None:
+    gc.disable()
+    try:
+        kept = Tensor()
+        data: dict[int, list[list[int]]] = {
+            number: [[] for _ in range(inner - 1)] for number in range(1_000_000 // inner)
+        }
+        if inner == 1:  # it takes long
+            tracemalloc.start()
+        began = time.thread_time()
+        found = held("test_a_million_objects_take_seconds_and_megabytes_at_most")
+        taken = time.thread_time() - began
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert (found, kept is None) == ([("variable", "kept")], False)
+    assert (taken < 5, most < 32 << 20, len(data)) == (True, True, 1_000_000 // inner)
 
 
 def test_a_large_data_set_hides_no_tensor() -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from pythons import VERSIONS, python_of
 from real_paddle import RealPaddle, command, environment, run
 from torch_programs import STARTUP, Programs
 
@@ -54,10 +56,12 @@ class Ran:
     def __init__(self, programs: Programs) -> None:
         self.programs = programs
 
-    def __call__(self, text: str, names: str = "lines") -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, text: str, names: str = "lines", python: str = sys.executable
+    ) -> subprocess.CompletedProcess[str]:
         asked = json.dumps({"socket": None, "lines": {"holders": names == "holders"}})
         path = (STARTUP, self.programs.folder / "stand_in")
-        return self.programs.run(BEGIN + text, path=path, MEMLENS_RECORD=asked)
+        return self.programs.run(BEGIN + text, python=python, path=path, MEMLENS_RECORD=asked)
 
 
 def said(done: subprocess.CompletedProcess[str], what: str = "calls") -> list[str]:
@@ -183,6 +187,70 @@ def test_who_holds_tensors_when_memory_runs_out_is_written(ran: Ran) -> None:
     )
     assert done.returncode == 1
     assert said(done, "holds") == ["0x200 variable sessions['a'] (serve, program.py)", "0x0 -"]
+
+
+#: Calls in a thread, a generator, a coroutine, a forked child that ends at once, at the limit of recursion; a program that ends so itself.
+EVERYWHERE = """
+import asyncio, contextlib
+tensor = paddle.Tensor
+def pieces():
+    piece = tensor(256)
+    yield _C_ops.matmul(1)
+    yield piece
+async def reply(size):
+    answer = tensor(size)
+    await asyncio.sleep(0)
+    _C_ops.matmul(2)
+    paddle.base.libpaddle.eager.run_backward([size])
+    await asyncio.sleep(0)
+    del answer
+async def serve():
+    await asyncio.gather(reply(512), reply(768))
+def deeper():
+    deeper()
+def main():
+    made = pieces(); print(next(made))
+    thread = threading.Thread(target=lambda: _C_ops.matmul(3)); thread.start(); thread.join()
+    asyncio.run(serve())
+    with contextlib.suppress(RecursionError): deeper()
+    child = os.fork()
+    if not child:
+        _C_ops.matmul(4)
+        os._exit(5)
+    print(os.waitpid(child, 0)[1] >> 8)
+    try:
+        _C_ops.matmul("x")
+    except TypeError:
+        paddle.base.libpaddle.eager.run_backward([1])
+main()
+os.write(1, b"over")
+os._exit(3)
+"""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_other_pythons_say_the_same(ran: Ran, version: str) -> None:
+    done = ran(EVERYWHERE, "holders", python_of(version))
+    assert (done.returncode, done.stdout) == (3, "1\n5\nover")
+    main, other = "program.py:35 <module>", [line for line in done.stderr.splitlines() if not LINE.match(line)]
+    replies = [
+        f"{name} < program.py:{line} reply < program.py:24 main < {main}"
+        for name, line in (("matmul", 13), ("run_backward", 14))
+    ]
+    assert [line for line in said(done) if line != "-"] == [
+        f"matmul < program.py:8 pieces < program.py:22 main < {main}",
+        "matmul < program.py:23 <lambda>",
+        *replies * 2,
+        f"matmul < program.py:32 main < {main}",
+        f"run_backward < program.py:34 main < {main}",
+    ]
+    assert (said(done).count("-"), other) == (8, [])
+    assert set(said(done, "holds")) == {
+        "0x100 variable made.piece (main, program.py)",
+        "0x200 variable answer (reply, program.py)",
+        "0x300 variable answer (reply, program.py)",
+        "0x0 -",
+    }
 
 
 def test_at_marks_it_is_looked_for_who_holds_what_where_that_is_asked_for(ran: Ran) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
-import shutil
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pythons import VERSIONS, python_of
 from torch_programs import STARTUP
+
+from memlens.recording.inside import walks
+
+ELSEWHERE = Path(__file__).parents[1] / "support" / "elsewhere.py"
 
 SHOWS = "import sys; print('sitecustomize' in sys.modules, any(folder.endswith('startup') for folder in sys.path))"
 #: What the next sitecustomize may do: run, fail, lack a module, or end Python.
@@ -101,11 +107,9 @@ def test_what_every_python_comes_by_is_read_by_all_of_them() -> None:
     assert "__future__" not in text
 
 
-@pytest.mark.parametrize("version", ["2.7", "3.6", "3.7", "3.8", "3.9", "3.10", "3.12", "3.13"])
+@pytest.mark.parametrize("version", ["2.7", "3.6", "3.7", *VERSIONS])
 def test_other_pythons_run_their_own_sitecustomize(tmp_path: Path, version: str) -> None:
-    python = shutil.which(f"python{version}")  # or a stand-in that only says how to install it
-    if python is None or subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode != 0:
-        pytest.skip(f"needs Python {version}")
+    python = python_of(version)
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.stderr.write('next\\n')")
     path = os.pathsep.join(map(str, [STARTUP, tmp_path]))
     asked = '{"socket": {"path": "/nowhere", "marks": {}}, "torch": {"output": "run.pickle"}}'
@@ -117,6 +121,34 @@ def test_other_pythons_run_their_own_sitecustomize(tmp_path: Path, version: str)
     }
     done = subprocess.run([python, "-c", "print(1)"], env=environment, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("1\n", "next\n")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_other_pythons_walk_as_this_one_does(version: str) -> None:
+    """All tests of holders pass there."""
+    paths = ELSEWHERE, STARTUP.parent / "inside" / "holders.py", Path(__file__).parent / "test_holders.py"
+    done = subprocess.run(
+        [python_of(version), *map(str, paths)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert re.search(r"^[1-9]\d* ran, 0 failed$", done.stdout, re.MULTILINE), done.stdout + done.stderr
+
+
+FILES = {
+    "/home/me/my-packages/train.py": "train.py",
+    "<stdin>": "<stdin>",
+    "/home/me/.local/lib/python3.8/site-packages/paddle/nn.py": None,
+    "/usr/lib/python3/dist-packages/numpy/core.py": None,
+    "/tmp/torchinductor_me/ab/cab.py": None,
+    "<decorator-gen-7>": None,  # of functions that libraries wrap
+    "<frozen importlib._bootstrap>": None,
+    json.__file__: None,
+    walks.__file__: None,
+}
+
+
+@pytest.mark.parametrize(("file", "name"), FILES.items())
+def test_code_of_libraries_is_not_the_programs_wherever_it_is_installed(file: str, name: str | None) -> None:
+    assert walks.own_name_of(file) == name
 
 
 @pytest.mark.parametrize("path", sorted(STARTUP.parent.glob("inside/*.py")), ids=lambda path: path.stem)

@@ -21,6 +21,7 @@ from operator import is_
 from types import (
     AsyncGeneratorType,
     CellType,
+    CodeType,
     CoroutineType,
     FrameType,
     FunctionType,
@@ -48,21 +49,15 @@ _DEEPEST = 200
 _MOST_RINGS, _MOST_REFERRERS = 8, 10_000
 #: A key of a dictionary is written where it is as short as this, and where there are as few.
 _LONGEST_KEY, _MOST_KEYS = 32, 64
-_CYCLE = "a cycle that gc.collect() frees"
-#: What is alive by itself.
-_ROOTS = (ModuleType, type)
+_CYCLE, _HANDLED = "a cycle that gc.collect() frees", "an exception that is being handled"
 #: Types whose values lead nowhere, by their ids: a type may have a hash of its own.
-_LEAVES = frozenset(
-    map(
-        id,
-        (
-            *(int, float, complex, bool, str, bytes, bytearray, memoryview, range, slice, type),
-            *(type(None), type(...), type(len), type(str.join), ModuleType),
-        ),
-    )
-)
+_LEAVES = {*map(id, (int, float, complex, bool, str, bytes, bytearray, memoryview, range, slice, type, ModuleType))}
+_LEAVES |= {*map(id, (type(None), type(...), type(str.join)))}
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 _FRAMES = {id(GeneratorType): "gi_frame", id(CoroutineType): "cr_frame", id(AsyncGeneratorType): "ag_frame"}
+_ASIDE, _STORING = (FrameType, MethodType), (MemberDescriptorType, GetSetDescriptorType)
+#: Modules in C whose types tell the collector alone what they hold: iterators, caches of functions, queues, tasks.
+_IN_C = ("builtins", "functools", "itertools", "_asyncio", "_contextvars", "_queue")
 #: Attributes of models and optimizers that their own names leave out, and the role of what stands in them.
 _INNER = {
     "_parameters": "parameter",
@@ -111,8 +106,8 @@ class Walk:
         self._passed = 0  # tensors that were looked beyond
         self._seen: dict[int, Any] = {}  # which keeps them, so that no id is given again
         self._loose: dict[int, int] = {}  # where in what was found the parameters are that no model has led to yet
-        self._waiting: deque[tuple[Iterator[Child], str, str, str]] = deque()
-        self._descriptors: dict[int, list[tuple[str, Any]]] = {}
+        self._waiting: deque[tuple[Iterator[Child] | None, Any, str, str, str]] = deque()
+        self._kinds: dict[int, tuple[str, bool, list[tuple[str, Any]]]] = {}
 
     def run(self) -> list[tuple[Any, str, str, str]]:
         """Walk, and return what was found; nothing else is held afterwards."""
@@ -124,7 +119,7 @@ class Walk:
                 self._go()
             return self.found
         finally:
-            for some in (self._seen, self._waiting, self._descriptors):
+            for some in (self._seen, self._waiting, self._kinds):
                 some.clear()
 
     def _go(self) -> None:
@@ -134,7 +129,7 @@ class Walk:
         while left and self._passed < len(self.found):
             self._waiting.clear()
             for tensor, role, path, where in self.found[self._passed :]:
-                self._waiting.append((self._beyond(self, tensor, role), role, path, where))
+                self._waiting.append((self._beyond(self, tensor, role), None, role, path, where))
             self._passed = len(self.found)
             left = self._turns(left)
 
@@ -142,12 +137,12 @@ class Walk:
         """Look at what waits, in so many turns at most; gives how many are left."""
         while most and self._waiting:
             most -= 1
-            children, role, path, where = self._waiting.popleft()
-            child = None
+            begun, value, role, path, where = self._waiting.popleft()
+            children, child = begun or self._children(value), None
             for child in islice(children, _AT_ONCE):
                 self._reach(child[1], child[2] or role, path + child[0], where)
             if child is not None:  # there may be more
-                self._waiting.append((children, role, path, where))
+                self._waiting.append((children, value, role, path, where))
         self.whole = self.whole and not self._waiting
         return most
 
@@ -214,7 +209,7 @@ class Walk:
             if type(one) is tuple and len(one) == len(ring) and all(map(is_, one, ring)):  # of this very call
                 continue
             met[id(one)] = one
-            known = id(one) in self._seen or id(one) in held or issubclass(type(one), _ROOTS)
+            known = id(one) in self._seen or id(one) in held or issubclass(type(one), (ModuleType, type))
             (alive if known else following).append(one)
         return following
 
@@ -222,15 +217,18 @@ class Walk:
         """The classes of the program's own modules."""
         for module, _ in self._modules():
             for value in list(module.values()):
-                where = _values_of(value).get("__module__") if issubclass(type(value), type) else None
-                if type(where) is str and where == module.get("__name__"):
+                if issubclass(type(value), type) and _module_of(value) == module.get("__name__"):
                     yield value
 
     def _roots(self) -> None:
         for values, where in self._modules():
             self._variables(values, where)
-        for frame in self._frames():
+        frames = list(self._frames())
+        frames += [waiting for frame in frames for waiting in _waiting_in(frame)]
+        for frame in frames:
             self._frame(frame)
+        for error in _handled():
+            self._reach(error, "variable", type.__dict__["__name__"].__get__(type(error)), _HANDLED)
 
     def _modules(self) -> Iterator[tuple[dict[str, Any], str]]:
         """The variables of the program's own modules, and the names of their files."""
@@ -289,7 +287,7 @@ class Walk:
                 self._loose[id(value)], role = len(self.found), "parameter"
             self.found.append((value, role, path, where))
         else:
-            self._waiting.append((self._children(value), role, path, where))
+            self._waiting.append((None, value, role, path, where))
 
     def _children(self, value: Any) -> Iterator[Child]:
         kind = type(value)
@@ -303,30 +301,31 @@ class Walk:
                 yield "", value.cell_contents, ""
         elif kind is MethodType:
             yield "", value.__self__, ""
-        elif id(kind) in _FRAMES:
-            frame = getattr(value, _FRAMES[id(kind)])
-            for name, inner in _locals(frame).items() if frame is not None else ():
-                yield f".{name}", inner, ""
+        elif id(kind) in _FRAMES and (frame := getattr(value, _FRAMES[id(kind)])) is not None:
+            yield from ((f".{name}", inner, "") for name, inner in _locals(frame).items())
+            # What it goes through, or waits for, is on its stack alone.  A method of its event loop would lead to all of that.
+            for inner in gc.get_referents(value if sys.version_info >= (3, 11) else frame):
+                if inner is not frame.f_globals and inner is not frame.f_builtins and type(inner) not in _ASIDE:
+                    yield "", inner, ""
         elif kind is TracebackType:
             if self._own_name(value.tb_frame.f_code.co_filename) is not None:
-                for name, inner in _locals(value.tb_frame).items():
-                    yield f".{name}", inner, ""
+                yield from ((f".{name}", inner, "") for name, inner in _locals(value.tb_frame).items())
             yield "", value.tb_next, ""
         elif issubclass(kind, dict):
             few = dict.__len__(value) <= _MOST_KEYS
-            for key, inner in list(dict.items(value)):
+            for key, inner in zip(list(dict.__iter__(value)), list(dict.values(value))):  # noqa: B905 - Python 3.8
                 yield f"[{key!r}]" if few and _is_short(key) else "[*]", inner, ""
         elif issubclass(kind, _SEQUENCES):
             base = next(base for base in _SEQUENCES if issubclass(kind, base))
             yield from (("[*]", inner, "") for inner in list(base.__iter__(value)))
-        elif issubclass(kind, BaseException):
-            yield "", BaseException.__dict__["__traceback__"].__get__(value), ""
         if id(kind) not in _PLAIN:
             yield from self._attributes(value, kind)
+            if self._kind(kind)[1]:
+                yield from (("", inner, "") for inner in gc.get_referents(value))
 
     def _attributes(self, value: Any, kind: type) -> Iterator[Child]:
         """What is stored in an instance: of a model or an optimizer by its own names."""
-        framework = _framework_class(kind, ("Layer", "Module", "Optimizer"))
+        framework = self._kind(kind)[0]
         for name, inner in self.stored(value, kind):
             if not (framework and name in _INNER and issubclass(type(inner), dict)):
                 own = framework == "Optimizer" and name != "_parameter_list"
@@ -343,27 +342,54 @@ class Walk:
 
     def stored(self, value: Any, kind: type) -> Iterator[tuple[str, Any]]:
         """The attributes that stand in an instance, and in its slots."""
-        if id(kind) not in self._descriptors:
-            self._descriptors[id(kind)] = [
-                (name, descriptor)
-                for base in _mro(kind)
-                for name, descriptor in list(_values_of(base).items())
-                if type(descriptor) is MemberDescriptorType
-                or (name == "__dict__" and type(descriptor) is GetSetDescriptorType)
-            ]
-        for name, descriptor in self._descriptors[id(kind)]:
+        if issubclass(kind, threading.local):  # whose dictionary is made for each thread, by code of the program
+            kept = (inner for inner in gc.get_referents(value) if type(inner) is dict)
+            for of_thread in [one for inner in kept for one in inner.values() if type(one) is dict]:
+                yield from list(of_thread.items())
+            return
+        for name, descriptor in self._kind(kind)[2]:
             try:
                 inner = descriptor.__get__(value)
             except (AttributeError, TypeError):  # a slot without a value
                 continue
-            if name != "__dict__":
-                yield name, inner
-            else:
-                yield from list(inner.items())
+            yield from list(inner.items()) if name == "__dict__" else ((name, inner),)
+
+    def _kind(self, kind: type) -> tuple[str, bool, list[tuple[str, Any]]]:
+        """The class of a framework that a type is, whether the collector knows more, and where its instances store attributes."""
+        if id(kind) not in self._kinds:
+            framework = _framework_class(kind, ("Layer", "Module", "Optimizer"))
+            found = [one for base in _mro(kind) for one in list(_values_of(base).items()) if type(one[1]) in _STORING]
+            stored = [(name, one) for name, one in found if name == "__dict__" or type(one) is MemberDescriptorType]
+            in_c = issubclass(kind, BaseException) or _module_of(kind) in _IN_C
+            self._kinds[id(kind)] = framework, in_c, stored
+        return self._kinds[id(kind)]
 
 
 #: Types that have no attributes of their own.
-_PLAIN = frozenset(map(id, (FunctionType, CellType, MethodType, TracebackType, dict, *_SEQUENCES))) | frozenset(_FRAMES)
+_PLAIN = {
+    *map(id, (FunctionType, CellType, MethodType, TracebackType, FrameType, CodeType, dict, *_SEQUENCES)),
+    *_FRAMES,
+}
+
+
+def _waiting_in(frame: FrameType) -> Iterator[FrameType]:
+    """The frames of coroutines that wait in an event loop of asyncio, where a frame is the one in which it runs."""
+    tasks = sys.modules.get("asyncio.tasks")
+    if tasks is None or frame.f_code.co_name != "run_forever" or frame.f_globals.get("__package__") != "asyncio":
+        return
+    with suppress(RuntimeError):  # other threads change it
+        for task in tasks.all_tasks(_locals(frame)["self"]):
+            coroutine = next((one for one in gc.get_referents(task) if type(one) is CoroutineType), None)
+            while type(coroutine) is CoroutineType and coroutine.cr_frame is not None:
+                yield coroutine.cr_frame
+                coroutine = coroutine.cr_await
+
+
+def _handled() -> list[BaseException]:
+    """The exceptions that are being handled, whose frames no variable need lead to."""
+    found = getattr(sys, "_current_exceptions", lambda: {0: sys.exc_info()})()  # Python 3.10 has those of all threads
+    errors: list[Any] = [one[1] if type(one) is tuple else one for one in found.values()]
+    return [error for error in errors if error is not None]
 
 
 def _locals(frame: FrameType) -> dict[str, Any]:
@@ -385,18 +411,24 @@ def _is_short(key: Any) -> bool:
 
 
 def _mro(kind: type) -> tuple[type, ...]:
-    found: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
-    return found
+    return type.__dict__["__mro__"].__get__(kind) or (kind,)  # none: of a type in C that was not made ready
 
 
 def _values_of(kind: type) -> Any:
-    return type.__dict__["__dict__"].__get__(kind)
+    return type.__dict__["__dict__"].__get__(kind) or {}
+
+
+def _module_of(kind: type) -> str:
+    with suppress(AttributeError):  # it was deleted
+        if type(found := type.__dict__["__module__"].__get__(kind)) is str:
+            return found
+    return ""
 
 
 def _framework_class(kind: type, names: tuple[str, ...]) -> str:
     """The name of the class of a framework, among some, that a type is or comes from; ``""`` where it comes from none."""
     for base in _mro(kind):
         name = type.__dict__["__name__"].__get__(base)
-        if name in names and str(_values_of(base).get("__module__", "")).startswith(_FRAMEWORKS):
+        if name in names and _module_of(base).startswith(_FRAMEWORKS):
             return name  # type: ignore[no-any-return]
     return ""

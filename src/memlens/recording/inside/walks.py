@@ -23,6 +23,11 @@ _HIGHER = 1.05
 #: Roles whose holders are written once, and not in each walk.
 _STAYING = ("parameter", "optimizer", "buffer")
 
+#: Beginnings of the names of code that libraries make; folders of what is installed for the user alone, by Debian, for
+#: another Python, or that torch.compile has written.
+_MADE = ("<frozen", "<decorator-gen", "<attrs generated", "<__array_function__")
+_PACKAGES = tuple(os.sep + name for name in (f"site-packages{os.sep}", f"dist-packages{os.sep}", "torchinductor_"))
+
 #: The name of each file that is the user's, and ``None`` of each other one.
 _files: dict[str, str | None] = {}
 _installed = tuple(
@@ -43,9 +48,9 @@ def own_name_of(file: str) -> str | None:
     except KeyError:
         theirs = (
             os.path.dirname(file) == os.path.dirname(__file__)  # memlens's own
-            or file.startswith(("<frozen", *_installed))
+            or file.startswith((*_MADE, *_installed))
+            or any(folder in file for folder in _PACKAGES)
             or os.path.realpath(file).startswith(_installed)
-            or f"{os.sep}torchinductor_" in file  # what torch.compile has written
         )
         name = "".join(character if character.isprintable() else "?" for character in os.path.basename(file))
         _files[file] = None if theirs else name
@@ -119,14 +124,15 @@ class Walks:
         """
         if not self.on:
             return
+        began = time.thread_time()
         try:
-            began = time.thread_time()
             self._highest = max(self._highest, self._framework.level())
             self._put(self._rows(at_exit=at_exit, garbage=False if at_exit else None if after else True))
-            taken = time.thread_time() - began
+        except RecursionError:  # the program is at its limit, and may come back
+            pass
         except Exception:  # noqa: BLE001  the program goes on
             self.on = False
-            return
+        taken = time.thread_time() - began
         self._taken += taken
         self._next = time.monotonic() + taken * _SHARE
 
