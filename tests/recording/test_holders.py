@@ -559,6 +559,25 @@ def test_models_and_optimizers_have_the_names_that_they_give_themselves() -> Non
     }
 
 
+@pytest.mark.parametrize("module", ["paddle.optimizer.optimizer", "torch.optim.optimizer"])
+def test_what_a_model_has_is_named_by_it_however_short_the_way_through_others_is(module: str) -> None:
+    layer, optimizer = a_class("Module", "torch.nn.modules.module"), a_class("Optimizer", module)
+    weight, alone = type("Parameter", (Tensor,), {"__module__": "torch.nn.parameter"})(), Tensor()
+    kept, adam, net = [weight], optimizer(), layer()
+    vars(net).update(_modules={"0": layer()}, _parameters={}, _buffers={})
+    inner = vars(net)["_modules"]["0"]
+    for _ in range(8):
+        vars(inner).update(_modules={"0": layer()}, _parameters={}, _buffers={})
+        inner = vars(inner)["_modules"]["0"]
+    vars(inner).update(_modules={}, _parameters={"weight": weight}, _buffers={})
+    vars(adam).update(_parameter_list=[weight, alone], param_groups=[{"params": [weight, alone]}])
+    del weight, inner, alone
+    name = "test_what_a_model_has_is_named_by_it_however_short_the_way_through_others_is"
+    assert held(name)[0] == ("parameter", f"net{9 * '.0'}.weight")
+    assert [role for role, _ in held(name)[1:]] == ["optimizer"]
+    assert kept
+
+
 def test_the_state_of_an_optimizer_of_pytorch_is_named_alike() -> None:
     adam = a_class("Optimizer", "torch.optim.optimizer")()
     vars(adam)["state"] = {object(): {"exp_avg": Tensor()}}

@@ -13,25 +13,12 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import types
 from collections import Counter, deque
 from contextlib import suppress
 from inspect import CO_OPTIMIZED
 from itertools import islice
 from operator import is_
-from types import (
-    AsyncGeneratorType,
-    CellType,
-    CodeType,
-    CoroutineType,
-    FrameType,
-    FunctionType,
-    GeneratorType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-    TracebackType,
-)
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
@@ -51,26 +38,18 @@ _MOST_RINGS, _MOST_REFERRERS = 8, 10_000
 _LONGEST_KEY, _MOST_KEYS = 32, 64
 _CYCLE, _HANDLED = "a cycle that gc.collect() frees", "an exception that is being handled"
 #: Types whose values lead nowhere, by their ids: a type may have a hash of its own.
-_LEAVES = {*map(id, (int, float, complex, bool, str, bytes, bytearray, memoryview, range, slice, type, ModuleType))}
-_LEAVES |= {*map(id, (type(None), type(...), type(str.join)))}
+_LEAVES = {*map(id, (int, float, complex, bool, str, bytes, bytearray, memoryview, range, slice, type))}
+_LEAVES |= {*map(id, (type(None), type(...), type(str.join), types.ModuleType))}
 _SEQUENCES = (list, tuple, set, frozenset, deque)
-_FRAMES = {id(GeneratorType): "gi_frame", id(CoroutineType): "cr_frame", id(AsyncGeneratorType): "ag_frame"}
-_ASIDE, _STORING = (FrameType, MethodType), (MemberDescriptorType, GetSetDescriptorType)
+_FRAMES = {id(types.GeneratorType): "gi_frame", id(types.CoroutineType): "cr_frame"}
+_FRAMES[id(types.AsyncGeneratorType)] = "ag_frame"
+_ASIDE, _STORING = (types.FrameType, types.MethodType), (types.MemberDescriptorType, types.GetSetDescriptorType)
 #: Modules in C whose types tell the collector alone what they hold: iterators, caches of functions, queues, tasks.
 _IN_C = ("builtins", "functools", "itertools", "_asyncio", "_contextvars", "_queue")
 #: Attributes of models and optimizers that their own names leave out, and the role of what stands in them.
-_INNER = {
-    "_parameters": "parameter",
-    "_buffers": "buffer",
-    "_sub_layers": "",
-    "_modules": "",
-    "_accumulators": "optimizer",
-    "_master_weights": "optimizer",
-    "state": "optimizer",
-}
+_INNER = dict.fromkeys(("_accumulators", "_master_weights", "state"), "optimizer")
+_INNER.update(_parameters="parameter", _buffers="buffer", _sub_layers="", _modules="")
 _FRAMEWORKS = ("paddle.", "torch.")
-#: References to the locals of a frame where nobody else has them: the frame's, a variable's, an argument's.
-_OF_A_FRAME = 3
 
 
 class Walk:
@@ -204,12 +183,12 @@ class Walk:
         following: list[Any] = []
         ours = {id(ring), id(met), id(alive)}
         for one in gc.get_referrers(*ring):
-            if id(one) in met or id(one) in ours or type(one) is FrameType:
+            if id(one) in met or id(one) in ours or type(one) is types.FrameType:
                 continue
             if type(one) is tuple and len(one) == len(ring) and all(map(is_, one, ring)):  # of this very call
                 continue
             met[id(one)] = one
-            known = id(one) in self._seen or id(one) in held or issubclass(type(one), (ModuleType, type))
+            known = id(one) in self._seen or id(one) in held or issubclass(type(one), (types.ModuleType, type))
             (alive if known else following).append(one)
         return following
 
@@ -233,7 +212,7 @@ class Walk:
     def _modules(self) -> Iterator[tuple[dict[str, Any], str]]:
         """The variables of the program's own modules, and the names of their files."""
         for module in list(sys.modules.values()):
-            if type(module) is ModuleType:
+            if type(module) is types.ModuleType:
                 values = module.__dict__
                 file = values.get("__file__")
                 if values.get("__name__") == "__main__" and type(file) is not str:  # at exit it has none any more
@@ -243,9 +222,9 @@ class Walk:
                     yield values, where
 
     @staticmethod
-    def _frames() -> Iterator[FrameType]:
+    def _frames() -> Iterator[types.FrameType]:
         """The frames of all threads, without those of this walk: one that held itself would keep all that was looked at."""
-        tops: dict[int, FrameType | None] = dict(sys._current_frames())
+        tops: dict[int, types.FrameType | None] = dict(sys._current_frames())
         tops[threading.get_ident()] = sys._getframe(3).f_back
         for top in list(tops.values()):
             frame = top
@@ -255,7 +234,7 @@ class Walk:
                 yield frame
                 frame = frame.f_back
 
-    def _frame(self, frame: FrameType) -> None:
+    def _frame(self, frame: types.FrameType) -> None:
         name = self._own_name(frame.f_code.co_filename)
         if name is not None and frame.f_code.co_name != "<module>":
             self._variables(_locals(frame), f"{frame.f_code.co_name}, {name}")
@@ -271,19 +250,15 @@ class Walk:
             return
         if id(value) in self._seen:
             # A model's own name for its parameter goes before that of a list which has it.
-            if (
-                role == "parameter"
-                and (place := self._loose.pop(id(value), None)) is not None
-                and len(path) <= _LONGEST
-            ):
-                self.found[place] = (value, role, path, where)
+            if role == "parameter" and id(value) in self._loose and len(path) <= _LONGEST:
+                self.found[self._loose.pop(id(value))] = (value, role, path, where)
             return
         if len(path) > _LONGEST:
             self.named = False
             return
         self._seen[id(value)] = value
         if self._is_tensor(kind):
-            if role == "variable" and _framework_class(kind, ("EagerParamBase", "Parameter")):
+            if role in ("variable", "optimizer") and _framework_class(kind, ("EagerParamBase", "Parameter")):
                 self._loose[id(value)], role = len(self.found), "parameter"
             self.found.append((value, role, path, where))
         else:
@@ -291,15 +266,15 @@ class Walk:
 
     def _children(self, value: Any) -> Iterator[Child]:
         kind = type(value)
-        if kind is FunctionType:
+        if kind is types.FunctionType:
             for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):  # noqa: B905 - Python 3.8
                 yield f".{name}", cell, ""
             for inner in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
                 yield "(=)", inner, ""
-        elif kind is CellType:
+        elif kind is types.CellType:
             with suppress(ValueError):  # empty
                 yield "", value.cell_contents, ""
-        elif kind is MethodType:
+        elif kind is types.MethodType:
             yield "", value.__self__, ""
         elif id(kind) in _FRAMES and (frame := getattr(value, _FRAMES[id(kind)])) is not None:
             yield from ((f".{name}", inner, "") for name, inner in _locals(frame).items())
@@ -307,7 +282,7 @@ class Walk:
             for inner in gc.get_referents(value if sys.version_info >= (3, 11) else frame):
                 if inner is not frame.f_globals and inner is not frame.f_builtins and type(inner) not in _ASIDE:
                     yield "", inner, ""
-        elif kind is TracebackType:
+        elif kind is types.TracebackType:
             if self._own_name(value.tb_frame.f_code.co_filename) is not None:
                 yield from ((f".{name}", inner, "") for name, inner in _locals(value.tb_frame).items())
             yield "", value.tb_next, ""
@@ -328,8 +303,7 @@ class Walk:
         framework = self._kind(kind)[0]
         for name, inner in self.stored(value, kind):
             if not (framework and name in _INNER and issubclass(type(inner), dict)):
-                own = framework == "Optimizer" and name != "_parameter_list"
-                yield f".{name}", inner, "optimizer" if own else ""
+                yield f".{name}", inner, "optimizer" if framework == "Optimizer" else ""
                 continue
             for key, part in list(dict.items(inner)):
                 shown = f".{key}" if _is_short(key) else "[*]"
@@ -359,7 +333,9 @@ class Walk:
         if id(kind) not in self._kinds:
             framework = _framework_class(kind, ("Layer", "Module", "Optimizer"))
             found = [one for base in _mro(kind) for one in list(_values_of(base).items()) if type(one[1]) in _STORING]
-            stored = [(name, one) for name, one in found if name == "__dict__" or type(one) is MemberDescriptorType]
+            stored = [
+                (name, one) for name, one in found if name == "__dict__" or type(one) is types.MemberDescriptorType
+            ]
             in_c = issubclass(kind, BaseException) or _module_of(kind) in _IN_C
             self._kinds[id(kind)] = framework, in_c, stored
         return self._kinds[id(kind)]
@@ -367,20 +343,32 @@ class Walk:
 
 #: Types that have no attributes of their own.
 _PLAIN = {
-    *map(id, (FunctionType, CellType, MethodType, TracebackType, FrameType, CodeType, dict, *_SEQUENCES)),
+    *map(
+        id,
+        (
+            types.FunctionType,
+            types.CellType,
+            types.MethodType,
+            types.TracebackType,
+            types.FrameType,
+            types.CodeType,
+            dict,
+            *_SEQUENCES,
+        ),
+    ),
     *_FRAMES,
 }
 
 
-def _waiting_in(frame: FrameType) -> Iterator[FrameType]:
+def _waiting_in(frame: types.FrameType) -> Iterator[types.FrameType]:
     """The frames of coroutines that wait in an event loop of asyncio, where a frame is the one in which it runs."""
     tasks = sys.modules.get("asyncio.tasks")
     if tasks is None or frame.f_code.co_name != "run_forever" or frame.f_globals.get("__package__") != "asyncio":
         return
     with suppress(RuntimeError):  # other threads change it
         for task in tasks.all_tasks(_locals(frame)["self"]):
-            coroutine = next((one for one in gc.get_referents(task) if type(one) is CoroutineType), None)
-            while type(coroutine) is CoroutineType and coroutine.cr_frame is not None:
+            coroutine = next((one for one in gc.get_referents(task) if type(one) is types.CoroutineType), None)
+            while type(coroutine) is types.CoroutineType and coroutine.cr_frame is not None:
                 yield coroutine.cr_frame
                 coroutine = coroutine.cr_await
 
@@ -392,7 +380,7 @@ def _handled() -> list[BaseException]:
     return [error for error in errors if error is not None]
 
 
-def _locals(frame: FrameType) -> dict[str, Any]:
+def _locals(frame: types.FrameType) -> dict[str, Any]:
     """The local variables of a frame.
 
     Up to Python 3.12 a frame keeps the dictionary that it gives, and so what the variables were: it is emptied, unless the program has asked
@@ -401,7 +389,8 @@ def _locals(frame: FrameType) -> dict[str, Any]:
     kept = frame.f_locals
     found = dict(kept)
     function = frame.f_code.co_flags & CO_OPTIMIZED  # that of a class, or of exec, is the namespace itself
-    if sys.version_info < (3, 13) and function and sys.getrefcount(kept) <= _OF_A_FRAME:
+    # Three references, where nobody else has it: the frame's, a variable's, an argument's.
+    if sys.version_info < (3, 13) and function and sys.getrefcount(kept) <= 3:
         kept.clear()
     return found
 
