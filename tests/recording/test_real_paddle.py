@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from night import NIGHT
 from real_paddle import MARKED, TIMEOUT, RealPaddle, counted, record
 
 import memlens
@@ -75,6 +76,57 @@ def figures(window: Any) -> tuple[int, ...]:
     peak = window.results["peak"]
     live = window.results["remaining"].live_bytes
     return live, peak.peak_bytes, end.reserved_bytes, peak.reserved_peak_bytes
+
+
+# Whose memory it is
+
+#: Numbers in each of the parameters of the program, and in its buffer.
+SIZES, BUFFER = (100 * 300, 300, 300 * 200, 200), (500,)
+
+
+def padded(numbers: tuple[int, ...], width: int = 4) -> int:
+    """The bytes of tensors of so many numbers, each in blocks of 256."""
+    return sum(-(-number * width // 256) * 256 for number in numbers)
+
+
+ONE = padded(
+    (1,)
+)  # the learning rate, which an optimizer has on the device, and the powers that Adam has for each parameter
+PLAIN = {"parameter": padded(SIZES), "buffer": padded(BUFFER), "gradient": padded(SIZES), "optimizer": ONE}
+ADAM = {**PLAIN, "optimizer": 2 * padded(SIZES) + ONE * (1 + 2 * len(SIZES))}
+MODELS = {
+    "SGD": PLAIN,
+    "Momentum": {**PLAIN, "optimizer": padded(SIZES) + ONE},
+    "Adam": ADAM,
+    "AdamW": ADAM,
+    "tied": ADAM,
+    "passes": ADAM,
+    "frozen": {
+        **PLAIN,
+        "gradient": padded(SIZES[1:]),
+        "optimizer": 2 * padded(SIZES[1:]) + ONE * (1 + 2 * len(SIZES[1:])),
+    },
+    "masters": {
+        "parameter": padded(SIZES, 2),
+        "buffer": padded(BUFFER, 2),
+        "gradient": padded(SIZES, 2),
+        "optimizer": 3 * padded(SIZES) + ONE,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", MODELS if NIGHT else ["masters"])
+def test_bytes_of_each_role_are_those_of_the_model(paddle: RealPaddle, tmp_path: Path, kind: str) -> None:
+    run = record(paddle, tmp_path, [str(MARKED.parent / "paddle_roles.py"), kind])
+    assert run.code == 0, run.said
+    log = memlens.read(run.log)
+    live = (log.kind == memlens.Kind.ALLOC) & (log.lifetimes.partner < 0)
+    assert log.holder is not None
+    found: dict[str, int] = {}
+    for size, number in zip(log.size[live].tolist(), log.holder[live].tolist(), strict=True):
+        role = log.holder_names[number].partition(" ")[0] if number >= 0 else ""
+        found[role] = found.get(role, 0) + size
+    assert found == MODELS[kind]
 
 
 # Several processes

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from night import NIGHT
 from torch_programs import STARTUP, Programs, real_torch
 
 import memlens
@@ -159,35 +160,77 @@ ROLES = """
 def main():
     with profiling:
         net = torch.nn.Sequential(torch.nn.Linear(40, 30), torch.nn.BatchNorm1d(30), torch.nn.Linear(30, 20))
+        masters = []
         {change}
-        trained = [one for one in net.parameters() if one.requires_grad]
+        trained = masters or [one for one in net.parameters() if one.requires_grad]
         optimizer = torch.optim.{optimizer}
         for step in range(2):
             optimizer.zero_grad()
-            net(torch.randn(16, 40)).square().mean().backward()
+            for _ in range({passes}):
+                with torch.autocast("cpu", enabled={autocast}):
+                    net(torch.randn(16, 40, dtype=net[0].weight.dtype)).square().mean().backward()
+            for one, other in zip(masters, net.parameters()):
+                one.grad = other.grad.float()
             optimizer.step()
-    of_optimizer = [one for state in optimizer.state.values() for one in state.values() if torch.is_tensor(one)]
-    for those in (net.parameters(), net.buffers(), (one.grad for one in trained), of_optimizer):
-        print(sum(one.numel() * one.element_size() for one in those))
+            with torch.no_grad():
+                for one, other in zip(masters, net.parameters()):
+                    other.copy_(one)
+        del trained
 """
 FROZEN, TIED = "net[0].weight.requires_grad_(False)", "net.append(torch.nn.Linear(20, 20)); net.append(net[3])"
+MASTERS = "net.bfloat16(); masters += [one.detach().float().requires_grad_() for one in net.parameters()]"
+#: Parameters of the model, and how many tensors they are in; the bytes of its buffers, one of which is a count.
+SIZES, TENSORS, BUFFERS = 40 * 30 + 30 + 30 + 30 + 30 * 20 + 20, 6, 4 * (30 + 30) + 8
+FIRST, SECOND = 40 * 30, 20 * 20 + 20  # the weight that is frozen, and the layer that is there twice
+PLAIN = {"parameter": 4 * SIZES, "buffer": BUFFERS, "gradient": 4 * SIZES}
+ADAM = {**PLAIN, "optimizer": 8 * SIZES + 4 * TENSORS}  # two moments, and a count of steps
+MODELS = {
+    "SGD": ("SGD(trained, 0.1)", "", PLAIN),
+    "momentum, frozen": (
+        "SGD(trained, 0.1, momentum=0.9)",
+        FROZEN,
+        {**PLAIN, "gradient": 4 * (SIZES - FIRST), "optimizer": 4 * (SIZES - FIRST)},
+    ),
+    "Adam, tied": (
+        "Adam(trained)",
+        TIED,
+        {
+            "parameter": 4 * (SIZES + SECOND),
+            "buffer": BUFFERS,
+            "gradient": 4 * (SIZES + SECOND),
+            "optimizer": 8 * (SIZES + SECOND) + 4 * (TENSORS + 2),
+        },
+    ),
+    "AdamW of all at once": ("AdamW(trained, foreach=True)", "", ADAM),
+    "AdamW in one kernel": ("AdamW(trained, fused=True)", "", ADAM),
+    "several passes": ("Adam(trained)", "", ADAM),
+    "autocast": ("Adam(trained)", "", ADAM),
+    "masters": (
+        "AdamW(trained)",
+        MASTERS,
+        {
+            "parameter": 2 * SIZES,
+            "buffer": 2 * (30 + 30) + 8,
+            "variable": 4 * SIZES,
+            "gradient": 2 * SIZES + 4 * SIZES,
+            "optimizer": 8 * SIZES + 4 * TENSORS,
+        },
+    ),
+    "masters of the optimizer alone": (
+        "AdamW([one.detach().float().requires_grad_() for one in net.bfloat16().parameters()])",
+        "",
+        {"parameter": 2 * SIZES, "buffer": 2 * (30 + 30) + 8, "gradient": 2 * SIZES, "optimizer": 4 * SIZES},
+    ),
+}
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    ("optimizer", "change"),
-    [
-        ("SGD(trained, 0.1)", ""),
-        ("SGD(trained, 0.1, momentum=0.9)", FROZEN),
-        ("Adam(trained)", TIED),
-        ("AdamW(trained, foreach=True)", ""),
-    ],
-)
-def test_bytes_of_each_role_are_those_of_the_model(programs: Programs, optimizer: str, change: str) -> None:
-    printed, log = traced(programs, ROLES.format(optimizer=optimizer, change=change))
-    roles = ("parameter", "buffer", "gradient", "optimizer")
-    sums = {role: int(line) for role, line in zip(roles, printed, strict=True) if line != "0"}
-    assert by_role(log) == sums
+@pytest.mark.parametrize("kind", MODELS if NIGHT else ["Adam, tied", "masters"])
+def test_bytes_of_each_role_are_those_of_the_model(programs: Programs, kind: str) -> None:
+    optimizer, change, sums = MODELS[kind]
+    passes, autocast = (3 if kind == "several passes" else 1), kind == "autocast"
+    text = ROLES.format(optimizer=optimizer, change=change, passes=passes, autocast=autocast)
+    assert by_role(traced(programs, text)[1]) == sums
 
 
 #: What the program of the user's could notice a walk by: code of its own, its results, its memory.

@@ -312,7 +312,7 @@ class Walk:
                         # Of Paddle by its name and the parameter, of PyTorch by the parameter and its name.
                         yield f"{shown}[*]" if _is_short(key) else f".{last}[*]", tensor, "optimizer"
                 else:
-                    yield shown, part, _INNER[name]
+                    yield f".{name.strip('_')}[*]" if framework == "Optimizer" else shown, part, _INNER[name]
 
     def stored(self, value: Any, kind: type) -> Iterator[tuple[str, Any]]:
         """The attributes that stand in an instance, and in its slots."""
@@ -336,8 +336,7 @@ class Walk:
             stored = [
                 (name, one) for name, one in found if name == "__dict__" or type(one) is types.MemberDescriptorType
             ]
-            in_c = issubclass(kind, BaseException) or _module_of(kind) in _IN_C
-            self._kinds[id(kind)] = framework, in_c, stored
+            self._kinds[id(kind)] = framework, issubclass(kind, BaseException) or _module_of(kind) in _IN_C, stored
         return self._kinds[id(kind)]
 
 
@@ -373,11 +372,10 @@ def _waiting_in(frame: types.FrameType) -> Iterator[types.FrameType]:
                 coroutine = coroutine.cr_await
 
 
-def _handled() -> list[BaseException]:
+def _handled() -> list[Any]:
     """The exceptions that are being handled, whose frames no variable need lead to."""
     found = getattr(sys, "_current_exceptions", lambda: {0: sys.exc_info()})()  # Python 3.10 has those of all threads
-    errors: list[Any] = [one[1] if type(one) is tuple else one for one in found.values()]
-    return [error for error in errors if error is not None]
+    return [error for one in found.values() if (error := one[1] if type(one) is tuple else one) is not None]
 
 
 def _locals(frame: types.FrameType) -> dict[str, Any]:
@@ -389,8 +387,7 @@ def _locals(frame: types.FrameType) -> dict[str, Any]:
     kept = frame.f_locals
     found = dict(kept)
     function = frame.f_code.co_flags & CO_OPTIMIZED  # that of a class, or of exec, is the namespace itself
-    # Three references, where nobody else has it: the frame's, a variable's, an argument's.
-    if sys.version_info < (3, 13) and function and sys.getrefcount(kept) <= 3:
+    if sys.version_info < (3, 13) and function and sys.getrefcount(kept) <= 3:  # the frame, a variable, an argument
         kept.clear()
     return found
 
