@@ -31,6 +31,7 @@ class RawEvent(NamedTuple):
         block: The address, or what tells blocks apart; ``None`` where nothing does.
         place: Its line or entry, from 1; ``None`` for what was there before the first one.
         owner: Whose it is: the innermost frame or operator, and the first frame of the user's; ``""`` where its stack is known to be none.
+        call: The call of the program that it is within, as a whole; ``-`` for none.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class RawEvent(NamedTuple):
     block: Any
     place: int | None
     owner: str | None = None
+    call: str = "-"
 
 
 class Failure(NamedTuple):
@@ -143,20 +145,17 @@ class RawRun:
     def _told_by_life(self, born: int, freed: int, holder: str | None) -> str | None:
         if holder not in (None, "no variable"):
             return None
-        owners = [one.owner for one in self.events[born : freed + 1]]
-        passes = [
-            owner is not None and ("GradNode" in owner.split(" < ")[0] or "run_backward" in owner.split(" < "))
-            for owner in owners
-        ]
+        calls = [one.call for one in self.events[born : freed + 1]]
+        passes = ["GradNode" in call.split(" < ")[0] or "run_backward" in call.split(" < ") for call in calls]
         if passes[-1] and not passes[0]:
             return "the backward graph"
         if holder is not None:
             return None
         if all(passes):
             return "a temporary of the backward pass"
-        if owners[-1] is None:
+        if calls[-1] == "-":
             return "a variable that no walk saw"
-        lines = {owner if owner is None else owner.partition(" < ")[2] for owner in owners}
+        lines = {"-" if call == "-" else call.partition(" < ")[2] for call in calls}
         return "a temporary" if len(lines) == 1 else None
 
     @property
@@ -306,7 +305,8 @@ def _with_chunks(notes: Iterable[tuple[int, str]], blocks: re.Pattern[str] = _BL
         threads = [(m.end(), m[1]) for m in _HEADER.finditer(line)] if found or "]" in line else []
         for at, event in sorted(found):
             by = [name for end, name in threads if end <= at]
-            events.append(event._replace(owner=owners.get(by[-1] if by else "")))
+            of = by[-1] if by else ""
+            events.append(event._replace(owner=owners.get(of), call=calls.get(of, "-")))
         thread = threads[-1][1] if threads else thread
     return events
 
