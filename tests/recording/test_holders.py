@@ -386,6 +386,35 @@ def test_what_a_program_asked_for_stays_as_it_is() -> None:
     assert mine["tensor"] is tensor
 
 
+def test_a_tracer_that_uses_tensors_does_not_take_the_variables_of_what_it_traces() -> None:
+    """Up to Python 3.12 a frame is given back what its dictionary has when a function that traces it returns."""
+    found: list[tuple[str, str]] = []
+
+    def traces(frame: types.FrameType, _event: str, _value: object) -> Any:
+        if frame.f_code.co_name == "step":
+            found.extend(held("step"))
+        return traces
+
+    def step(given: Tensor) -> int:
+        made = Tensor()
+        return len([given, made])
+
+    before = sys.gettrace()
+    sys.settrace(traces)
+    try:
+        length = step(Tensor())
+    finally:
+        sys.settrace(before)
+    assert (length, {path for _, path in found}) == (2, {"given", "made"})
+
+
+def test_variables_of_a_program_that_another_one_runs_are_found() -> None:
+    """As ``python -m cProfile``, ``pdb`` and notebooks do, in a namespace that is no module's."""
+    names: dict[str, Any] = {"Tensor": Tensor, "walked": walked}
+    exec(compile("kept = [Tensor()]\nfound = [row[1:] for row in walked()]", __file__, "exec"), names)
+    assert ("variable", "kept[*]", "program.py") in names["found"]
+
+
 def test_the_namespace_of_a_class_that_is_being_made_stays_as_it_is() -> None:
     class Made:
         value = 3

@@ -59,7 +59,7 @@ class Ran:
     def __call__(
         self, text: str, names: str = "lines", python: str = sys.executable
     ) -> subprocess.CompletedProcess[str]:
-        asked = json.dumps({"socket": None, "lines": {"holders": names == "holders"}})
+        asked = json.dumps({"lines": None if names == "none" else {"holders": names == "holders"}})
         path = (STARTUP, self.programs.folder / "stand_in")
         return self.programs.run(BEGIN + text, python=python, path=path, MEMLENS_RECORD=asked)
 
@@ -249,6 +249,92 @@ def test_other_pythons_say_the_same(ran: Ran, version: str) -> None:
         "0x100 variable made.piece (main, program.py)",
         "0x200 variable answer (reply, program.py)",
         "0x300 variable answer (reply, program.py)",
+        "0x0 -",
+    }
+
+
+#: A program whose variables are of its file, of a function, and of a thread, and which calls one operator from each.
+WATCHED = """
+kept = [paddle.Tensor(256)]
+def forward(x):
+    hidden = [paddle.Tensor(x)]
+    for _ in range(3):
+        _C_ops.matmul(x)
+    paddle.base.libpaddle.eager.run_backward([x])
+    return len(hidden)
+print(forward(512), forward(768))
+thread = threading.Thread(target=forward, args=(1024,)); thread.start(); thread.join()
+"""
+#: What watches a program, and writes what it saw of it to a file; nothing of the tools' own, and of what memlens puts there.
+WATCHERS = {
+    "coverage": """
+import coverage, runpy, json
+watch = coverage.Coverage(data_file=None); watch.start()
+runpy.run_path('watched.py', run_name='__main__')
+watch.stop(); seen = [sorted(watch.get_data().lines(path)) for path in watch.get_data().measured_files() if 'watched' in path]
+""",
+    "profiler": """
+import cProfile, pstats, runpy, json
+watch = cProfile.Profile()
+watch.runcall(runpy.run_path, 'watched.py', run_name='__main__')
+seen = sorted([place[1:], calls[:2]] for place, calls in pstats.Stats(watch).stats.items() if 'watched' in place[0])
+""",
+    "tracer": """
+import sys, threading, runpy, json
+seen = []
+def trace(frame, event, value):
+    if 'watched' in frame.f_code.co_filename: seen.append([event, frame.f_code.co_name, frame.f_lineno, sorted(frame.f_locals) if event == 'return' and frame.f_code.co_name == 'forward' else 0])
+    return trace
+threading.settrace(trace); sys.settrace(trace)
+runpy.run_path('watched.py', run_name='__main__')
+sys.settrace(None); threading.settrace(None)
+""",
+    "debugger": """
+import io, pdb, json
+said = io.StringIO()
+class Watch(pdb.Pdb):
+    def stop_here(self, frame): return False
+watch = Watch(stdin=io.StringIO('p x, len(hidden)\\nc\\n' * 2), stdout=said, nosigint=True, readrc=False)
+import os
+watch.set_break(os.path.abspath('watched.py'), 9, cond='paddle.Tensor(-x).clone() > 300')
+text = compile(open('watched.py').read(), os.path.abspath('watched.py'), 'exec')
+watch.run(text, {'__name__': '__main__', '__file__': os.path.abspath('watched.py')})
+seen = [line for line in said.getvalue().splitlines() if line.startswith('(Pdb)')]
+""",
+    "monitoring": """
+import sys, runpy, json
+seen, events = [], sys.monitoring.events
+def line(code, number):
+    if 'watched' in code.co_filename: seen.append([code.co_name, number])
+def call(code, at, function, value):
+    if 'watched' in code.co_filename: seen.append([code.co_name, getattr(function, '__name__', '')])
+sys.monitoring.use_tool_id(3, 'watch')
+sys.monitoring.register_callback(3, events.LINE, line); sys.monitoring.register_callback(3, events.CALL, call)
+sys.monitoring.set_events(3, events.LINE | events.CALL)
+runpy.run_path('watched.py', run_name='__main__')
+sys.monitoring.set_events(3, 0)
+""",
+}
+
+
+@pytest.mark.parametrize("watcher", WATCHERS)
+def test_what_watches_a_program_sees_what_it_saw_and_names_are_written(ran: Ran, watcher: str) -> None:
+    if watcher == "coverage":
+        pytest.importorskip("coverage")
+    python = python_of("3.12") if watcher == "monitoring" else sys.executable
+    (ran.programs.folder / "watched.py").write_text(BEGIN + WATCHED)
+    text = WATCHERS[watcher] + "print(json.dumps(sorted(seen, key=str)))\n"  # two threads run at once
+    plain = ran(text, "none", python)
+    named = ran(text, "holders", python)
+    assert plain.returncode == named.returncode == 0, plain.stderr + named.stderr
+    assert (plain.stdout, said(plain)) == (named.stdout, [])
+    assert len(plain.stdout.splitlines()[-1]) > 20  # it saw something
+    lines = [line.partition(" < program.py")[0] for line in said(named) if line != "-" and "clone" not in line]
+    calls = [*["matmul < watched.py:8 forward"] * 3, "run_backward < watched.py:9 forward"]
+    assert lines == [*(f"{call} < watched.py:11 <module>" for call in calls * 2), *calls]
+    assert set(said(named, "holds")) >= {
+        "0x100 variable kept[*] (watched.py)",
+        "0x200 variable hidden[*] (forward, watched.py)",
         "0x0 -",
     }
 

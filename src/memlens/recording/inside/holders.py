@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     #: What is added to the path, the value, and its role where that is another than that of what holds it.
     Child: TypeAlias = tuple[str, Any, str]
 
-#: Turns of a walk, and again beyond tensors; what is looked at in one of them; and characters of a path, at most.
-_MOST_TURNS, _AT_ONCE, _LONGEST = 20_000, 64, 120
-#: Frames of a thread that are looked at.
-_DEEPEST = 200
+#: Turns of a walk, and again beyond tensors; what is looked at in one of them; characters of a path; frames of a thread, at most.
+_MOST_TURNS, _AT_ONCE, _LONGEST, _DEEPEST = 20_000, 64, 120, 200
 #: Rings of what refers to tensors, and how much one of them may have.
 _MOST_RINGS, _MOST_REFERRERS = 8, 10_000
 #: A key of a dictionary is written where it is as short as this, and where there are as few.
@@ -46,6 +44,9 @@ _FRAMES[id(types.AsyncGeneratorType)] = "ag_frame"
 _ASIDE, _STORING = (types.FrameType, types.MethodType), (types.MemberDescriptorType, types.GetSetDescriptorType)
 #: Modules in C whose types tell the collector alone what they hold: iterators, caches of functions, queues, tasks.
 _IN_C = ("builtins", "functools", "itertools", "_asyncio", "_contextvars", "_queue")
+_IN_COVERAGE = ("", "coverage.collector")  # the module of no tracer, and of the hook of coverage, whose tracer is in C
+#: The order of bases of a type, and what it has: none of a type in C that was not made ready.
+_MRO, _VALUES = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 #: Attributes of models and optimizers that their own names leave out, and the role of what stands in them.
 _INNER = dict.fromkeys(("_accumulators", "_master_weights", "state"), "optimizer")
 _INNER.update(_parameters="parameter", _buffers="buffer", _sub_layers="", _modules="")
@@ -236,8 +237,9 @@ class Walk:
 
     def _frame(self, frame: types.FrameType) -> None:
         name = self._own_name(frame.f_code.co_filename)
-        if name is not None and frame.f_code.co_name != "<module>":
-            self._variables(_locals(frame), f"{frame.f_code.co_name}, {name}")
+        if name is not None:
+            function = frame.f_code.co_name  # the variables of a module may be those of no module that is imported
+            self._variables(_locals(frame), name if function == "<module>" else f"{function}, {name}")
 
     def _variables(self, values: dict[str, Any], where: str) -> None:
         for name, value in list(values.items()):
@@ -332,7 +334,8 @@ class Walk:
         """The class of a framework that a type is, whether the collector knows more, and where its instances store attributes."""
         if id(kind) not in self._kinds:
             framework = _framework_class(kind, ("Layer", "Module", "Optimizer"))
-            found = [one for base in _mro(kind) for one in list(_values_of(base).items()) if type(one[1]) in _STORING]
+            of_bases = [list((_VALUES(base) or {}).items()) for base in _MRO(kind) or (kind,)]
+            found = [one for values in of_bases for one in values if type(one[1]) in _STORING]
             stored = [
                 (name, one) for name, one in found if name == "__dict__" or type(one) is types.MemberDescriptorType
             ]
@@ -382,26 +385,20 @@ def _locals(frame: types.FrameType) -> dict[str, Any]:
     """The local variables of a frame.
 
     Up to Python 3.12 a frame keeps the dictionary that it gives, and so what the variables were: it is emptied, unless the program has asked
-    for it as well.
+    for it as well, or a tracer in Python may be about to give the frame back what is in it.
     """
     kept = frame.f_locals
     found = dict(kept)
     function = frame.f_code.co_flags & CO_OPTIMIZED  # that of a class, or of exec, is the namespace itself
     if sys.version_info < (3, 13) and function and sys.getrefcount(kept) <= 3:  # the frame, a variable, an argument
-        kept.clear()
+        tracers = frame.f_trace, sys.gettrace(), getattr(threading, "_trace_hook", None)
+        if all(type(one).__module__ == "coverage" or getattr(one, "__module__", "") in _IN_COVERAGE for one in tracers):
+            kept.clear()
     return found
 
 
 def _is_short(key: Any) -> bool:
     return type(key) is str and len(key) <= _LONGEST_KEY and key.isprintable()
-
-
-def _mro(kind: type) -> tuple[type, ...]:
-    return type.__dict__["__mro__"].__get__(kind) or (kind,)  # none: of a type in C that was not made ready
-
-
-def _values_of(kind: type) -> Any:
-    return type.__dict__["__dict__"].__get__(kind) or {}
 
 
 def _module_of(kind: type) -> str:
@@ -413,7 +410,7 @@ def _module_of(kind: type) -> str:
 
 def _framework_class(kind: type, names: tuple[str, ...]) -> str:
     """The name of the class of a framework, among some, that a type is or comes from; ``""`` where it comes from none."""
-    for base in _mro(kind):
+    for base in _MRO(kind) or (kind,):
         name = type.__dict__["__name__"].__get__(base)
         if name in names and _module_of(base).startswith(_FRAMEWORKS):
             return name  # type: ignore[no-any-return]
