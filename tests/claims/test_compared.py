@@ -41,6 +41,7 @@ MIB = 1 << 20
 _FAILURE = {"line": 9, "requested_bytes": MIB, "cause": "too much", "ended": True}
 _NAMED = [{"run": "a.log", "path": "x/a.log"}, {"run": "b.log", "path": "x/b.log", "requested_bytes": MIB}]
 SAMPLES: dict[str, Any] = {
+    "roles": {"saved": 2 << 20, "gradient": -512},
     **{name: MIB for words in WORDS_COMPARED.values() for name in byte_names(words)},
     "only_head_temporary_bytes": MIB,
     "only_base_temporary_bytes": 2 * MIB,

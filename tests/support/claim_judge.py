@@ -159,26 +159,12 @@ def _largest(v: Values, run: RawRun) -> None:
         assert 2 * owned <= high
 
 
-#: What holders begin with, or are, by their role.
-_ROLES = {
-    **{word: word for word in ("parameter", "gradient", "optimizer", "buffer", "saved", "variable", "garbage")},
-    "no variable": "nobody",
-    "the backward graph": "saved",
-    "a variable that no walk saw": "variable",
-    **dict.fromkeys(("a temporary", "a temporary of the backward pass"), "temporary"),
-}
-
-
 @of("by_role")
 def _by_role(v: Values, run: RawRun) -> None:
     windows = run.windows.values() if run.by and run.asked is None and v["peak_bytes"] != max(run.allocated) else ()
     peaks = [(lo, run.highest(lo, hi, run.allocated)) for lo, hi in [run.bounds, *windows]]
     lo, (_, at) = next(one for one in peaks if one[1][0] == v["peak_bytes"])
-    totals = Counter[str]()
-    for k in run.live_after(lo - 1 if at is None else at):
-        if k in run.holders:
-            holder = run.holders[k]
-            totals[_ROLES.get(holder) or _ROLES[holder.partition(" ")[0]]] += run.events[k].size
+    totals = run.roles_after(lo - 1 if at is None else at)
     large = [size for _, size in totals.most_common(3) if 10 * size >= v["peak_bytes"]]
     assert [*v["roles"].values()] == large
     assert all(totals[role] == size for role, size in v["roles"].items())

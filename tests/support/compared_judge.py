@@ -204,6 +204,17 @@ def _peaks(v: Values, p: RawPair) -> None:
     assert (base == head) == (v["kind"] == "equal_peaks")
 
 
+def _by_role(v: Values, p: RawPair) -> None:
+    base, head = (
+        run.roles_after(run.highest(0, len(run.events), run.allocated)[1] or 0) for run in (p.base.raw, p.head.raw)
+    )
+    changes = {role: head[role] - base[role] for role in {*base, *head}}
+    assert sum(changes.values()) == v["d_peak_bytes"] == p.head.peak - p.base.peak
+    large = sorted((abs(size) for size in changes.values() if 10 * abs(size) >= abs(v["d_peak_bytes"])), reverse=True)
+    assert [abs(size) for size in v["roles"].values()] == large[:2]
+    assert all(changes[role] == size for role, size in v["roles"].items())
+
+
 def _no_difference(v: Values, p: RawPair) -> None:
     assert v.get("window_pairs", 1) == len(p.names)
     whats = ("left", "rise", "carried_in") if v["kind"] == "no_difference" else ("left", "rise")
@@ -518,6 +529,7 @@ def _against_base(v: Values, p: RawPair) -> None:
 
 JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
     **dict.fromkeys(["head_peak", "equal_peaks"], _peaks),
+    "change_by_role": _by_role,
     **dict.fromkeys(["no_difference", "same_work"], _no_difference),
     **dict.fromkeys(["largest_peak_change", "carried_in", "carried_in_change", "reserved_change"], _largest_change),
     **dict.fromkeys(["run_out_of_memory", "both_out_of_memory"], _failures),

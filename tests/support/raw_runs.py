@@ -21,6 +21,16 @@ from typing import Any, NamedTuple
 import plain_kineto
 import zstandard
 
+#: What holders begin with, or are, by their role.
+_ROLES = {
+    **{word: word for word in ("parameter", "gradient", "optimizer", "buffer", "saved", "variable", "garbage")},
+    "no variable": "nobody",
+    "the backward graph": "saved",
+    "a variable that no walk saw": "variable",
+    "a gradient that no walk saw": "gradient",
+    **dict.fromkeys(("a temporary", "a temporary of the backward pass"), "temporary"),
+}
+
 
 class RawEvent(NamedTuple):
     """One event.
@@ -137,26 +147,37 @@ class RawRun:
                 holders[live[address]] = name
                 now.add(live[address])
         if said and any(one.owner for one in self.events):
-            for born, freed in self.partner.items():
-                if life := self._told_by_life(born, freed, holders.get(born)):
+            parameters = {self.events[k].size for k, by in holders.items() if by.startswith("parameter ")}
+            for born in (k for k, one in enumerate(self.events) if one.kind == "alloc"):
+                if life := self._told_by_life(born, self.partner.get(born), holders.get(born), parameters):
                     holders[born] = life
         return holders
 
-    def _told_by_life(self, born: int, freed: int, holder: str | None) -> str | None:
+    def _told_by_life(self, born: int, freed: int | None, holder: str | None, parameters: set[int]) -> str | None:
         if holder not in (None, "no variable"):
             return None
-        calls = [one.call for one in self.events[born : freed + 1]]
+        calls = [one.call for one in self.events[born : born + 1 if freed is None else freed + 1]]
         passes = ["GradNode" in call.split(" < ")[0] or "run_backward" in call.split(" < ") for call in calls]
-        if passes[-1] and not passes[0]:
+        if freed is not None and passes[-1] and not passes[0]:
             return "the backward graph"
         if holder is not None:
             return None
-        if all(passes):
+        if freed is not None and all(passes):
             return "a temporary of the backward pass"
-        if calls[-1] == "-":
-            return "a variable that no walk saw"
         lines = {"-" if call == "-" else call.partition(" < ")[2] for call in calls}
-        return "a temporary" if len(lines) == 1 else None
+        if freed is not None and calls[-1] != "-" and len(lines) == 1:
+            return "a temporary"
+        if passes[0]:
+            return "a gradient that no walk saw" if self.events[born].size in parameters else None
+        return "a variable that no walk saw" if freed is not None and calls[-1] == "-" else None
+
+    def roles_after(self, event: int) -> Counter[str]:
+        """The bytes of each role that are live right after an event, as far as it is known who holds them."""
+        totals = Counter[str]()
+        for block in self.live_after(event):
+            if holder := self.holders.get(block):
+                totals[_ROLES.get(holder) or _ROLES[holder.partition(" ")[0]]] += self.events[block].size
+        return totals
 
     @property
     def bounds(self) -> tuple[int, int]:

@@ -69,7 +69,7 @@ def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
 
         @cache
         def tables() -> tuple[tuple[Share, ...], tuple[Share, ...]]:
-            moments = [_tables(log, at, event) for at, event in (("peak", peaks[k]), ("end", hi))]
+            moments = [live_at(log, at, event) for at, event in (("peak", peaks[k]), ("end", hi))]
             roles, holders = zip(*moments, strict=True)
             return tuple(row for rows in roles for row in rows), tuple(row for rows in holders for row in rows)
 
@@ -78,9 +78,10 @@ def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
     return OnDemand(len(windows), one)
 
 
-def _tables(log: EventLog, at: str, event: int) -> tuple[list[Share], list[Share]]:
-    """What is live right before an event, by role and by holder."""
-    assert log.holder is not None
+def live_at(log: EventLog, at: str, event: int) -> tuple[list[Share], list[Share]]:
+    """What is live right before an event, by role and by holder; nothing where no holder was recorded."""
+    if log.holder is None:
+        return [], []
     live = live_events(log, event)
     every, alike, _ = holders_alike(log.holder_names)
     # Behind the holders stands what several have in common; what follows the last one is nobody.

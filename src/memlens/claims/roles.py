@@ -14,6 +14,8 @@ GRAPH = "the backward graph"
 TEMPORARY, OF_BACKWARD = "a temporary", "a temporary of the backward pass"
 #: … that the program itself let go of, between operators, before any walk.
 UNSEEN = "a variable that no walk saw"
+#: … that a backward pass made and left, of the size of a parameter.
+GRADIENT = "a gradient that no walk saw"
 #: What holders begin with that are not said in each walk.
 STAYING = ("parameter ", "optimizer ", "buffer ")
 
@@ -29,7 +31,14 @@ ROLES = {
     "temporary": "temporaries",
     "nobody": "held by no variable",
 }
-_OTHERS = {NO_VARIABLE: "nobody", GRAPH: "saved", TEMPORARY: "temporary", OF_BACKWARD: "temporary", UNSEEN: "variable"}
+_OTHERS = {
+    NO_VARIABLE: "nobody",
+    GRAPH: "saved",
+    TEMPORARY: "temporary",
+    OF_BACKWARD: "temporary",
+    UNSEEN: "variable",
+    GRADIENT: "gradient",
+}
 
 
 def role_of(holder: str) -> str | None:
@@ -43,6 +52,6 @@ def variable_of(holder: str | None) -> str | None:
 
     Of what was there for the length of a call, or was not seen, a sentence says nobody.
     """
-    if holder in (TEMPORARY, OF_BACKWARD, UNSEEN):
+    if holder in (TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT):
         return None
     return holder and holder.removeprefix("variable ").removeprefix("saved ")

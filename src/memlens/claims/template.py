@@ -241,6 +241,8 @@ _WRITERS: dict[str, Callable[[Any, str, Values], str]] = {
     "roles": lambda value, whole, values: ", ".join(
         f"{format_share(size, values[whole])} {ROLES[role]}" for role, size in value.items()
     ),
+    # {"saved": 512} as saved for backward +512 B
+    "changes": lambda value, _, __: ", ".join(f"{ROLES[role]} {format_signed(size)}" for role, size in value.items()),
     "name": lambda value, _, __: short_name(value),
     "names": lambda value, _, __: name_list(value),
     # {"device 0": 512} as device 0 512 B

@@ -252,6 +252,7 @@ _GO_ON: dict[str, Wording] = {
     "equal_peaks": _PEAK_OF + "both peak at {peak_bytes:bytes}" + _DEVICE,
     "head_peak": _PEAK_OF + "head peaks at {head_peak_bytes:bytes}" + _DEVICE + ", " +
         _AGAINST_BASE % (("peak_bytes",) * 2),
+    "change_by_role": "by role: {roles:changes}",
     "carried_in": "{d_carried_in_bytes:signed} of that was carried in from before",
     "largest_peak_change": "the largest Δpeak is {d_peak_bytes:signed}" + _IN_WINDOW,
     "carried_in_change": "what is carried in differs by {d_carried_in_bytes:signed}" + _IN_WINDOW,

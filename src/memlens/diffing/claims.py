@@ -178,8 +178,17 @@ class _Difference:
             yield difference("equal_peaks", peak_bytes=head, **where)
         else:
             yield difference("head_peak", base_peak_bytes=base, head_peak_bytes=head, d_peak_bytes=head - base, **where)
+            yield from self._by_role(head - base)
         if self.pair is not None and (carried_in := self.pair.peak.carried_in_bytes):
             yield difference("carried_in", d_carried_in_bytes=carried_in)
+
+    def _by_role(self, d_peak: int) -> Iterator[Claim]:
+        """Yield which roles change by a tenth of Δpeak or more, the largest two, where the roles account for all of it."""
+        changes = self._diff.roles
+        unknown = sum(abs(one.d_bytes) for one in changes if one.role is None)
+        if sum(one.d_bytes for one in changes) == d_peak and 10 * unknown <= abs(d_peak):
+            large = [one for one in changes if one.role is not None and 10 * abs(one.d_bytes) >= abs(d_peak)][:2]
+            yield difference("change_by_role", roles={one.role: one.d_bytes for one in large}, d_peak_bytes=d_peak)
 
     def _leak(self) -> Claim:
         """What windows leave behind although head needs less."""

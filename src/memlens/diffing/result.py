@@ -259,7 +259,16 @@ class RunSide(Result, frozen=True, eq=False):
     devices: int = 1
 
 
-@lazy("repeated", "failed", "in_order", "causes_at_peak", "causes_left_behind")
+class RoleChange(Result, frozen=True):
+    """What is live at the peak of each run of one role, one of :data:`memlens.claims.roles.ROLES`; ``None`` for that of which it is not known."""
+
+    role: str | None
+    base_bytes: int
+    head_bytes: int
+    d_bytes: int
+
+
+@lazy("repeated", "failed", "in_order", "causes_at_peak", "causes_left_behind", "roles")
 class Diff(Tabular, frozen=True, eq=False):
     """Two runs compared, window pair by window pair.
 
@@ -281,6 +290,7 @@ class Diff(Tabular, frozen=True, eq=False):
             that leave more behind all the same, if that is a cost.
         in_order: What an axis that both runs share is made of, one entry a device; worked out by aligning the runs once more.
         ends: The lines come when the work is done, so that each window has the name of the line that ends it.
+        roles: What is live at both peaks by role, the largest change first; none where one run does not tell who holds its blocks.
     """
 
     schema: ClassVar[str] = SCHEMA
@@ -297,9 +307,9 @@ class Diff(Tabular, frozen=True, eq=False):
             "paired_by_work",
             "factor=factor_text",
         ),
-        *("notes", "parting=parting_name", "failed", "windows", "repeated"),
+        *("notes", "parting=parting_name", "failed", "roles", "windows", "repeated"),
     )
-    tables: ClassVar[Tables] = {"repeated": Repeated}
+    tables: ClassVar[Tables] = {"roles": RoleChange, "repeated": Repeated}
 
     base: RunSide
     head: RunSide
@@ -317,6 +327,7 @@ class Diff(Tabular, frozen=True, eq=False):
     causes_at_peak: tuple[Cause, ...] = ()
     causes_left_behind: tuple[Cause, ...] = ()
     ends: bool = False
+    roles: tuple[RoleChange, ...] = ()
 
     @property
     def judged(self) -> tuple[WindowDiff, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from memlens.analyzers.composition import live_at
 from memlens.diffing.attribution import by_effect, causes_at_peak, causes_left_behind
 from memlens.diffing.claims import claims_of
 from memlens.diffing.compare import common_factor, compare, in_order
@@ -14,7 +15,7 @@ from memlens.diffing.differences import levels
 from memlens.diffing.explaining import costs_of
 from memlens.diffing.failed import failed_runs
 from memlens.diffing.finding import by_weight, repeated_in
-from memlens.diffing.result import Diff, RunSide, WindowDiff, shares_little
+from memlens.diffing.result import Diff, RoleChange, RunSide, WindowDiff, shares_little
 from memlens.diffing.window_pairs import WindowPairs, pair_by_name_or_work
 from memlens.errors import AnchorError, InputError, NoEventsError, UsageError
 from memlens.events import EventLog
@@ -125,10 +126,29 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
         deferred(in_order, found),
         deferred(causes_at_peak, runs, counts),
         ends=found.ends,
+        roles=deferred(_by_role, logs, runs.peaks),
     )
     costs = {id(window) for window in costs_of(compared) or compared.judged}
     left = deferred(causes_left_behind, runs, [id(window) in costs for window in windows])
     return replace(compared, causes_left_behind=left)
+
+
+def _by_role(logs: tuple[EventLog, EventLog], peaks: tuple[int, int]) -> tuple[RoleChange, ...]:
+    """What is live at both peaks by role, the largest change first.
+
+    Args:
+        logs: Base's and head's.
+        peaks: The event after the one that reaches each peak.
+    """
+    base, head = (
+        {share.role: share.total_bytes for share in live_at(log, "peak", peak)[0]}
+        for log, peak in zip(logs, peaks, strict=True)
+    )
+    if not base or not head:
+        return ()
+    sizes = {role: (base.get(role, 0), head.get(role, 0)) for role in {**base, **head}}
+    rows = (RoleChange(role, one, two, two - one) for role, (one, two) in sizes.items())
+    return tuple(sorted(rows, key=lambda row: -abs(row.d_bytes)))
 
 
 def _run_side(log: EventLog, windows: Sequence[Window], unpaired: tuple[str, ...]) -> RunSide:
@@ -290,6 +310,7 @@ def _joined(diffs: Sequence[Diff], notes: Sequence[str]) -> Diff:
         failed=deferred(lambda: tuple(run for diff in diffs for run in diff.failed)),
         in_order=deferred(lambda: tuple(one for diff in diffs for one in diff.in_order)),
         causes_at_peak=() if at_peak is None else deferred(lambda: at_peak.causes_at_peak),
+        roles=() if at_peak is None else deferred(lambda: at_peak.roles),
         causes_left_behind=deferred(lambda: by_effect(cause for diff in diffs for cause in diff.causes_left_behind)),
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from memlens.claims.roles import GRAPH, NO_VARIABLE, OF_BACKWARD, STAYING, TEMPORARY, UNSEEN
+from memlens.claims.roles import GRADIENT, GRAPH, NO_VARIABLE, OF_BACKWARD, STAYING, TEMPORARY, UNSEEN
 from memlens.events import pair
 from memlens.facts import Kind
 from memlens.inputs.joins import join_streams
@@ -96,7 +96,13 @@ def read_walks(noted: Any) -> Walks | None:
 
 
 def held_at(
-    walks: Walks | None, first: int, before: Ints, kind: NDArray[np.int8], addr: NDArray[np.uint64], calls: Calls | None
+    walks: Walks | None,
+    first: int,
+    before: Ints,
+    kind: NDArray[np.int8],
+    addr: NDArray[np.uint64],
+    size: Ints,
+    calls: Calls | None,
 ) -> dict[str, Any]:
     """The columns of who holds the blocks of a log that has times; see :func:`held`.
 
@@ -106,12 +112,15 @@ def held_at(
         before: How many events stand before each walk, int64.
         kind: The kinds of the events, int8.
         addr: Their addresses, uint64.
+        size: Their sizes, int64.
         calls: What runs at each event; ``None`` where that is not known.
     """
     if walks is None:
         return {}
     late = (walks.time_us >= first)[walks.walk]
-    holder, names = held(before[walks.walk][late], walks.addr[late], walks.name[late], walks.names, kind, addr, calls)
+    holder, names = held(
+        before[walks.walk][late], walks.addr[late], walks.name[late], walks.names, kind, addr, size, calls
+    )
     return {"holder": holder, "holder_names": names}
 
 
@@ -122,13 +131,14 @@ def held(
     names: Sequence[str],
     kind: NDArray[np.int8],
     addr: NDArray[np.uint64],
+    size: Ints,
     calls: Calls | None,
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
     What a walk that saw all has no row of is held by no variable.  Of what no walk saw its life tells: what a backward pass gives back and did not make
-    was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what is given back while no operator runs the
-    program held.
+    was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
+    size of a parameter, is a gradient; what else is given back while no operator runs the program held.
 
     Args:
         before: How many events stand before each row of a walk, int64, not falling.
@@ -137,6 +147,7 @@ def held(
         names: The holders.
         kind: The kinds of the events, int8.
         addr: Their addresses, uint64.
+        size: Their sizes, int64.
         calls: What runs at each event; ``None`` where that is not known.
     """
     row = join_streams(kind, addr, None, before, named, np.arange(len(named)))
@@ -151,11 +162,13 @@ def held(
     found = np.where(row >= 0, name[row], -1) if len(name) else row
     stays = np.array([*(text.startswith(STAYING) for text in names), False])
     nobody = (began[last] > alloc) & (row <= np.concatenate(([-1, -1], ends))[last]) & ~stays[found]
-    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN))
+    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT))
     number = {text: place for place, text in enumerate(every)}
     found[nobody] = number[NO_VARIABLE]
     if calls is not None:
-        for those, text in _by_life(alloc, free, found < 0, nobody, calls):
+        of_parameter = np.array([*(text.startswith("parameter ") for text in every), False])[found]
+        like_one = np.isin(size[alloc], size[alloc][of_parameter])
+        for those, text in _by_life(alloc, free, found < 0, nobody, like_one, calls):
             found[those] = number[text]
     holder = np.full(len(kind), -1, np.int64)
     holder[alloc] = found
@@ -164,7 +177,9 @@ def held(
     return holder, (*every,)
 
 
-def _by_life(alloc: Ints, free: Ints, unseen: Flags, nobody: Flags, calls: Calls) -> Iterator[tuple[Flags, str]]:
+def _by_life(
+    alloc: Ints, free: Ints, unseen: Flags, nobody: Flags, like_parameter: Flags, calls: Calls
+) -> Iterator[tuple[Flags, str]]:
     """What the lives of blocks tell, the later the more.
 
     Args:
@@ -172,6 +187,7 @@ def _by_life(alloc: Ints, free: Ints, unseen: Flags, nobody: Flags, calls: Calls
         free: Where it is given back, int64; past the last event where it is not.
         unseen: No walk had a row of it, nor saw all while it was live.
         nobody: The last walk that saw all had no row of it.
+        like_parameter: It has the size of a parameter.
         calls: What runs at each event.
     """
     place, backward, outside = calls
@@ -180,7 +196,8 @@ def _by_life(alloc: Ints, free: Ints, unseen: Flags, nobody: Flags, calls: Calls
     # How many events before each are not of a backward pass, and how often the place has changed up to each.
     others = np.concatenate(([0], np.cumsum(~backward)))
     changes = np.concatenate(([0], np.cumsum(place[1:] != place[:-1])))
-    yield unseen & freed & outside[at], UNSEEN
+    yield unseen & freed & outside[at] & ~backward[alloc], UNSEEN
+    yield unseen & backward[alloc] & like_parameter, GRADIENT
     yield unseen & freed & (place[at] >= 0) & (changes[at] == changes[alloc]), TEMPORARY
     yield unseen & freed & backward[alloc] & backward[at] & (others[at] == others[alloc]), OF_BACKWARD
     yield (unseen | nobody) & freed & backward[at] & ~backward[alloc], GRAPH

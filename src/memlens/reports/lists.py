@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from memlens.analyzers.groups import columns_of
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzing.claims import growth_claim
-from memlens.claims.roles import OF_BACKWARD, ROLES, TEMPORARY, UNSEEN
+from memlens.claims.roles import GRADIENT, OF_BACKWARD, ROLES, TEMPORARY, UNSEEN
 from memlens.reports.blocks import ALIKE, OWNER, Column, Figure, Figures, Line, ListOptions, Table, Value, take
 from memlens.results import plain
 from memlens.text import format_bytes, format_share, format_signed, format_value, plural, short_name
@@ -244,7 +244,7 @@ HOLDER, _LOOKED_AT = Column("holder", "Held by", "name"), 20
 
 
 #: Holders that no path leads to, in a column.
-_SHORT = {TEMPORARY: "(temporary)", OF_BACKWARD: "(temporary)", UNSEEN: "(not seen)"}
+_SHORT = {TEMPORARY: "(temporary)", OF_BACKWARD: "(temporary)", UNSEEN: "(not seen)", GRADIENT: "(not seen)"}
 
 
 def held_by(group: Any) -> Value:

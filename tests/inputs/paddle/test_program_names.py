@@ -185,13 +185,15 @@ def test_what_no_variable_holds_when_a_backward_pass_begins_and_the_pass_gives_b
     assert holders(log) == [hidden, saved, saved, passing, saved, passing, hidden, saved]
 
 
-def test_of_what_no_walk_saw_its_life_tells_who_held_it() -> None:
+@pytest.mark.parametrize("weight", ["parameter net.w (train.py)", "variable x (main, train.py)"])
+def test_of_what_no_walk_saw_its_life_tells_who_held_it(weight: str) -> None:
     begins, other = calls("run_backward < train.py:20 main"), calls("relu < train.py:9 main")
     hook = calls("mul < train.py:5 hook < run_backward < train.py:20 main")
     node = line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing ")
     unseen, saved = "a variable that no walk saw", "the backward graph"
     call, passing, nobody = "a temporary", "a temporary of the backward pass", "no variable"
     log = read(
+        *(alloc(64), holds(64, weight)),
         *(calls(MATMUL), alloc(256), alloc(512), free(256), alloc(768), calls("-"), holds(0, "-")),
         # One is given back within its call, one by the program, one by the graph, one by another call, and one never.
         *(calls(MATMUL), alloc(1024), alloc(1280), alloc(1536), alloc(1792), alloc(2048), free(1024), calls("-")),
@@ -200,6 +202,7 @@ def test_of_what_no_walk_saw_its_life_tells_who_held_it() -> None:
     )
     found = {int(addr): name for addr, kind, name in zip(log.addr, log.kind, holders(log), strict=True) if not kind}
     assert found == {
+        64: weight,
         256: call,
         512: saved,
         768: nobody,
@@ -210,7 +213,7 @@ def test_of_what_no_walk_saw_its_life_tells_who_held_it() -> None:
         2048: None,
         2304: passing,
         2560: passing,
-        2816: unseen,
+        2816: "a gradient that no walk saw" if weight.startswith("parameter") else None,
     }
     names = holders(log)
     assert all(names[free] == names[alloc] for alloc, free in enumerate(log.lifetimes.partner.tolist()) if free > alloc)

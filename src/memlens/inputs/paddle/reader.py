@@ -302,9 +302,9 @@ class PaddleReader(LineReader["_Read"]):
         if len(self._holders):
             before, addr, name = map(self._holders.entries, _HOLDERS)
             before = before if rows is None else np.append(0, np.cumsum(rows))[before]
-            kind, addresses = (chosen(builder.column(name), rows) for name in ("kind", "addr"))
+            kind, addresses, size = (chosen(builder.column(name), rows) for name in ("kind", "addr", "size"))
             calls = None if owner is None else _calls(chosen(owner, rows), [*self._names])
-            holder, holders = held(before, addr, name, holders, kind, addresses, calls)
+            holder, holders = held(before, addr, name, holders, kind, addresses, size, calls)
         owner, requested, stream = (
             None if column is None else chosen(column, rows) for column in (owner, requested, stream)
         )

@@ -234,7 +234,7 @@ def _holders(walks: Walks | None, entries: Entries, columns: Columns, calls: Cal
         return {}
     at = np.maximum.accumulate(entries.time_us).searchsorted(walks.time_us)
     first = int(times[0] if len(times) else walks.time_us[-1])
-    return held_at(walks, first, columns.entry.searchsorted(at), columns.kind, columns.addr, calls)
+    return held_at(walks, first, columns.entry.searchsorted(at), columns.kind, columns.addr, columns.size, calls)
 
 
 def _named(numbers: NDArray[Any], name_of: Callable[[int], str]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

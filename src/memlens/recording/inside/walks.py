@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-#: Walks take at most one in so many seconds, and at most so many seconds before that counts.
+#: Walks take a fiftieth of the time, or so many seconds where that is more.
 _SHARE, _SECONDS = 50, 0.25
 #: Of operators each eighth is looked at, and none before so many.
 _EACH, _SOME_CALLS = 8, 256
@@ -103,12 +103,12 @@ class Walks:
             return False
         now = time.monotonic()
         by_time = moment != "operator" or "backward" not in counts
-        left = _SECONDS + (now - self._began) / _SHARE - self._taken
-        if left >= 0 and by_time and not count & (count - 1):
-            return True
-        if left >= self._taken and self._framework.level() > _HIGHER * self._highest:  # half of it is for the others
-            return True
-        return by_time and now >= self._next and self._room()
+        left = max(_SECONDS, (now - self._began) / _SHARE) - self._taken
+        if left < 0:
+            return False
+        # Half of it is for the moments that come by their numbers.
+        higher = left >= self._taken and self._framework.level() > _HIGHER * self._highest
+        return higher or (by_time and (not count & (count - 1) or (now >= self._next and self._room())))
 
     def look(self, moment: str) -> None:
         """Walk if it is time to."""
