@@ -408,11 +408,27 @@ def test_a_tracer_that_uses_tensors_does_not_take_the_variables_of_what_it_trace
     assert (length, {path for _, path in found}) == (2, {"given", "made"})
 
 
-def test_variables_of_a_program_that_another_one_runs_are_found() -> None:
+RUN = """
+class Lost:
+    def __init__(self): self.tensor, self.itself = Tensor(), self
+kept = [Tensor()]
+def main():
+    Lost()
+    return [row[1:] for row in walked()]
+found = main()
+"""
+
+
+def test_a_program_that_another_one_runs_has_its_variables_and_its_garbage_named() -> None:
     """As ``python -m cProfile``, ``pdb`` and notebooks do, in a namespace that is no module's."""
-    names: dict[str, Any] = {"Tensor": Tensor, "walked": walked}
-    exec(compile("kept = [Tensor()]\nfound = [row[1:] for row in walked()]", __file__, "exec"), names)
+    names: dict[str, Any] = {"Tensor": Tensor, "walked": walked, "__name__": "__main__"}
+    gc.disable()
+    try:
+        exec(compile(RUN, __file__, "exec"), names)
+    finally:
+        gc.enable()
     assert ("variable", "kept[*]", "program.py") in names["found"]
+    assert ("garbage", "Lost.tensor", "a cycle that gc.collect() frees") in names["found"]
 
 
 def test_the_namespace_of_a_class_that_is_being_made_stays_as_it_is() -> None:

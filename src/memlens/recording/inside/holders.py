@@ -211,16 +211,19 @@ class Walk:
             self._reach(error, "variable", type.__dict__["__name__"].__get__(type(error)), _HANDLED)
 
     def _modules(self) -> Iterator[tuple[dict[str, Any], str]]:
-        """The variables of the program's own modules, and the names of their files."""
-        for module in list(sys.modules.values()):
-            if type(module) is types.ModuleType:
-                values = module.__dict__
-                file = values.get("__file__")
-                if values.get("__name__") == "__main__" and type(file) is not str:  # at exit it has none any more
-                    file = sys.argv[0] if sys.argv else ""
-                where = self._own_name(file) if type(file) is str else None
-                if where is not None:
-                    yield values, where
+        """The variables of the program's own modules, and the names of their files; of one that is run in a namespace of its own, too."""
+        modules = [module.__dict__ for module in list(sys.modules.values()) if type(module) is types.ModuleType]
+        found = [(values, values.get("__file__")) for values in modules]
+        found += [(frame.f_globals, frame.f_code.co_filename) for frame in self._frames()]
+        met = set()
+        for values, file in found:
+            at_exit = type(file) is not str and values.get("__name__") == "__main__"  # it has none any more
+            name = (sys.argv or [""])[0] if at_exit else file
+            where = self._own_name(name) if type(name) is str and id(values) not in met else None
+            if type(file) is str:
+                met.add(id(values))
+            if where is not None:
+                yield values, where
 
     @staticmethod
     def _frames() -> Iterator[types.FrameType]:
@@ -237,9 +240,8 @@ class Walk:
 
     def _frame(self, frame: types.FrameType) -> None:
         name = self._own_name(frame.f_code.co_filename)
-        if name is not None:
-            function = frame.f_code.co_name  # the variables of a module may be those of no module that is imported
-            self._variables(_locals(frame), name if function == "<module>" else f"{function}, {name}")
+        if name is not None and frame.f_code.co_name != "<module>":
+            self._variables(_locals(frame), f"{frame.f_code.co_name}, {name}")
 
     def _variables(self, values: dict[str, Any], where: str) -> None:
         for name, value in list(values.items()):
