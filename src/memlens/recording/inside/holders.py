@@ -87,6 +87,7 @@ class Walk:
         self._seen: dict[int, Any] = {}  # which keeps them, so that no id is given again
         self._loose: dict[int, int] = {}  # where in what was found the parameters are that no model has led to yet
         self._waiting: deque[tuple[Iterator[Child] | None, Any, str, str, str]] = deque()
+        self._spaces: list[tuple[dict[str, Any], str]] = []  # the variables of modules
         self._kinds: dict[int, tuple[str, bool, list[tuple[str, Any]]]] = {}
 
     def run(self) -> list[tuple[Any, str, str, str]]:
@@ -99,7 +100,7 @@ class Walk:
                 self._go()
             return self.found
         finally:
-            for some in (self._seen, self._waiting, self._kinds):
+            for some in (self._seen, self._waiting, self._kinds, self._spaces):
                 some.clear()
 
     def _go(self) -> None:
@@ -195,13 +196,14 @@ class Walk:
 
     def _classes(self) -> Iterator[type]:
         """The classes of the program's own modules."""
-        for module, _ in self._modules():
+        for module, _ in self._spaces:
             for value in list(module.values()):
                 if issubclass(type(value), type) and _module_of(value) == module.get("__name__"):
                     yield value
 
     def _roots(self) -> None:
-        for values, where in self._modules():
+        self._spaces += self._modules()
+        for values, where in self._spaces:
             self._variables(values, where)
         frames = list(self._frames())
         frames += [waiting for frame in frames for waiting in _waiting_in(frame)]
@@ -220,8 +222,7 @@ class Walk:
             at_exit = type(file) is not str and values.get("__name__") == "__main__"  # it has none any more
             name = (sys.argv or [""])[0] if at_exit else file
             where = self._own_name(name) if type(name) is str and id(values) not in met else None
-            if type(file) is str:
-                met.add(id(values))
+            met.update([id(values)] if type(file) is str else ())
             if where is not None:
                 yield values, where
 
