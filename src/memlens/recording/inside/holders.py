@@ -217,7 +217,7 @@ class Walk:
         modules = [module.__dict__ for module in list(sys.modules.values()) if type(module) is types.ModuleType]
         found = [(values, values.get("__file__")) for values in modules]
         found += [(frame.f_globals, frame.f_code.co_filename) for frame in self._frames()]
-        met = set()
+        met: set[int] = set()
         for values, file in found:
             at_exit = type(file) is not str and values.get("__name__") == "__main__"  # it has none any more
             name = (sys.argv or [""])[0] if at_exit else file
