@@ -60,7 +60,7 @@ def test_verbs_and_options_are_offered(ask: Ask) -> None:
         (("analyze", "-A"), (*names(), "growth")),
         (("analyze", "--analyzer", "peak", "--analyzer"), (*names(), "growth")),
         (("analyze", "--sort"), sort_names()),
-        (("diff", "--read-as"), ("paddle", "torch-snapshot", "kineto", "rmm", "parquet")),
+        (("diff", "--read-as"), ("paddle", "paddle-history", "torch-snapshot", "kineto", "rmm", "parquet")),
         (("compare", "-m"), tuple(metric.name for metric in METRICS)),
         (("compare", "a.log", "--metric"), tuple(metric.name for metric in METRICS)),
     ],

@@ -101,7 +101,7 @@ def test_json_has_the_same_by_a_contract(run: Run, trace: Path) -> None:
     _, out, _ = run("formats", trace, "--format", "json")
     found = json.loads(out)
     assert found["schema"] == "memlens.formats/1"
-    assert [form["name"] for form in found["formats"]][:4] == ["paddle", "torch-snapshot", "kineto", "rmm"]
+    assert [form["name"] for form in found["formats"]][:4] == ["paddle", "paddle-history", "torch-snapshot", "kineto"]
     assert found["inputs"][0] == {
         "path": str(trace),
         "format": "kineto",

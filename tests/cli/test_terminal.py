@@ -266,7 +266,7 @@ def test_a_higher_terminal_shows_more(examples: Path) -> None:
 def test_an_error_is_wrapped_at_words(shared: Path) -> None:
     lines = in_terminal("analyze", shared / "data/paddle/08_cpu_nolines_331.log").splitlines()
     assert max(map(width_of, lines)) <= 80
-    assert "  Not recognised either: torch-snapshot, kineto, rmm, parquet." in lines
+    assert "  Not recognised either: paddle-history, torch-snapshot, kineto, rmm, parquet." in lines
 
 
 def test_quiet_and_verbose_exclude_each_other(memlens: Any, small_log: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from snapshots import entries_of, pickled, plain_pickle
 from texts import mutate, read_packed
 
 from memlens.analyzers import get
@@ -75,8 +76,16 @@ def test_damaged_real_logs_give_figures_that_agree_with_each_other(
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
-def test_damaged_real_snapshots_are_read_or_refused(shared: Path, rounds: Callable[[int], range], name: str) -> None:
-    data = (shared / f"data/torch/snapshots/{name}.pickle").read_bytes()
+@pytest.mark.parametrize("form", ["torch", "paddle"])
+def test_damaged_real_snapshots_are_read_or_refused(
+    shared: Path, rounds: Callable[[int], range], name: str, form: str
+) -> None:
+    path = shared / f"data/torch/snapshots/{name}.pickle"
+    data = path.read_bytes()
+    if form == "paddle":
+        real = plain_pickle(path)
+        traces = [entries_of(trace, form) for trace in real["device_traces"]]
+        data = pickled({"segments": real["segments"], "device_traces": traces})
     chance = random.Random(name)
     for turn in rounds(ROUNDS):
         damaged = bytearray(data[: chance.randrange(len(data))] if turn % 3 == 0 else data)

@@ -51,6 +51,7 @@ SAMPLES = {
     "rmm": RMM_TEXT,
     "kineto": KINETO_TEXT,
     "torch-snapshot": pickled(snapshot([Allocator(random.Random(0)).run(20)])),
+    "paddle-history": pickled(snapshot([Allocator(random.Random(0)).run(20)], "paddle")),
     "parquet": parquet(),
 }
 
@@ -113,7 +114,10 @@ def test_a_format_that_is_asked_for_is_not_looked_for(tmp_path: Path) -> None:
 def test_a_format_that_does_not_exist_is_said_with_those_there_are() -> None:
     with pytest.raises(UsageError, match="no input format is called 'rmn'") as error:
         get_format("rmn")
-    assert error.value.hint == "Did you mean 'rmm'? There are: paddle, torch-snapshot, kineto, rmm, parquet."
+    assert (
+        error.value.hint
+        == "Did you mean 'rmm'? There are: paddle, paddle-history, torch-snapshot, kineto, rmm, parquet."
+    )
 
 
 def test_a_device_that_is_not_there_is_said(tmp_path: Path) -> None:
@@ -145,7 +149,13 @@ def test_diff_refuses_runs_without_a_common_device(tmp_path: Path) -> None:
         memlens.diff(base, write(tmp_path, head, "head"))
 
 
-KINDS = [("paddle", "rmm"), ("rmm", "kineto"), ("kineto", "torch-snapshot"), ("torch-snapshot", "paddle")]
+KINDS = [
+    ("paddle", "rmm"),
+    ("rmm", "kineto"),
+    ("kineto", "torch-snapshot"),
+    ("torch-snapshot", "paddle-history"),
+    ("paddle-history", "paddle"),
+]
 
 
 @pytest.mark.parametrize(("ours", "theirs"), KINDS)
@@ -169,7 +179,7 @@ def test_no_sentence_of_the_trust_report_speaks_of_lines_where_there_are_entries
         [trust.summary(), *(doubt.message for doubt in trust.doubts), *(note.message for note in trust.notes)]
     )
     assert ("line" in said) == (name in ("paddle", "rmm"))
-    assert ("entries" in said) == (name in ("kineto", "torch-snapshot", "parquet"))
+    assert ("entries" in said) == (name in ("kineto", "paddle-history", "torch-snapshot", "parquet"))
 
 
 def test_a_pipe_that_gives_little_at_a_time_is_recognised(tmp_path: Path) -> None:

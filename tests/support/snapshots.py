@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from memlens.log import Log
 
 #: Shapes of snapshots by the year in which they were first written.
 ERAS = ("2023-04", "2023-12", "2024", "2025", "2026", "newest")
+#: … and that of Paddle's memory history, which was made after what is written of it (no real file was seen).
+FORMS = (*ERAS, "paddle")
 HOLDING = ("active_allocated", "active_pending_free")
 
 FRAMES = [{"filename": f"/home/user/model_{k % 3}.py", "line": 10 + k, "name": f"layer_{k}"} for k in range(6)] + [
@@ -186,6 +188,8 @@ _UNKNOWN = {
 
 def entries_of(entries: list[dict[str, Any]], era: str) -> list[dict[str, Any]]:
     """The entries as an era writes them."""
+    if era == "paddle":
+        return [*_as_paddle(entries)]
     made = []
     for entry in entries:
         new = {key: value for key, value in entry.items() if key not in _UNKNOWN[era]}
@@ -196,6 +200,32 @@ def entries_of(entries: list[dict[str, Any]], era: str) -> list[dict[str, Any]]:
     return made
 
 
+def _as_paddle(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same as Paddle writes it: operators, stacks of what is allocated alone, and annotations where the metadata change."""
+    noted = ""
+    for entry in entries:
+        kept: dict[str, Any] = {
+            key: entry[key] for key in ("action", "addr", "size", "stream", "time_us") if key in entry
+        }
+        if noted != (noted := entry.get("user_metadata", "")):
+            zero = dict.fromkeys(("addr", "size", "stream"), 0)
+            yield kept | {"action": "annotation", **zero, "op_name": noted, "frames": []}
+        frames = entry.get("frames", [])
+        name = frames[0]["name"].partition("(")[0] if frames else ""
+        own = [frame for frame in frames if frame["filename"].endswith(".py")] if entry["action"] == "alloc" else []
+        made = own or ([{"filename": "", "name": name, "line": 0}] if name else [])
+        yield {**kept, "op_name": name, "frames": made}
+
+
+def unshared(value: Any) -> Any:
+    """The same of objects that are each made anew, as from C++."""
+    if type(value) is dict:
+        return {unshared(key): unshared(item) for key, item in value.items()}
+    if type(value) is list:
+        return [*map(unshared, value)]
+    return "".join([*value]) if type(value) is str else value
+
+
 def snapshot(allocators: list[Allocator], era: str = "2026", *, last: int | None = None) -> dict[str, Any]:
     """The snapshot of some devices; ``last`` keeps only so many entries, as a ring buffer does."""
     made: dict[str, Any] = {"segments": [s for a in allocators for s in a.snapshot_segments(era)]}
@@ -204,7 +234,7 @@ def snapshot(allocators: list[Allocator], era: str = "2026", *, last: int | None
         entries = allocator.entries if last is None else allocator.entries[max(len(allocator.entries) - last, 0) :]
         traces[allocator.device] = entries_of(entries, era)
     made["device_traces"] = traces
-    if era not in ("2023-04", "2023-12"):
+    if era not in ("2023-04", "2023-12", "paddle"):
         made |= {"allocator_settings": {"expandable_segments": False}, "external_annotations": []}
     return made
 

@@ -49,7 +49,7 @@ def built_in() -> tuple[InputFormat, ...]:
     """The built-in formats, in the order in which they are looked for.  To add one, add it here."""
     from memlens.inputs import kineto, parquet, rmm, torch_snapshot  # a log of Paddle needs none of them
 
-    return (PADDLE, torch_snapshot.FORMAT, kineto.FORMAT, rmm.FORMAT, parquet.FORMAT)
+    return (PADDLE, torch_snapshot.PADDLE_HISTORY, torch_snapshot.FORMAT, kineto.FORMAT, rmm.FORMAT, parquet.FORMAT)
 
 
 class Recognised(Struct, frozen=True):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+#: Stands in place of the file in a frame that is an operator of Paddle's.
+OPERATOR = "<operator>"
 #: Labels in a name, and its characters, at most.
 _MOST_LABELS, _LONGEST_NAME = 6, 240
 #: What every frame of generated code is called.
@@ -36,6 +38,11 @@ _PASSING_ON = frozenset(
         ("lr_scheduler.py", "wrapper"),
         ("_tensor.py", "__torch_function__"),
         ("graph.py", "_engine_run_backward"),
+        ("paddle/nn/layer/layers.py", "__call__"),
+        ("paddle/nn/layer/layers.py", "_dygraph_call_func"),
+        ("paddle/base/dygraph/base.py", "_decorate_function"),
+        ("paddle/base/wrapped_decorator.py", "__impl__"),
+        ("paddle/utils/decorator_utils.py", "wrapper"),
     }
 )
 # Expressions are compiled when the first stack is named: logs of Paddle have none.
@@ -99,9 +106,9 @@ def joined(labels: Iterable[str]) -> str:
 
 
 def name_of(frames: Iterable[Frame]) -> str:
-    """The name of a stack of PyTorch's as an owner: what called for the memory, then its callers, in at most 240 characters.
+    """The name of a stack as an owner: what called for the memory, then its callers, in at most 240 characters.
 
-    Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
+    An operator of Paddle's, and Python frames as ``file.py:line function``, without those that only pass a call on; generated code by one name.  A stack without Python frames (the backward
     pass runs on a thread of its own) is named by its operators and autograd nodes, or else by its functions.
     """
     labels = [label for frame in frames for label in _labels_of(frame)]
@@ -113,9 +120,11 @@ def name_of(frames: Iterable[Frame]) -> str:
 def _labels_of(frame: Frame) -> list[tuple[int, str]]:
     """The labels that a frame may have, each with its level: a stack is named by the labels of the lowest level that it has.
 
-    The levels are Python frames, those that only pass a call on, operators and autograd nodes, functions that tell something, all others.
+    The levels are operators of Paddle's and Python frames, those that only pass a call on, operators and autograd nodes, functions that tell something, all others.
     """
     file, line, function = frame
+    if file == OPERATOR:
+        return [(0, _cut(function))]
     place = place_of(file)
     base = place.rpartition("/")[2]
     # torch.profiler's own converter writes the whole frame into the name.
@@ -123,7 +132,7 @@ def _labels_of(frame: Frame) -> list[tuple[int, str]]:
         return [(0, _cut(function))]
     if is_generated(file):
         return [(0, GENERATED)]
-    if is_compiler(file) or (base, function) in _PASSING_ON:
+    if is_compiler(file) or not _PASSING_ON.isdisjoint({(base, function), (place, function)}):
         return [(1, _cut(function))]
     if file.endswith((".py", ">")):
         return [(0, _cut(f"{place}:{line} {function}"))]

@@ -76,11 +76,17 @@ def _starts_late(case: Case) -> Iterator[Remark]:
     log = case.log
     opening, entries = log.facts.opening, log.facts.lines
     before, reserved = log.level_before(opening)
-    if not case.of_entries or (before <= 0 and reserved <= 0) or "no_trace" in log.facts.hints:
-        return
-    highest = max((int(batch.allocated.max()) for batch in log.batches(opening)), default=0)
     # Whoever gives a max_entries gives a round number.
     full = entries >= 1000 and (entries % 1000 == 0 or entries & (entries - 1) == 0)
+    # Of what was live before only that is known which is freed later.
+    at_least = log.facts.keeps_last and not log.facts.has_chunks
+    if (
+        not case.of_entries
+        or (before <= 0 and reserved <= 0 and not (full and at_least))
+        or "no_trace" in log.facts.hints
+    ):
+        return
+    highest = max((int(batch.allocated.max()) for batch in log.batches(opening)), default=0)
     kept = (
         "recording started late"
         if not log.facts.keeps_last
@@ -89,14 +95,15 @@ def _starts_late(case: Case) -> Iterator[Remark]:
         else "recording started late, or earlier entries were dropped (max_entries)"
     )
     taken = f", and {format_bytes(reserved)} reserved," if reserved else ""
+    live = f"{'at least ' * at_least}{format_bytes(before)} were live{taken} before the first entry"
+    if before <= 0 and at_least:
+        live = "what was live before the first entry is not known"
     peak = (
         "Peaks are those since the first entry; the true peak may have been earlier."
         if highest > before
         else "Nothing after it is higher: the true peak was before the first entry, and is not known."
     )
-    yield Remark(
-        f"{format_bytes(before)} were live{taken} before the first entry: {kept}. {peak}", RECORD_FROM_THE_START, 1
-    )
+    yield Remark(f"{live}: {kept}. {peak}", RECORD_FROM_THE_START, 1)
 
 
 def _private_pools(case: Case) -> Iterator[Remark]:
@@ -147,7 +154,8 @@ def _sizes_from_allocs(case: Case) -> Iterator[Remark]:
 
 _WAITING = seen(
     "deferred_frees",
-    "some freed blocks wait for a stream{first}: they count as allocated until they can be reused, as torch counts them.",
+    "some freed blocks wait for a stream before they can be reused{first}: they count as allocated until they are freed, as the"
+    " framework counts them.",
 )
 _PUT_OFF = seen(
     "deferred_frees",
@@ -179,7 +187,7 @@ NOTES: dict[str, Rule] = {
         "no_trace",
         "the snapshot has no history of this device, only what was live when it was written. The true peak was earlier, and is not"
         " known.",
-        "Call torch.cuda.memory._record_memory_history() before the first tensor is created.",
+        "Call _record_memory_history() before the first tensor is created.",
     ),
     "starts_late": _starts_late,
     "private_pools": _private_pools,

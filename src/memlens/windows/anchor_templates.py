@@ -74,7 +74,7 @@ _CLOSING = _set(
     "complete completed completes after"
 )
 _UNITS = _set(
-    "step steps iter iters iteration iterations epoch epochs batch batches microbatch microbatches call calls subgraph subgraphs "
+    "step steps gstep iter iters iteration iterations epoch epochs batch batches microbatch microbatches call calls subgraph subgraphs "
     "profilerstep minibatch graph block blocks layer layers stage stages round rounds phase phases pass passes loop loops segment segments sample samples "
     "request requests forward backward fwd bwd train eval validate validation update updates partition part section"
 )
@@ -85,7 +85,7 @@ _FIGURES = _set(
     "total attempt retry signal dim dims shape id uid slot level year month day hour"
 )
 _STEPS = _set(
-    "step steps profilerstep iter iters iteration iterations batch batches minibatch round rounds loop loops sample samples request requests update updates"
+    "step steps gstep profilerstep iter iters iteration iterations batch batches minibatch round rounds loop loops sample samples request requests update updates"
 )
 _EPOCHS = _set("epoch epochs")
 _SMALLER = _set("micro microbatch sub")

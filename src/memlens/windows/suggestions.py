@@ -38,16 +38,19 @@ Line = tuple[int, bytes]
 
 
 def missing_mark(
-    name: str, patterns: Sequence[Pattern], marks: Sequence[Mark], after: int | None = None
+    name: str, patterns: Sequence[Pattern], marks: Sequence[Mark], after: int | None, layer: str
 ) -> AnchorError:
-    """The same for an input whose anchors are its annotations."""
+    """The same for an input whose anchors are its annotations; ``layer`` as of :class:`~memlens.facts.Facts`."""
     text = b"".join(mark.text.replace("\n", " ").encode("utf-8", "surrogatepass") + b"\n" for mark in marks)
     error = missing_anchor(name, patterns, [(0, text)] if marks else [], after, [mark.line for mark in marks])
     if marks:
         return error
-    return AnchorError(f"{error.message}: it has no annotations at all", _MARK)
+    return AnchorError(
+        f"{error.message}: it has no annotations at all", _MARK_PADDLE if layer == "paddle_history" else _MARK
+    )
 
 
+_MARK_PADDLE = "Mark the run with paddle.device.cuda._annotate_memory_history(text), and record it again."
 _MARK = "Mark the run with torch.profiler.record_function(name), or, in a snapshot, torch.cuda.memory._set_memory_metadata(text), and record it again."
 
 

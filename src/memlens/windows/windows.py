@@ -248,7 +248,7 @@ def no_such_anchor(log: EventLog, patterns: Sequence[Pattern], after: int | None
     from memlens.windows.suggestions import missing_anchor, missing_mark
 
     if log.marks is not None:
-        return missing_mark(log.source.name, patterns, log.marks, after)
+        return missing_mark(log.source.name, patterns, log.marks, after, log.facts.layer)
     blocks = log.source.blocks(0, log.facts.bytes or None) if log.source.rereadable else ()
     return missing_anchor(log.source.name, patterns, blocks, after)
 

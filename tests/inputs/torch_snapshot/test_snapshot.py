@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from night import many
-from snapshots import ERAS, Allocator, check_levels, entry, frame, levels, read, rows, segment, snapshot
+from snapshots import FORMS, Allocator, check_levels, entry, frame, levels, read, rows, segment, snapshot
 
 from memlens.analyzers import get
 from memlens.errors import InputError
@@ -19,7 +19,7 @@ from memlens.errors import InputError
 @given(
     st.integers(0, 2**32),
     st.integers(0, 150),
-    st.sampled_from(ERAS),
+    st.sampled_from(FORMS),
     st.integers(2, 5),
     st.none() | st.just(0) | st.integers(2, 200),  # a trace of one entry is no history, whatever it says
     st.booleans(),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from night import many
-from snapshots import ERAS, Allocator, entries_of, pickled, snapshot
+from snapshots import FORMS, Allocator, entries_of, pickled, snapshot, unshared
 
 from memlens.inputs.torch_snapshot import pickles
 from memlens.inputs.torch_snapshot.entries import Action, read_entries
@@ -44,21 +44,33 @@ def columns_of(data: bytes, *, fast: bool) -> tuple[list[dict[str, Any]], int]:
     return found, in_runs
 
 
+def plain_stack(entry: dict[str, Any]) -> tuple[str, ...]:
+    """The call stack of an entry; one of Paddle's with its operator, of which it has a frame where it has no stack."""
+    frames = tuple(f"{f['filename']}:{f['line']} {f['name']}" for f in entry["frames"])
+    name = entry.get("op_name")
+    return (name, *(frames if frames != (f":0 {name}",) else ())) if name else frames
+
+
 def plain_columns(trace: list[dict[str, Any]]) -> dict[str, Any]:
     """The same from the dicts that were pickled."""
     return {
-        "action": [int(Action[entry["action"].upper()]) for entry in trace],
+        "action": [
+            int(Action[entry["action"].upper()] if entry["action"] != "annotation" else Action.USER_DEFINED)
+            for entry in trace
+        ],
         "addr": [entry["addr"] for entry in trace],
         "size": [entry["size"] for entry in trace],
         "stream": [entry["stream"] for entry in trace],
         "time_us": [entry.get("time_us", -1) for entry in trace],
-        "stack": [tuple(f"{f['filename']}:{f['line']} {f['name']}" for f in entry["frames"]) for entry in trace],
+        "stack": [plain_stack(entry) for entry in trace],
         "metadata": [entry.get("user_metadata", "") for entry in trace],
         "pool": [entry.get("pool_id") for entry in trace],
         "user_defined": {
-            k: f"{entry['frames'][0]['name']} {entry['frames'][0]['filename']}"
+            k: entry["op_name"]
+            if "op_name" in entry
+            else f"{entry['frames'][0]['name']} {entry['frames'][0]['filename']}"
             for k, entry in enumerate(trace)
-            if entry["action"] == "user_defined"
+            if entry["action"] in ("user_defined", "annotation")
         },
         "malformed": 0,
         "device_free": {},
@@ -69,6 +81,8 @@ def with_marks_and_pools(chance: random.Random, trace: list[dict[str, Any]]) -> 
     """Put ``user_defined`` entries among those of a trace, and pools into those that name one: one tuple for many entries, or one each."""
     pools = [(0, 0), (0, 1), (7, 0)]
     for k in range(0, len(trace), 25):
+        if "op_name" in trace[0]:
+            break  # Paddle's are there
         frames = [{"name": chance.choice(("START", "END")), "filename": f"part {k}", "line": 0}]
         trace.insert(k, trace[0] | {"action": "user_defined", "addr": 0, "size": 0, "frames": frames})
     for k, entry in enumerate(trace):
@@ -78,7 +92,7 @@ def with_marks_and_pools(chance: random.Random, trace: list[dict[str, Any]]) -> 
 
 
 @settings(max_examples=many(60))
-@given(st.integers(0, 2**32), st.integers(0, 400), st.sampled_from(ERAS), st.integers(2, 5), st.booleans())
+@given(st.integers(0, 2**32), st.integers(0, 400), st.sampled_from(FORMS), st.integers(2, 5), st.booleans())
 def test_runs_are_what_the_plain_way_reads(seed: int, steps: int, era: str, protocol: int, slow: bool) -> None:
     made = snapshot([Allocator(random.Random(seed)).run(steps, streams=True)], era)
     with_marks_and_pools(random.Random(seed), made["device_traces"][0])
@@ -90,9 +104,9 @@ def test_runs_are_what_the_plain_way_reads(seed: int, steps: int, era: str, prot
 
 
 @settings(max_examples=many(10))
-@given(st.integers(0, 2**32), st.integers(3000, 20_000))
-def test_runs_may_be_cut_by_windows_and_batches(seed: int, window: int) -> None:
-    made = snapshot([Allocator(random.Random(seed)).run(600)], "newest")
+@given(st.integers(0, 2**32), st.integers(3000, 20_000), st.sampled_from(["newest", "paddle"]))
+def test_runs_may_be_cut_by_windows_and_batches(seed: int, window: int, form: str) -> None:
+    made = snapshot([Allocator(random.Random(seed)).run(600)], form)
     with_marks_and_pools(random.Random(seed), made["device_traces"][0])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pickles, "WINDOW", window)
@@ -119,13 +133,13 @@ def odd_entries(chance: random.Random, entries: list[dict[str, Any]]) -> list[di
 
 
 @settings(max_examples=many(25))
-@given(st.integers(0, 2**32))
-def test_odd_values_among_the_entries_are_read(seed: int) -> None:
+@given(st.integers(0, 2**32), st.sampled_from(["newest", "paddle"]), st.booleans())
+def test_odd_values_among_the_entries_are_read(seed: int, form: str, apart: bool) -> None:
     chance = random.Random(seed)
     allocator = Allocator(chance).run(300)
-    trace = odd_entries(chance, entries_of(allocator.entries, "newest"))
+    trace = odd_entries(chance, entries_of(allocator.entries, form))
     made = {"segments": [], "device_traces": [trace]}
-    assert columns_of(pickled(made), fast=True)[0] == [plain_columns(trace)]
+    assert columns_of(pickled(unshared(made) if apart else made), fast=True)[0] == [plain_columns(trace)]
 
 
 def test_bytes_that_look_like_entries_are_not_taken_for_any() -> None:
@@ -140,9 +154,9 @@ def test_bytes_that_look_like_entries_are_not_taken_for_any() -> None:
 
 
 @settings(max_examples=many(150))
-@given(st.integers(0, 2**32), st.data())
-def test_damaged_bytes_give_the_same_either_way(seed: int, data: st.DataObject) -> None:
-    text = bytearray(pickled(snapshot([Allocator(random.Random(seed)).run(80)])))
+@given(st.integers(0, 2**32), st.sampled_from(["2026", "paddle"]), st.data())
+def test_damaged_bytes_give_the_same_either_way(seed: int, form: str, data: st.DataObject) -> None:
+    text = bytearray(pickled(snapshot([Allocator(random.Random(seed)).run(80)], form)))
     for _ in range(data.draw(st.integers(1, 3))):
         text[data.draw(st.integers(2, len(text) - 1))] = data.draw(st.integers(0, 255))
     found = []

@@ -1,13 +1,13 @@
 """The entries of one device's trace as columns, from the dicts and rows that the unpickler gives, and the marks among them.
 
-Every mark reads ``START name`` or ``END name``, ``SNAPSHOT`` or ``OUT OF MEMORY``; only a ``user_defined`` entry may have another text.
+Every mark reads ``START name`` or ``END name``, ``SNAPSHOT`` or ``OUT OF MEMORY``; only entries that users wrote may have another text.
 
 * An *annotation* has a time, and entries have one.  Its START stands before the first entry that is not earlier than it, its END before
   the first entry that is later.  Times of entries that step back count as the latest one so far.  Annotations that ended before the first entry are left
   out: they mark nothing that was recorded.
 * *Metadata* stands with each entry.  Where it changes, what it was ENDs and what it becomes STARTs, before that entry; only entries of blocks and
   segments are looked at.
-* A ``user_defined`` entry, as torch wrote them for annotations in 2024, is the mark itself.
+* A ``user_defined`` entry, as torch wrote them for annotations in 2024, is the mark itself, and so is an ``annotation`` of Paddle's.
 * An earlier snapshot and an allocation that failed are marked before their entry.
 """
 
@@ -42,7 +42,7 @@ _STAGES = ("START", "END")
 
 
 class Action(IntEnum):
-    """The actions of trace entries, by torch's own names."""
+    """The actions of trace entries, by the names of torch and Paddle."""
 
     ALLOC = 0
     FREE_REQUESTED = 1
@@ -61,6 +61,7 @@ class Action(IntEnum):
 
 
 _ACTIONS = {action.name.lower(): action for action in Action if action < Action.OTHER}
+_ACTIONS["annotation"] = Action.USER_DEFINED
 #: Actions whose entries need an address and a size to mean anything.
 _SIZED = np.array([action <= Action.SEGMENT_UNMAP for action in Action])
 
@@ -110,7 +111,7 @@ _TYPES = (np.int8, np.uint64, np.int64, np.int64, np.int64, np.int32, np.int32, 
 
 #: What is read of an entry: numbers, and other values.
 _NUMBERS = ("addr", "size", "stream", "time_us", "device_free")
-_OBJECTS = ("action", "frames", "user_metadata", "pool_id")
+_OBJECTS = ("action", "frames", "op_name", "user_metadata", "pool_id")
 
 
 def read_entries(trace: Sequence[Any], objects: Sequence[Any], tables: Tables) -> Entries:
@@ -170,7 +171,8 @@ class _Reader:
     def _note(self, index: int, action: int, entry: dict[str, Any]) -> None:
         """Note what an entry says beside its columns.
 
-        torch wrote ``user_defined`` entries in 2024: their only frame has the name of an annotation as its file and the stage as its function.
+        torch wrote ``user_defined`` entries in 2024: their only frame has the name of an annotation as its file and the stage as its function.  In
+        Paddle's the text stands where others have the operator.
         """
         if action == Action.OOM and is_count(entry.get("device_free"), MOST_BYTES + 1):
             self._device_free[index] = entry["device_free"]
@@ -178,6 +180,8 @@ class _Reader:
             file, _, function = self._tables.innermost(self._tables.stack(entry.get("frames")))
             metadata = self._tables.metadata(entry.get("user_metadata"))
             noted = self._tables.texts.values[metadata] if metadata >= 0 else ""
+            if type(text := entry.get("op_name")) is str:
+                noted = text
             self._user_defined[index] = f"{function} {file[:LONGEST_TEXT]}" if function in _STAGES and file else noted
 
     def add(
@@ -195,13 +199,19 @@ class _Reader:
         addr, size, stream, time = (numbers.get(name, nothing) for name in _NUMBERS[:4])
         action = each("action", _action_of)
         bad = (action == Action.BAD) | (size > MOST_BYTES) | (_SIZED[action] & ((addr < 0) | (size < 0)))
+        stack, operator = each("frames", self._tables.stack), each("op_name", self._tables.operator)
+        if (operator >= 0).any():
+            many = int(operator.max()) + 2
+            pairs, which = np.unique((stack + 1) * many + operator + 1, return_inverse=True)
+            called = [self._tables.called(pair // many - 1, pair % many - 1) for pair in pairs.tolist()]
+            stack = np.array(called, np.int64)[which]
         columns = (
             action,
             np.maximum(addr, 0),
             np.maximum(size, 0),
             np.maximum(stream, -1),
             np.where(time < _MOST_TIME, np.maximum(time, -1), -1),
-            each("frames", self._tables.stack),
+            stack,
             each("user_metadata", self._tables.metadata),
             each("pool_id", self._tables.pool),
         )

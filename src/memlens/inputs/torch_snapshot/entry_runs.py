@@ -42,7 +42,7 @@ _UNKNOWN = -1
 #: What the values of a type are called, and what those of the keys are that are read; a dict is one by reference.
 _HOLDS = {int: "int", str: "text", dict: "text", tuple: "pair", list: "list"}
 _KNOWN = dict.fromkeys(("addr", "size", "stream", "time_us"), "int")
-_KNOWN |= {"action": "text", "user_metadata": "text", "pool_id": "pair", "frames": "list"}
+_KNOWN |= {"action": "text", "op_name": "text", "user_metadata": "text", "pool_id": "pair", "frames": "list"}
 #: Bytes of the number that follow each instruction; 9 for what is no number.
 _NUMBER_SIZE = np.full(256, 9, np.int64)
 _NUMBER_SIZE[[0x4B, 0x4D, 0x4A]] = 1, 2, 4

@@ -41,7 +41,7 @@ _FRAME, _FRAME_SIZE = 0x95, 9
 _GETS = 256
 #: Instructions that call or look up: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, 2 and 4, PERSID, BINPERSID.
 _NOT_DATA: Final = b"c\x93Rbio\x81\x92\x82\x83\x84PQ"
-_AS_VALUES = "Write it again with torch.cuda.memory._dump_snapshot(path), or turn such objects into numbers, texts, lists and dicts before it is pickled."
+_AS_VALUES = "Write it again with _dump_snapshot(path), or turn such objects into numbers, texts, lists and dicts before it is pickled."
 #: The types that keys have.
 _TEXTS = frozenset({str})
 _INT4, _UINT4, _UINT8, _FLOAT = (struct.Struct(code).unpack_from for code in ("<i", "<I", "<Q", ">d"))

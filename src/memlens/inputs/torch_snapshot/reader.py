@@ -1,8 +1,12 @@
-"""Reads PyTorch memory snapshots: what ``torch.cuda.memory._dump_snapshot`` writes, from 2023 on.
+"""Reads memory snapshots: what ``torch.cuda.memory._dump_snapshot`` writes, from 2023 on, and ``paddle.device.cuda._dump_snapshot``, from August 2026 on.
 
 A snapshot is a pickle; it is read as data and never executed (:mod:`memlens.inputs.torch_snapshot.pickles`).  Each device becomes an
 :class:`~memlens.events.Log` of its own.  An event's ``line`` is the 1-based number of its entry in the device's trace, its ``offset`` the 0-based index.
 Sizes are what tensors asked for; torch's own ``memory_allocated()`` rounds each block up to 512 bytes.
+
+**Paddle's** has torch's form, and is told by its entries, which name operators (``op_name``).  Sizes are those of blocks.  What its ``segments`` hold is
+not written down anywhere; where there are none, what the device holds at the end is not known: neither reserved bytes, nor blocks from before the
+first entry that are never freed.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from memlens.log import Log
 
 
-_LAYER = "torch_snapshot"
+_LAYER, _PADDLE_LAYER = "torch_snapshot", "paddle_history"
 #: Actions of segments that are mapped in parts, and of others.
 _MAPPED, _WHOLE = (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP), (Action.SEGMENT_ALLOC, Action.SEGMENT_FREE)
 #: More settings than an allocator has, and longer ones, are not looked at.
@@ -47,9 +51,14 @@ RECORD = (
     "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
     " torch.cuda.memory._dump_snapshot(path) while it is on."
 )
-_DAMAGED = "Copy the file again, or write it again with torch.cuda.memory._dump_snapshot(path)."
+_RECORD_PADDLE = (
+    "With Paddle set FLAGS_use_virtual_memory_auto_growth=1, call"
+    ' paddle.device.cuda._record_memory_history(enabled="all", max_entries=1_000_000) before the first tensor is made, and'
+    " paddle.device.cuda._dump_snapshot(path) while it is on."
+)
+_DAMAGED = "Copy the file again, or write it again with _dump_snapshot(path)."
 _HOSTILE = (
-    "torch writes no such file: do not load it with anything else, and ask who gave it to you where it comes from."
+    "Neither torch nor Paddle writes such a file: do not load it with anything else, and ask who gave it to you where it comes from."
     " If you wrote it, turn such objects into numbers, texts, lists and dicts before it is pickled."
 )
 
@@ -139,6 +148,7 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
         raise BadPickle("a trace stands in it more than once", hostile=True)
     walks = read_walks(snapshot.get("memlens"))
     annotations, unread = read_annotations(snapshot.get("external_annotations"))
+    may_be_paddles = not snapshot.keys() & {"external_annotations", "allocator_settings"}
     settings = _settings(snapshot.get("allocator_settings"))
     of_device: dict[int, Any] = {**dict.fromkeys(finals, ()), **dict(enumerate(traces))}
     entries = {device: read_entries(trace, objects, tables) for device, trace in sorted(of_device.items())}
@@ -151,10 +161,11 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
         log = _log(device, own, final, (annotations, unread), walks, tables, settings, name, request)
         logs += [] if log is None else [log]
     if not logs:
+        hint = _RECORD_PADDLE if tables.of_paddle else f"{RECORD} {_RECORD_PADDLE}" if may_be_paddles else RECORD
         counted = sum(map(len, entries.values()))
         if not counted and not any(final.segment_rows or final.malformed for final in finals.values()):
-            raise NoEventsError(f"{name}: the snapshot is empty: no trace entries and no segments", RECORD)
-        raise NoEventsError(f"{name}: no event among {plural(counted, 'entry', 'entries')}, and no segments", RECORD)
+            raise NoEventsError(f"{name}: the snapshot is empty: no trace entries and no segments", hint)
+        raise NoEventsError(f"{name}: no event among {plural(counted, 'entry', 'entries')}, and no segments", hint)
     return logs
 
 
@@ -178,6 +189,10 @@ def _log(
     )
     if not len(columns.kind):
         return None
+    paddles = tables.of_paddle
+    layer, granularity = (_PADDLE_LAYER, 1) if paddles else (_LAYER, BLOCK_GRANULARITY)
+    # Of Paddle's the state at the end may be left out.
+    ends = not paddles or bool(final.segment_rows)
     pools, texts = tables.pools.values, tables.texts.values
     marks, placed = marks_of(entries, annotations[0], device, texts)
     owner, owner_names = _named(columns.stack, tables.name)
@@ -206,20 +221,24 @@ def _log(
             "lines": len(entries),
             "malformed": entries.malformed + final.malformed,
             "malformed_samples": entries.samples,
-            "layer": _LAYER,
+            "layer": layer,
             "has_lines": False,
+            "has_chunks": ends or in_parts or whole,
             "keeps_last": True,
-            "block_granularity": BLOCK_GRANULARITY,
-            "kept": kept_of(entries, final, columns, events.opening, expandable=in_parts),
+            "block_granularity": granularity,
+            "kept": kept_of(
+                entries, final, columns, events.opening, expandable=in_parts or paddles, granularity=granularity
+            ),
             "chunks_join": in_parts,
             "opening": events.opening,
-            "hints": _hints(entries, events, placed=placed, unread=annotations[1])
+            "hints": _hints(entries, events, paddles=paddles, placed=placed, unread=annotations[1])
             | ({"mixed_segments": 1} if in_parts and whole else {}),
             "ooms": _ooms(entries, device, tables),
             # What the segments say is held at the end: the events must add up to that.
             "figures": tuple(
-                Figure(len(entries), metric, value, value, _LAYER, device)
+                Figure(len(entries), metric, value, value, layer, device)
                 for metric, value in (("allocated", events.allocated), ("reserved", events.reserved))
+                if ends
             ),
             "uneven_segments": tuple(final.uneven),
             "settings": settings,
@@ -267,10 +286,10 @@ def _settings(found: Any, name: str = "") -> dict[str, str]:
     return settings
 
 
-def _hints(entries: Entries, events: DeviceEvents, *, placed: bool, unread: int) -> dict[str, int]:
+def _hints(entries: Entries, events: DeviceEvents, *, paddles: bool, placed: bool, unread: int) -> dict[str, int]:
     """Things worth knowing, by name, with the 1-based number of the first entry."""
     hints = {}
-    if len(entries) <= 1:  # where no history is kept, torch keeps its last entry at times
+    if len(entries) <= (not paddles):  # where no history is kept, torch keeps its last entry at times
         hints["no_trace"] = 1
     if events.deferred is not None:
         hints["deferred_frees"] = events.deferred + 1

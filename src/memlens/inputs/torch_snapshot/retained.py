@@ -3,6 +3,7 @@
 A block occupies a multiple of 512 bytes.  torch splits off what lies behind a block of more than 1 MiB only where that is more than 1 MiB (but in
 expandable segments): the rest stays with the block until it can be used again.  And a block that was given back may wait for a stream before it can.
 Segments say what the blocks occupy that are there at the end; of the others it follows from what lay behind them when they were allocated.
+In the history of Paddle sizes are what blocks occupy.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
     Addresses = NDArray[np.uint64]
 
 
-#: Bytes of which every block occupies a multiple.
+#: Bytes of which every block of torch's occupies a multiple.
 BLOCK_GRANULARITY = 512
 #: Larger blocks have segments of their own, in which no block lies behind which less than this is free.
 _SMALL = 1 << 20
 
 
-def kept_of(entries: Entries, final: Final, events: Columns, opening: int, *, expandable: bool) -> Kept:
+def kept_of(
+    entries: Entries, final: Final, events: Columns, opening: int, *, expandable: bool, granularity: int
+) -> Kept:
     """The stretches that blocks keep beyond their size, or after their FREE.
 
     Args:
@@ -38,28 +41,33 @@ def kept_of(entries: Entries, final: Final, events: Columns, opening: int, *, ex
         events: Its events, the opening ones first.
         opening: How many of them are opening events.
         expandable: Its segments are mapped in parts: blocks are always split.
+        granularity: Bytes of which every block occupies a multiple.
     """
+
+    def rounded(size: Ints) -> Ints:
+        return -(-size // granularity) * granularity
+
     at = events.entry[opening:]
     is_event = np.zeros(len(entries), np.bool_)
     is_event[at] = True
     action, addr = entries.action, entries.addr
     waits, taken = np.array(final.waits, np.bool_), np.array(final.taken, np.int64)
-    at_end = np.flatnonzero((taken > _rounded(final.blocks.size)) | waits)
+    at_end = np.flatnonzero((taken > rounded(final.blocks.size)) | waits)
     # Completions that are no FREE: the FREE stands at the request, or the request was cut off.
     later = (action == Action.FREE_COMPLETED) & ~is_event
     known = np.concatenate((addr[later], final.blocks.addr[at_end]))
-    wanted = (action <= Action.FREE_COMPLETED) & ((_rounded(entries.size) > _SMALL) | np.isin(addr, known))
+    wanted = (action <= Action.FREE_COMPLETED) & ((rounded(entries.size) > _SMALL) | np.isin(addr, known))
     index = np.flatnonzero(wanted)
     first, last = _lives(addr[index], action[index] == Action.ALLOC)
     first, last = index[first], index[last]
-    begin, size = addr[first], _rounded(entries.size[first])
+    begin, size = addr[first], rounded(entries.size[first])
     born = np.where(action[first] == Action.ALLOC, first, -1)
     ends = (action[last] != Action.ALLOC) & ~(
         (action[last] == Action.FREE_REQUESTED) & np.isin(begin, final.blocks.addr[waits])
     )
     dead = np.where(ends, last, len(entries))
     if not expandable:
-        untouched = final.blocks.at((_rounded(final.blocks.size) > _SMALL) & ~np.isin(final.blocks.addr, begin))
+        untouched = final.blocks.at((rounded(final.blocks.size) > _SMALL) & ~np.isin(final.blocks.addr, begin))
         blocks = (
             np.append(begin, untouched.addr),
             np.append(born, untouched.entry),
@@ -69,7 +77,7 @@ def kept_of(entries: Entries, final: Final, events: Columns, opening: int, *, ex
         asking = begin[large] + size[large].astype(np.uint64), np.maximum(born[large], 0)
         rest = np.minimum(behind(asking, blocks), behind(asking, _segment_ends(events, len(entries))))
         size[large] += np.where(rest <= _SMALL, rest, 0)
-    rows = np.flatnonzero(ends & ((size > _rounded(entries.size[first])) | ~is_event[last]))
+    rows = np.flatnonzero(ends & ((size > rounded(entries.size[first])) | ~is_event[last]))
     # Those that are there at the end: the last life of their address, or from before the trace.
     of_end = final.blocks.addr[at_end]
     order = np.argsort(begin, kind="stable")
@@ -83,10 +91,6 @@ def kept_of(entries: Entries, final: Final, events: Columns, opening: int, *, ex
         np.where(births < 0, -1, opening + np.searchsorted(at, births)),
         np.append(opening + np.searchsorted(at, last[rows], "right") - 1, np.full(len(at_end), len(events.kind))),
     )
-
-
-def _rounded(size: Ints) -> Ints:
-    return -(-size // BLOCK_GRANULARITY) * BLOCK_GRANULARITY
 
 
 def _lives(addr: Addresses, begins: NDArray[np.bool_]) -> tuple[Ints, Ints]:

@@ -8,7 +8,7 @@ from reprlib import Repr
 from typing import Any, Generic, TypeVar
 
 from memlens.inputs.holders import is_count
-from memlens.inputs.stack_names import Frame, name_of
+from memlens.inputs.stack_names import OPERATOR, Frame, name_of
 
 #: Larger sizes are no sizes of GPU memory (128 TiB).
 MOST_BYTES = 1 << 47
@@ -46,11 +46,16 @@ class Tables:
     """The texts that columns of a snapshot hold by number: call stacks, texts that users write, memory pools.
 
     A stack has at most 512 frames, innermost first; a frame is file name, line, function.
+
+    Attributes:
+        of_paddle: Something names an operator, which may be none, as entries of Paddle's history do.
     """
 
     def __init__(self) -> None:
         self.texts: Numbering[str] = Numbering()
         self.pools: Numbering[tuple[int, int]] = Numbering()
+        self.of_paddle = False
+        self._operators: Numbering[str] = Numbering()
         self._stacks: Numbering[tuple[int, ...]] = Numbering()
         self._frames: Numbering[Frame] = Numbering()
         # By the ids of objects, which are kept, so that no other object gets the same id.
@@ -92,9 +97,30 @@ class Tables:
         self._known_lists[id(frames)] = number, frames
         return number
 
+    def operator(self, value: Any) -> int:
+        """The number of an operator; -1 for none."""
+        if type(value) is not str:
+            return -1
+        self.of_paddle = True
+        return self._operators.number(self._text(value)) if value else -1
+
+    def called(self, stack: int, operator: int) -> int:
+        """The number of a stack with an operator before its frames; -1 where neither is known.
+
+        Where Paddle knows no stack it makes one frame of the operator, which says nothing more.
+        """
+        frames = self._stacks.values[stack] if stack >= 0 else ()
+        if operator < 0:
+            return stack
+        name = self._operators.values[operator]
+        if len(frames) == 1 and name in (frame := self._frames.values[frames[0]]) and not frame[0].endswith(".py"):
+            frames = ()
+        return self._stacks.number((self._frames.number((OPERATOR, 0, name)), *frames[: _MOST_FRAMES - 1]))
+
     def whole(self, number: int) -> tuple[str, ...]:
         """All frames of a stack as text, innermost first."""
-        return tuple(f"{file}:{line} {function}" for file, line, function in self._frames_of(number))
+        frames = self._frames_of(number)
+        return tuple(name if file == OPERATOR else f"{file}:{line} {name}" for file, line, name in frames)
 
     def name(self, number: int) -> str:
         """The name of a stack as an owner: :func:`~memlens.inputs.stack_names.name_of`."""
