@@ -55,7 +55,7 @@ def shown(command: str, output: str, page: Path = PAGE, *, changes: tuple[tuple[
 
 def test_the_variables_of_the_preset_are_those_of_the_page() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]+)`? \|", PAGE.read_text(), re.MULTILINE))
-    for preset in ("paddle", "torch"):
+    for preset in ("paddle", "paddle-history", "torch"):
         environment = settings(preset, [], {}, "{}", names=True).environment
         assert environment.keys() - rows.keys() == set()
         own = {name: value for name, value in environment.items() if name not in ("PYTHONPATH", "MEMLENS_RECORD")}

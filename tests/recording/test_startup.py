@@ -59,7 +59,9 @@ def test_it_is_not_loaded_where_python_looks_at_no_environment(option: str) -> N
     assert (done.returncode, done.stdout, done.stderr) == (0, "runs\n", "")
 
 
-@pytest.mark.parametrize("asked", ["{", "[]", '{"torch": {}}', '{"torch": 3}', '{"torch": {"output": 3}}'])
+@pytest.mark.parametrize(
+    "asked", ["{", "[]", '{"torch": {}}', '{"torch": 3}', '{"torch": {"output": 3}}', '{"paddle": {"of": "paddle"}}']
+)
 def test_what_cannot_be_started_is_one_line_and_the_program_runs(asked: str) -> None:
     done = run("print('runs')", path=[STARTUP], MEMLENS_RECORD=asked)
     assert (done.returncode, done.stdout) == (0, "runs\n")
@@ -74,7 +76,7 @@ def test_what_runs_in_the_program_imports_nothing_but_the_standard_library() -> 
     done = run(shown, path=[STARTUP], MEMLENS_RECORD='{"torch": {"output": "run.pickle"}}')
     added = set(done.stdout.split()) - set(alone.stdout.split())
     assert done.stderr == ""
-    assert added == {"_memlens_torch_history"}  # memlens's own, beside the start-up folder
+    assert added == {"_memlens_histories"}  # memlens's own, beside the start-up folder
 
 
 @pytest.mark.parametrize(

@@ -68,17 +68,20 @@ class Programs:
                 (folder / top).symlink_to(str(distribution(name).locate_file(top)))
         return folder
 
-    def stand_in(self) -> Path:
-        """A folder whose torch is the stand-in."""
-        package = self.folder / "stand_in" / "torch"
+    def stand_in(self, name: str = "torch") -> Path:
+        """A folder whose torch, or paddle, is the stand-in."""
+        package = self.folder / "stand_in" / name
         package.mkdir(parents=True, exist_ok=True)
-        (package / "__init__.py").write_text(STAND_IN.read_text())
+        (package / "__init__.py").write_text(STAND_IN.with_name(f"stand_in_{name}.py").read_text())
         return package.parent
 
-    def recorded(self, text: str, python: str = sys.executable, **variables: str) -> subprocess.CompletedProcess[str]:
+    def recorded(
+        self, text: str, python: str = sys.executable, of: str = "torch", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program that knows nothing of memlens with its memory history recorded into ``run.pickle``."""
-        asked = json.dumps({"socket": None, "torch": {"output": str(self.folder / "run.pickle")}, "holders": {}})
-        path = (STARTUP,) if python != sys.executable else (STARTUP, self.stand_in())
+        request = {"output": str(self.folder / "run.pickle"), **({} if of == "torch" else {"of": of})}
+        asked = json.dumps({"socket": None, of: request, **({"holders": {}} if of == "torch" else {})})
+        path = (STARTUP,) if python != sys.executable else (STARTUP, self.stand_in(of))
         return self.run(text, python=python, path=path, MEMLENS_RECORD=asked, **variables)
 
     @property

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from memlens.log import Input
 
 
-#: What is recorded: the log of Paddle's allocators, or the memory history of PyTorch.
-_PRESETS = ("paddle", "torch")
+#: What is recorded: the log of Paddle's allocators, or the memory history of Paddle or PyTorch.
+_PRESETS = ("paddle", "paddle-history", "torch")
 #: What of the program's output is passed on while it is recorded.
 _PASSED = ("program", "all", "none")
 _NAMES = ("holders", "lines", "none")
@@ -244,8 +244,8 @@ class Record(Options):
     """The options of :func:`memlens.record`.
 
     Attributes:
-        preset: What to record: the log of Paddle's allocators with all that the program prints (paddle), or the memory history of
-            PyTorch as a snapshot (torch).
+        preset: What to record: the log of Paddle's allocators with all that the program prints (paddle), or the memory history as a
+            snapshot, of Paddle (paddle-history) or PyTorch (torch).
         output: Write to FILE, compressed as its name says (.zst, .gz); each rank of a distributed run to a file of its own, run.rank0.log.zst. Default: memlens-, the
             time and the number of the process, and .log.zst or .pickle.
         force: Write over FILE if it exists.

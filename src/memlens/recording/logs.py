@@ -1,8 +1,8 @@
 """The logs of a program that is recorded.
 
 Its stdout and stderr are one log, and those of its ranks a log each: the ranks, which are no children of the recorder, hand over their output through
-a socket, whose other side is ``inside/ranks.py``.  The memory history of a program of PyTorch is written by the program itself, as snapshots whose
-names ``inside/torch_history.py`` has; its streams stay as they are.
+a socket, whose other side is ``inside/ranks.py``.  A memory history, of PyTorch or Paddle, is written by the program itself, as snapshots whose
+names ``inside/histories.py`` has; its streams stay as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from msgspec import Struct
 from memlens.errors import MemlensError, UsageError
 from memlens.output import refuse_overwrite
 from memlens.recording.inside import ranks as inside
-from memlens.recording.inside.torch_history import no_device, oom_path
+from memlens.recording.inside.histories import no_device, oom_path
 from memlens.recording.names import asked_for
 from memlens.recording.sink import Drain, LogFile, PassedOn, check_name, rank_path
 
@@ -290,12 +290,13 @@ class Snapshots:
             )
         if options.passed == "none":
             raise UsageError(
-                "the torch preset leaves the program its output", "Leave --pass out; redirect the program as ever."
+                f"the {options.preset} preset leaves the program its output",
+                "Leave --pass out; redirect the program as ever.",
             )
         if "{rank}" in path.name:
             raise UsageError(
                 "{rank} has no meaning in the name of a snapshot",
-                "Ranks of torchrun add theirs by themselves: run.rank0.pickle beside run.pickle.",
+                "Ranks add theirs by themselves: run.rank0.pickle beside run.pickle.",
             )
         for file in (path, Path(oom_path(str(path)))):
             refuse_overwrite(file, options.force)
@@ -306,6 +307,10 @@ class Snapshots:
         self._before = self._found()
         asked = {"output": os.path.abspath(path), **({"said": True} if why else {})}
         self.asked: Mapping[str, Any] = {"torch": asked, "holders": asked_for(options.names)["holders"]}
+        self._framework = "PyTorch"
+        if options.preset == "paddle-history":
+            self.asked = {"paddle": {**asked, "of": "paddle"}}
+            self._framework = "a Paddle that records it"
 
     def discard(self) -> None:
         """The program was not started."""
@@ -321,7 +326,9 @@ class Snapshots:
         """The program has ended: give its snapshots."""
         found = self._found() - self._before
         if not found:
-            self._note("no snapshot was written: no process used CUDA by PyTorch, or it was killed before its end")
+            self._note(
+                f"no snapshot was written: no process used CUDA by {self._framework}, or it was killed before its end"
+            )
         logs = (RecordedLog(str(path), _rank(path), path.stat().st_size) for path in found)
         return tuple(sorted(logs, key=by_rank))
 

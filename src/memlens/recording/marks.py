@@ -1,4 +1,4 @@
-"""Anchors that a program prints into its own log, and the same marks for the profiler and the memory history of PyTorch.
+"""Anchors that a program prints into its own log, and the same marks for the profiler of PyTorch and the memory histories of PyTorch and Paddle.
 
 Nothing is imported for it, and nothing of it fails the program.
 """
@@ -21,7 +21,7 @@ def mark(text: str) -> None:
 
     The line goes to file descriptor 2 in one write, as the lines of glog do, wherever ``sys.stderr`` points; what the program printed
     before is flushed, so that it stands before the line.  In a trace of PyTorch's profiler the text is an annotation without duration; in its
-    memory history one too (torch 2.5 and later), which reads ``START text`` and ``END text`` there.
+    memory history one too (torch 2.5 and later), which reads ``START text`` and ``END text`` there; in that of Paddle it reads as in the log.
 
     Args:
         text: What the line says; what would end the line, and other control characters, become blanks.
@@ -83,6 +83,8 @@ def _print(line: str) -> None:
     with suppress(OSError):
         while data:  # a non-blocking pipe may take only a part
             data = data[os.write(2, data) :]
+    with suppress(Exception):  # Paddle's memory history: nothing where it is not recorded
+        sys.modules["paddle"].device.cuda._annotate_memory_history(line)  # noqa: SLF001
 
 
 def _annotate(text: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from memlens.errors import UsageError
-from memlens.recording.inside.torch_history import ENTRIES, STACKS
+from memlens.recording.inside.histories import ENTRIES, PADDLE_STACKS, STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +63,12 @@ _TORCH = (
     _Variable("MEMLENS_TORCH_ENTRIES", str(ENTRIES), "so many of the latest entries of the history are kept"),
     _Variable("MEMLENS_TORCH_STACKS", STACKS[0], _WHY_STACKS),
 )
-_PRESETS: dict[str, tuple[_Variable, ...]] = {"paddle": _PADDLE, "torch": _TORCH}
+_PADDLE_HISTORY = (
+    _Variable("FLAGS_use_virtual_memory_auto_growth", "1", "Paddle records the history of this allocator alone"),
+    _Variable("MEMLENS_PADDLE_ENTRIES", str(ENTRIES), "so many of the latest entries of the history are kept"),
+    _Variable("MEMLENS_PADDLE_STACKS", PADDLE_STACKS[0], "each has the call stack of Python; none has no stacks"),
+)
+_PRESETS: dict[str, tuple[_Variable, ...]] = {"paddle": _PADDLE, "paddle-history": _PADDLE_HISTORY, "torch": _TORCH}
 
 
 def settings(
@@ -72,7 +77,7 @@ def settings(
     """The environment for a program.
 
     Args:
-        preset: ``paddle`` or ``torch``.
+        preset: ``paddle``, ``paddle-history`` or ``torch``.
         given: What the user sets for it: ``NAME=VALUE``, or ``NAME=`` to take it away.
         own: The environment of the recorder.
         record: What ``MEMLENS_RECORD`` tells the program's Python processes, as JSON.
@@ -107,7 +112,7 @@ def settings(
     warnings = tuple(_spoilt(values)) if preset == "paddle" else ()
     if "PYTHONPATH" not in given_values or given_values["PYTHONPATH"]:
         values["PYTHONPATH"] = os.pathsep.join(filter(None, [str(STARTUP), values.get("PYTHONPATH")]))
-        why = (_WHY_NAMES if names else _WHY_STARTUP)[preset]
+        why = (_WHY_NAMES if names else {}).get(preset, _WHY_STARTUP[preset])
         shown.append(f"set PYTHONPATH={STARTUP}{os.pathsep}...: {why}")
         if "MEMLENS_RECORD" not in given_values:
             values["MEMLENS_RECORD"] = record
@@ -115,7 +120,11 @@ def settings(
     return Settings(values, {**changed, **dict.fromkeys(own.keys() - values.keys())}, tuple(shown), warnings)
 
 
-_WHY_STARTUP = {"paddle": "each rank has a log of its own", "torch": "the memory history is kept"}
+_WHY_STARTUP = {
+    "paddle": "each rank has a log of its own",
+    "paddle-history": "the memory history is kept, and written at the end: Paddle tells nobody that memory ran out",
+    "torch": "the memory history is kept",
+}
 _WHY_NAMES = {
     "paddle": f"{_WHY_STARTUP['paddle']}, and lines of the program that allocate stand in it (--names none: not)",
     "torch": f"{_WHY_STARTUP['torch']}, with the variables that hold it (--names none: not)",

@@ -35,8 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["CommandError", "RecordedLog", "Recording", "record", "record_with", "start", "waiting"]
 
 #: What writes the logs of a preset, and how their names end where none is given.
-_WRITTEN: dict[str, type[ProgramLogs | Snapshots]] = {"paddle": ProgramLogs, "torch": Snapshots}
-_SUFFIXES = {"paddle": ".log.zst", "torch": ".pickle"}
+_WRITTEN: dict[str, type[ProgramLogs | Snapshots]] = {
+    "paddle": ProgramLogs,
+    "paddle-history": Snapshots,
+    "torch": Snapshots,
+}
+_SUFFIXES = {"paddle": ".log.zst", "paddle-history": ".pickle", "torch": ".pickle"}
 
 
 def record_with(command: str | Sequence[str], options: Record) -> Recording:

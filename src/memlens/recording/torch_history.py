@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.output import refuse_overwrite
 from memlens.recording.inside import imports
-from memlens.recording.inside.torch_history import ENTRIES, STACKS, History, missing, oom_path
+from memlens.recording.inside.histories import ENTRIES, STACKS, History, missing, oom_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -36,7 +36,7 @@ def command(command: tuple[str, ...], to: Output, options: Record) -> int:
     COMMAND is run with the environment that makes it log, which is shown first on stderr. What it writes to stdout and stderr goes into one log, compressed as it
     comes. Options of memlens stand before COMMAND. Signals are handed on to the program; at its end the verdict of memlens analyze on the log is said on stderr. Each
     rank of a distributed run (paddle.distributed.launch, torchrun) gets a log of its own. Of a program of PyTorch (--preset torch) the memory history is written as a
-    snapshot when a process ends, and when it runs out of memory.
+    snapshot when a process ends, and when it runs out of memory; of one of Paddle (--preset paddle-history) when it ends.
 
     The exit code is the program's own: 128 and the number of the signal where one ended it, 127 where there is no such program.
     """
@@ -69,7 +69,7 @@ def _ending(recording: Recording, preset: str) -> list[str]:
 
     how = f"{recording.signal} ended it" if recording.signal else f"exit code {recording.exit_code}"
     lines = [f"the program ran for {format_duration(round(recording.seconds * 1e6))}: {how}"]
-    snapshots = preset == "torch"
+    snapshots = preset != "paddle"
     for log in recording.logs:
         try:
             size = format_bytes(os.path.getsize(log.path))

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 #: What may be asked for: its key in ``MEMLENS_RECORD``, and the module beside this one whose ``start`` takes its value, which is not null.
-_MODULES = {"socket": "ranks", "torch": "torch_history", "lines": "program_lines", "holders": "torch_names"}
+_MODULES = {
+    "socket": "ranks",
+    "torch": "histories",
+    "paddle": "histories",
+    "lines": "program_lines",
+    "holders": "torch_names",
+}
 
 
 def start(asked: dict[str, Any]) -> None:

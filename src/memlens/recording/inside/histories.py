@@ -1,4 +1,4 @@
-"""The memory history of PyTorch, recorded and written as a snapshot.
+"""The memory history of PyTorch, or of Paddle, recorded and written as a snapshot.
 
 Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
 
@@ -12,6 +12,9 @@ moment when memory ran out.
 
 torch's functions, from torch 2.1 on: ``torch.cuda.memory._record_memory_history``, which initialises CUDA, and clears the history when it is switched off;
 ``_dump_snapshot``; ``torch._C._cuda_attach_out_of_memory_observer``, whose observers stay for ever and are called without the allocator's lock.
+
+**Paddle's**, of ``paddle.device.cuda``: ``_record_memory_history``, which touches no device and so is called once ``paddle`` is imported, and ``_snapshot``.
+It has no observers: of the moment when memory ran out there is what the snapshot of the end has.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 ENTRIES = 1_000_000
 #: Whose frames a call stack has: Python's, those of C++ too, or there is none.
 STACKS = ("python", "all", "none")
+PADDLE_STACKS = ("all", "none")
 
 _recording: list[History] = []
 _observed: list[bool] = []  # torch has the observer of this module; it can be taken from it no more
@@ -65,6 +69,16 @@ def no_device() -> str:
 def _is_device(name: str) -> bool:
     """Whether a file in ``/dev`` is of a GPU: of NVIDIA, of AMD, through WSL, or of Jetson."""
     return (name.startswith("nvidia") and name[6:].isdigit()) or name in ("kfd", "dxg", "nvmap")
+
+
+def missing_of_paddle(paddle: Any) -> str:
+    """The same of Paddle, which has looked for devices itself when it was imported."""
+    version, cuda = paddle.__version__, paddle.device.cuda
+    if not paddle.is_compiled_with_cuda() or paddle.is_compiled_with_rocm():
+        return f"no CUDA device: this build of Paddle, {version}, is one without CUDA"
+    if not hasattr(cuda, "_record_memory_history"):
+        return f"Paddle {version} has no paddle.device.cuda._record_memory_history, which came in August 2026"
+    return "" if cuda.device_count() else "no CUDA device"
 
 
 class History:
@@ -134,11 +148,14 @@ class History:
     def _write(self, path: str) -> str:
         part = f"{path}.{os.urandom(4).hex()}.part"
         try:
-            self.torch.cuda.memory._dump_snapshot(part)
+            self._save(part)
             return self._put(part, path)
         finally:
             if os.path.lexists(part):
                 os.unlink(part)
+
+    def _save(self, part: str) -> None:
+        self.torch.cuda.memory._dump_snapshot(part)
 
     def _put(self, part: str, path: str) -> str:
         if not self.force:
@@ -160,6 +177,26 @@ class History:
         return path
 
 
+class PaddleHistory(History):
+    """The same of Paddle."""
+
+    def start(self) -> None:
+        """Start recording, which clears what was recorded."""
+        self.torch.device.cuda._record_memory_history(enabled="all", stacks=self.stacks, max_entries=self.entries)
+
+    def dump(self) -> None:
+        """Write the snapshot, unless nothing was allocated on a device."""
+        self._snapshot = self.torch.device.cuda._snapshot()
+        if any(self._snapshot["device_traces"]):
+            super().dump()
+
+    def _save(self, part: str) -> None:
+        import pickle
+
+        with open(part, "wb") as file:
+            pickle.dump(self._snapshot, file, 4)
+
+
 def _out_of_memory(*_: int) -> None:
     """The observer that torch calls with the device and figures: an exception here would take the place of torch's own."""
     for history in _recording:
@@ -170,41 +207,45 @@ def _out_of_memory(*_: int) -> None:
 
 
 def start(request: dict[str, Any], when_imported: Callable[[str, Callable[[Any], None]], None], _load: object) -> None:
-    """Record this process once it uses CUDA by torch, which it may not have imported yet.
+    """Record this process once it uses CUDA by torch, which it may not have imported yet, or imports Paddle.
 
-    The variables ``MEMLENS_TORCH_ENTRIES`` and ``MEMLENS_TORCH_STACKS`` say how much.
+    The variables ``MEMLENS_TORCH_ENTRIES`` and ``MEMLENS_TORCH_STACKS``, or ``MEMLENS_PADDLE_…``, say how much.
 
     Args:
-        request: ``output``, the path of the snapshot, and ``said`` where it was said already that there is no device.
+        request: ``output``, the path of the snapshot, ``of``, which is ``paddle`` or left out, and ``said`` where it was said already that there is no device.
         when_imported: Calls a function with a module once it is imported.
     """
-    when_imported("torch", _Process(request).imported)
+    process = (_PaddleProcess if request.get("of") == "paddle" else _Process)(request)
+    when_imported(process.module, process.imported)
 
 
 class _Process:
     """Records once torch is imported, and writes when the process ends."""
 
+    module = "torch"
+    stacks: tuple[str, ...] = STACKS
+    ranks: tuple[str, ...] = ("RANK",)
+
     def __init__(self, request: dict[str, Any]) -> None:
         self.output = os.path.abspath(request["output"])
         self.said = bool(request.get("said"))
-        self.entries = int(os.environ.get("MEMLENS_TORCH_ENTRIES") or ENTRIES)
-        self.stacks = os.environ.get("MEMLENS_TORCH_STACKS") or STACKS[0]
-        if self.entries < 1 or self.stacks not in STACKS:
-            raise ValueError(
-                f"MEMLENS_TORCH_ENTRIES is at least 1, and MEMLENS_TORCH_STACKS one of {', '.join(STACKS)}"
-            )
+        name = f"MEMLENS_{self.module.upper()}"
+        self.entries = int(os.environ.get(f"{name}_ENTRIES") or ENTRIES)
+        self.frames = os.environ.get(f"{name}_STACKS") or self.stacks[0]
+        if self.entries < 1 or self.frames not in self.stacks:
+            raise ValueError(f"{name}_ENTRIES is at least 1, and {name}_STACKS one of {', '.join(self.stacks)}")
         self.history: History | None = None
         self.process = 0
         self.writing = False
         self.terminated = False
 
     def imported(self, torch: Any) -> None:
-        """Torch is there: record as soon as CUDA is."""
+        """The module is there: record as soon as can be."""
         try:
-            if why := missing(torch):
+            if why := self.missing(torch):
                 self._nothing(why)
             else:
-                torch.cuda._lazy_call(lambda: self._initialised(torch))  # at once where it is
+                self.when_used(torch)
         except Exception as error:  # noqa: BLE001  the program goes on
             _say(f"the memory history is not recorded: {_words(error)}")
 
@@ -214,14 +255,21 @@ class _Process:
             import json
 
             request = json.loads(os.environ.get("MEMLENS_RECORD", "{}"))
-            if request.get("torch"):  # once for all processes that this one starts
-                request["torch"]["said"] = True
+            if request.get(self.module):  # once for all processes that this one starts
+                request[self.module]["said"] = True
                 os.environ["MEMLENS_RECORD"] = json.dumps(request)
 
-    def _initialised(self, torch: Any) -> None:
-        """CUDA is being initialised in this process, which may be a fork of the one that imported torch."""
+    def missing(self, torch: Any) -> str:
+        """Why nothing can be recorded, in words."""
+        return missing(torch)
+
+    def when_used(self, torch: Any) -> None:
+        """Record once CUDA is initialised in this process, which may be a fork of the one that imported torch."""
+        torch.cuda._lazy_call(lambda: self.record(History(torch, self._path(), self.entries, self.frames)))
+
+    def record(self, history: History) -> None:
+        """Start recording, and see that it is written."""
         try:
-            history = History(torch, self._path(), self.entries, self.stacks)
             history.start()
         except Exception as error:  # noqa: BLE001
             _say(f"the memory history is not recorded: {_words(error)}")
@@ -240,7 +288,7 @@ class _Process:
             return
 
     def _path(self) -> str:
-        rank = os.environ.get("RANK", "")
+        rank = next((os.environ[name] for name in self.ranks if name in os.environ), "")
         stem, suffix = os.path.splitext(self.output)
         return f"{stem}.rank{rank}{suffix}" if rank.isdigit() else self.output
 
@@ -262,6 +310,22 @@ class _Process:
         if self.terminated:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
+
+
+class _PaddleProcess(_Process):
+    """The same of Paddle."""
+
+    module = "paddle"
+    stacks = PADDLE_STACKS
+    ranks = ("PADDLE_TRAINER_ID", "RANK")
+
+    def missing(self, torch: Any) -> str:
+        """Why nothing can be recorded, in words."""
+        return missing_of_paddle(torch)
+
+    def when_used(self, torch: Any) -> None:
+        """Record at once, which touches no device."""
+        self.record(PaddleHistory(torch, self._path(), self.entries, self.frames))
 
 
 def _say(text: str) -> None:
