@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from logs import window_of
 
 from memlens.analyzers.composition import Share, composition
+from memlens.analyzers.peak import live_before
 from memlens.claims.roles import GRAPH, NO_VARIABLE, OF_BACKWARD, ROLES, TEMPORARY, UNSEEN, role_of, variable_of
 from memlens.facts import Kind
 from memlens.log import Log
@@ -113,3 +114,12 @@ def test_a_sentence_names_variables_and_graphs_alone() -> None:
     assert variable_of("saved loss.grad_fn (main, a.py)") == "loss.grad_fn (main, a.py)"
     assert [variable_of(one) for one in (GRAPH, NO_VARIABLE)] == [GRAPH, NO_VARIABLE]
     assert {variable_of(one) for one in (TEMPORARY, OF_BACKWARD, UNSEEN, None)} == {None}
+
+
+def test_of_as_many_blocks_a_holder_that_was_seen_goes_before_one_that_was_not() -> None:
+    seen, unseen = NAMES.index("variable cache['a'] (a.py)"), NAMES.index(UNSEEN)
+    log = log_of([(256, 0, held, False) for held in (seen, unseen, seen, unseen)])
+    (group,) = live_before(log, len(log))
+    assert (group.holder, group.count) == ("variable cache['a'] (a.py)", 4)
+    (group,) = live_before(log_of([(256, 0, held, False) for held in (seen, unseen, unseen)]), 3)
+    assert group.holder == UNSEEN

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from memlens.claims.roles import variable_of
+from memlens.claims.roles import GRADIENT, UNSEEN, variable_of
 from memlens.columns import distinct
 from memlens.results import OnDemand
 from memlens.text import innermost
@@ -192,8 +192,9 @@ def commonest_holders(
     # That of all its blocks, or what these have in common.
     found, held = np.full(groups, -1), np.zeros(groups, np.int64)
     number = np.where(lowest == highest, lowest, count + pairs % count)
-    # The last one that is written to a group stays: of as many the first by name.
-    order = np.lexsort((-rank[number], counts))
+    # The last one that is written to a group stays: of as many one that a walk saw, and the first by name.
+    seen = np.array([name not in (UNSEEN, GRADIENT) for name in every])[number]
+    order = np.lexsort((-rank[number], seen, counts))
     found[pairs[order] // count], held[pairs[order] // count] = number[order], counts[order]
     found[2 * held < blocks_of] = -1
     return found, every, held
