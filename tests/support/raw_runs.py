@@ -147,7 +147,8 @@ class RawRun:
                 holders[live[address]] = name
                 now.add(live[address])
         if said and any(one.owner for one in self.events):
-            parameters = {self.events[k].size for k, by in holders.items() if by.startswith("parameter ")}
+            weights = ("parameter ", "gradient ")
+            parameters = {self.events[k].size for k, by in holders.items() if by.startswith(weights)}
             for born in (k for k, one in enumerate(self.events) if one.kind == "alloc"):
                 if life := self._told_by_life(born, self.partner.get(born), holders.get(born), parameters):
                     holders[born] = life

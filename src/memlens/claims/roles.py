@@ -14,7 +14,7 @@ GRAPH = "the backward graph"
 TEMPORARY, OF_BACKWARD = "a temporary", "a temporary of the backward pass"
 #: … that the program itself let go of, between operators, before any walk.
 UNSEEN = "a variable that no walk saw"
-#: … that a backward pass made and left, of the size of a parameter.
+#: … that a backward pass made and left, of the size of a parameter or of a gradient that was seen.
 GRADIENT = "a gradient that no walk saw"
 #: What holders begin with that are not said in each walk.
 STAYING = ("parameter ", "optimizer ", "buffer ")

@@ -138,7 +138,7 @@ def held(
 
     What a walk that saw all has no row of is held by no variable.  Of what no walk saw its life tells: what a backward pass gives back and did not make
     was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
-    size of a parameter, is a gradient; what else is given back while no operator runs the program held.
+    size of a parameter or of a gradient that was seen, is a gradient; what else is given back while no operator runs the program held.
 
     Args:
         before: How many events stand before each row of a walk, int64, not falling.
@@ -166,8 +166,9 @@ def held(
     number = {text: place for place, text in enumerate(every)}
     found[nobody] = number[NO_VARIABLE]
     if calls is not None:
-        of_parameter = np.array([*(text.startswith("parameter ") for text in every), False])[found]
-        like_one = np.isin(size[alloc], size[alloc][of_parameter])
+        # Weights that lie in one block may have gradients in several.
+        of_weight = np.array([*(text.startswith(("parameter ", "gradient ")) for text in every), False])[found]
+        like_one = np.isin(size[alloc], size[alloc][of_weight])
         for those, text in _by_life(alloc, free, found < 0, nobody, like_one, calls):
             found[those] = number[text]
     holder = np.full(len(kind), -1, np.int64)
@@ -187,7 +188,7 @@ def _by_life(
         free: Where it is given back, int64; past the last event where it is not.
         unseen: No walk had a row of it, nor saw all while it was live.
         nobody: The last walk that saw all had no row of it.
-        like_parameter: It has the size of a parameter.
+        like_parameter: It has the size of a parameter, or of a gradient that was seen.
         calls: What runs at each event.
     """
     place, backward, outside = calls
