@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 #: Walks take a fiftieth of the time, or so many seconds where that is more.
 _SHARE, _SECONDS = 50, 0.25
-#: Of operators each eighth is looked at, and none before so many.
-_EACH, _SOME_CALLS = 8, 256
-#: Memory that is allocated is higher by this, a twentieth, than at any walk before.
-_HIGHER = 1.05
+#: Of operators each fourth is looked at, and none before so many.
+_EACH, _SOME_CALLS = 4, 256
+#: Memory that is allocated is higher by this, a hundredth, than at any walk before.
+_HIGHER = 1.01
 #: Roles whose holders are written once, and not in each walk.
 _STAYING = ("parameter", "optimizer", "buffer")
 
