@@ -20,6 +20,8 @@ _SHARE, _SECONDS = 50, 0.25
 _EACH, _SOME_CALLS = 4, 256
 #: Memory that is allocated is higher by this, a hundredth, than at any walk before.
 _HIGHER = 1.01
+#: Moments after a backward pass.
+_AFTER = ("gradients", "zero_grad")
 #: Roles whose holders are written once, and not in each walk.
 _STAYING = ("parameter", "optimizer", "buffer")
 
@@ -81,7 +83,7 @@ class Walks:
         self.on = True
         self._walk, self._framework, self._put, self._room = walk, framework, put, room
         self._began, self._taken, self._next = time.monotonic(), 0.0, 0.0
-        self._highest = 0
+        self._highest, self._rose = 0, False
         self._counts: dict[str, int] = {}
         self._quiet: dict[int, int] = {}
         #: Of each tensor that stays, what was written of it last.
@@ -108,12 +110,16 @@ class Walks:
             return False
         # Half of it is for the moments that come by their numbers.
         higher = left >= self._taken and self._framework.level() > _HIGHER * self._highest
+        if moment in _AFTER:  # the gradients of the pass before which memory rose
+            higher, self._rose = higher or self._rose, False
+        else:
+            self._rose = self._rose or higher
         return higher or (by_time and (not count & (count - 1) or (now >= self._next and self._room())))
 
     def look(self, moment: str) -> None:
         """Walk if it is time to."""
         if self.due(moment):
-            self.walk(after=moment == "gradients")
+            self.walk(after=moment in _AFTER)
 
     def walk(self, *, at_exit: bool = False, after: bool = False) -> None:
         """Walk now.
