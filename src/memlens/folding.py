@@ -308,6 +308,13 @@ def profile(windows: Sequence[Window]) -> Figures:
     return figures(*bounds(windows))
 
 
+def peak_ends(windows: Sequence[Window]) -> Ints:
+    """The event after the one that reaches the peak of each window; its first event where it never rises above its start."""
+    found = profile(windows)
+    ends: Ints = np.where(found["rise_bytes"] > 0, found.summit + 1, [window.lo for window in windows])
+    return ends
+
+
 def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
     """The figures of stretches ``lo … hi-1`` of the events of a log, from one pass over it.
 

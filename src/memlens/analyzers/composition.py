@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.claims.roles import ROLES, role_of
-from memlens.folding import profile
+from memlens.folding import peak_ends
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 
 if TYPE_CHECKING:
@@ -59,56 +59,53 @@ class Composition(Result, frozen=True):
 
 def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
     """Analyze windows of one log; what is live is looked up when a table is asked for."""
-    figures = profile(windows)
-    peaks = np.where(figures["rise_bytes"] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
+    ends = peak_ends(windows).tolist()
 
     def one(k: int) -> Composition:
-        log, hi = windows[k].log, windows[k].hi
+        log, moments = windows[k].log, {"peak": ends[k], "end": windows[k].hi}
         if log.holder is None:
             return Composition()
+        live = cache(lambda at: LiveBlocks(log, moments[at]))
 
-        @cache
-        def tables() -> tuple[tuple[Share, ...], tuple[Share, ...]]:
-            moments = [live_at(log, at, event) for at, event in (("peak", peaks[k]), ("end", hi))]
-            roles, holders = zip(*moments, strict=True)
-            return tuple(row for rows in roles for row in rows), tuple(row for rows in holders for row in rows)
+        def by(group: Literal["role", "holder"]) -> tuple[Share, ...]:
+            return tuple(share for at in moments for share in live(at).shares(group, at))
 
-        return Composition(deferred(lambda: tables()[0]), deferred(lambda: tables()[1]))
+        return Composition(deferred(by, "role"), deferred(by, "holder"))
 
     return OnDemand(len(windows), one)
 
 
-def live_at(log: EventLog, at: str, event: int) -> tuple[list[Share], list[Share]]:
-    """What is live right before an event, by role and by holder; nothing where no holder was recorded."""
-    if log.holder is None:
-        return [], []
-    live = live_events(log, event)
-    every, alike, _ = holders_alike(log.holder_names)
-    # Behind the holders stands what several have in common; what follows the last one is nobody.
-    names = (*every[len(log.holder_names) :], None)
-    holder = np.append(alike, len(names) - 1)[log.holder[live]]
-    roles = (*ROLES, None)
-    role = np.array([roles.index(None if name is None else role_of(name)) for name in names], np.int64)
-    owner, labels = owners_of(log, live), owner_labels(log)
-    owner %= len(labels)
-    size = log.size[live]
+class LiveBlocks:
+    """What is live right before an event of a log that tells who holds its blocks."""
 
-    def rows(group: Ints) -> Iterator[Share]:
-        for members, count, total in _sums(group, size):
-            kind, own = (_most(column[members], size[members]) for column in (holder, owner))
-            yield Share(at, roles[role[kind]], names[kind], labels[own], count, total)
+    def __init__(self, log: EventLog, event: int) -> None:
+        assert log.holder is not None
+        live = live_events(log, event)
+        every, alike, _ = holders_alike(log.holder_names)
+        # Behind the holders stands what several have in common; what follows the last one is nobody.
+        self._names = (*every[len(log.holder_names) :], None)
+        self._holder = np.append(alike, len(self._names) - 1)[log.holder[live]]
+        self._labels = owner_labels(log)
+        self._owner, self._size = owners_of(log, live) % len(self._labels), log.size[live]
 
-    return list(rows(role[holder])), list(rows(holder))
+    def shares(self, group: Literal["role", "holder"], at: str = "peak") -> Iterator[Share]:
+        """The blocks of each role or holder, the most bytes first."""
+        places = (*ROLES, None)
+        roles = [None if name is None else role_of(name) for name in self._names]
+        role = np.array([*map(places.index, roles)], np.int64)[self._holder]
+        for members, total in _sums(role if group == "role" else self._holder, self._size):
+            holder, owner = (_most(column[members], self._size[members]) for column in (self._holder, self._owner))
+            yield Share(at, roles[holder], self._names[holder], self._labels[owner], len(members), total)
 
 
-def _sums(group: Ints, size: Ints) -> Iterator[tuple[Ints, int, int]]:
-    """The members of each group, how many they are, and their bytes; the most bytes first, and then in the order of the groups."""
+def _sums(group: Ints, size: Ints) -> Iterator[tuple[Ints, int]]:
+    """The members of each group and their bytes; the most bytes first, and then in the order of the groups."""
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     parts = np.split(order, starts[1:]) if len(order) else []
     totals = [int(size[members].sum()) for members in parts]
     for number in sorted(range(len(parts)), key=lambda number: -totals[number]):
-        yield parts[number], len(parts[number]), totals[number]
+        yield parts[number], totals[number]
 
 
 def _most(of: Ints, size: Ints) -> int:

@@ -32,6 +32,8 @@ NO_STACK = "(no stack)"
 _KEY, _STATE = re.compile(r"\[(?:'[^']*'|\d+)\]"), re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()")
 
 
+_NOT_SEEN = (UNSEEN, GRADIENT)
+
 #: Rows that are made at once.
 _AT_ONCE = 64
 
@@ -192,9 +194,8 @@ def commonest_holders(
     # That of all its blocks, or what these have in common.
     found, held = np.full(groups, -1), np.zeros(groups, np.int64)
     number = np.where(lowest == highest, lowest, count + pairs % count)
-    # The last one that is written to a group stays: of as many one that a walk saw, and the first by name.
-    seen = np.array([name not in (UNSEEN, GRADIENT) for name in every])[number]
-    order = np.lexsort((-rank[number], seen, counts))
+    # The last one that is written to a group stays: of as many the first.
+    order = np.lexsort((-rank[number], counts))
     found[pairs[order] // count], held[pairs[order] // count] = number[order], counts[order]
     found[2 * held < blocks_of] = -1
     return found, every, held
@@ -202,11 +203,14 @@ def commonest_holders(
 
 @lru_cache(maxsize=2)
 def holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
-    """Holders, and behind them what several of them have in common; of each the number of that, and of all their places by name, int64."""
+    """Holders, and behind them what several of them have in common; of each the number of that, and of all their places by name, int64.
+
+    Those that no walk saw come last.
+    """
     common = [*map(_in_common, names)]
     alike = {name: number for number, name in enumerate(dict.fromkeys(common))}
     every = (*names, *alike)
-    rank = np.argsort(sorted(range(len(every)), key=every.__getitem__))
+    rank = np.argsort(sorted(range(len(every)), key=lambda number: (every[number] in _NOT_SEEN, every[number])))
     return every, np.array([alike[name] for name in common], np.int64), rank
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import Lines
-from memlens.folding import levels_before, power_of_two, profile
+from memlens.folding import levels_before, peak_ends, power_of_two
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.trust.failures import failures_in, refused_before
 
@@ -123,8 +123,7 @@ class Segments(Result, frozen=True):
 
 def segments(windows: Sequence[Window]) -> OnDemand[Segments]:
     """Analyze windows of one log; each moment is worked out when a table is asked for."""
-    figures = profile(windows)
-    peaks = np.where(figures["rise_bytes"] > 0, figures.summit + 1, [window.lo for window in windows]).tolist()
+    peaks = peak_ends(windows).tolist()
 
     def one(k: int) -> Segments:
         tables = cache(lambda: _tables(windows[k], peaks[k]))

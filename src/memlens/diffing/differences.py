@@ -20,7 +20,7 @@ from memlens.diffing.alignment.blocks import Blocks, Keys, owners_of
 from memlens.diffing.alignment.indices import partners_of, values_at
 from memlens.diffing.pairing import Match, pair_alike
 from memlens.facts import Kind
-from memlens.folding import profile
+from memlens.folding import peak_ends, profile
 from memlens.windows.windows import edges_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Levels(NamedTuple):
 def levels(windows: Sequence[Window]) -> Levels:
     """The figures of windows of one log."""
     figures = profile(windows)
-    peak_end = np.where(figures["rise_bytes"] > 0, figures.summit + 1, [window.lo for window in windows])
+    peak_end = peak_ends(windows)
     risen = [replace(window, hi=hi) for window, hi in zip(windows, peak_end.tolist(), strict=True)]
     both = pairing(windows), pairing(risen)
     return Levels(

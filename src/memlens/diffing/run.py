@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memlens.analyzers.composition import live_at
+from memlens.analyzers.composition import LiveBlocks
 from memlens.diffing.attribution import by_effect, causes_at_peak, causes_left_behind
 from memlens.diffing.claims import claims_of
 from memlens.diffing.compare import common_factor, compare, in_order
@@ -140,12 +140,12 @@ def _by_role(logs: tuple[EventLog, EventLog], peaks: tuple[int, int]) -> tuple[R
         logs: Base's and head's.
         peaks: The event after the one that reaches each peak.
     """
+    if any(log.holder is None for log in logs):
+        return ()
     base, head = (
-        {share.role: share.total_bytes for share in live_at(log, "peak", peak)[0]}
+        {share.role: share.total_bytes for share in LiveBlocks(log, peak).shares("role")}
         for log, peak in zip(logs, peaks, strict=True)
     )
-    if not base or not head:
-        return ()
     sizes = {role: (base.get(role, 0), head.get(role, 0)) for role in {**base, **head}}
     rows = (RoleChange(role, one, two, two - one) for role, (one, two) in sizes.items())
     return tuple(sorted(rows, key=lambda row: -abs(row.d_bytes)))
