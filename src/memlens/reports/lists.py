@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from heapq import merge
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -122,9 +123,7 @@ def _live(peak: Any, options: ListOptions, paired: bool) -> Iterator[Table | Lin
     if groups:
         title = f"Live at the peak: {format_bytes(total)} in {plural(live.blocks, 'block')}"
         columns, what = owned((*ALIKE, _SHARE), groups)
-        yield options.table(
-            title, columns, groups, what, share=lambda group: format_share(group.total_bytes, total), holder=held_by
-        )
+        yield options.table(title, columns, groups, what, share=partial(_share_of, total), holder=held_by)
     else:
         yield Line("Live at the peak: nothing.", "quiet")
     yield from _off_level(total, peak.peak_bytes)
@@ -132,22 +131,22 @@ def _live(peak: Any, options: ListOptions, paired: bool) -> Iterator[Table | Lin
 
 def _composition(found: Any, options: ListOptions, *, full: bool) -> Iterator[Table | Line]:
     """What is live at the peak and at the end, by role or by holder; where neither is asked for by both, or on one screen the roles at the peak."""
-    alone = options.group == "owner" and not full
-    for group in (options.group,) if options.group != "owner" else ("role", "holder") if full else ("role",):
-        shares = found.roles if group == "role" else found.holders
-        if not shares and options.group != "owner":
-            yield Line(f"Live by {group}: the log does not say who holds its blocks. {RECORD_NAMES}.", "doubt")
-        for at, which in (("peak", "Live at the peak"), ("end", "Held at the end")):
-            rows = [share for share in shares if share.at == at]
-            if rows and not (alone and at == "end"):
-                total, blocks = sum(row.total_bytes for row in rows), sum(row.count for row in rows)
-                title = f"{which} by {group}: {format_bytes(total)} in {plural(blocks, 'block')}"
-                made: dict[str, Any] = {"role": _role, "holder": held_by, "share": partial(_share_of, total)}
-                yield ListOptions(options.top).table(title, _SHARES[group], rows, group, **made)
+    groups: tuple[str, ...] = (options.group,)
+    moments = _LIVE
+    if options.group == "owner":
+        groups, moments = (("role", "holder"), _LIVE) if full else (("role",), _LIVE[:1])
+    elif not found.roles:
+        yield Line(f"Live by {options.group}: the log does not say who holds its blocks. {RECORD_NAMES}.", "doubt")
+    for group, (at, which) in product(groups, moments):
+        if rows := [share for share in (found.roles if group == "role" else found.holders) if share.at == at]:
+            total, blocks = sum(row.total_bytes for row in rows), sum(row.count for row in rows)
+            title = f"{which} by {group}: {format_bytes(total)} in {plural(blocks, 'block')}"
+            made: dict[str, Any] = {"role": _role, "holder": held_by, "share": partial(_share_of, total)}
+            yield ListOptions(options.top).table(title, _SHARES[group], rows, group, **made)
 
 
-def _share_of(total: int, share: Any) -> Value:
-    return format_share(share.total_bytes, total)
+def _share_of(total: int, group: Any) -> Value:
+    return format_share(group.total_bytes, total)
 
 
 def _role(share: Any) -> Value:
@@ -203,8 +202,8 @@ def _held_table(
         later = group.freed == "later" and group.first_free_line is not None
         return f"later, {options.terms.at(group.first_free_line)}" if later else group.freed
 
-    shares = {"share": lambda group: format_share(group.total_bytes, size)}
-    return options.table(title, columns, groups, what, freed=when, holder=held_by, **shares)
+    share = partial(_share_of, size)
+    return options.table(title, columns, groups, what, freed=when, holder=held_by, share=share)
 
 
 def _other_fates(unmatched: Any) -> Iterator[Figure]:
@@ -233,16 +232,15 @@ def piling_table(growth: Any, options: ListOptions) -> Table:
     return ListOptions(options.top).table("Piling up", columns, growth.piling, what, holder=held_by, **rounded)
 
 
-#: Columns of what is live by role and by holder.
-_OF_ROLES = (Column("role", "Role", "name"), Column("count", "Count", "count"), ALIKE[-1], _SHARE)
-_SHARES = {
-    "role": (*_OF_ROLES, Column("holder", "Held by, for the most part", "name", drop=2)),
-    "holder": (Column("holder", "Held by", "name"), *_OF_ROLES, replace(OWNER, drop=2)),
-}
 #: Who holds blocks, and the groups that are looked at for one.
 HOLDER, _LOOKED_AT = Column("holder", "Held by", "name"), 20
-
-
+#: Columns of what is live by role and by holder, and at which moments it is.
+_OF_ROLES = (Column("role", "Role", "name"), Column("count", "Count", "count"), ALIKE[-1], _SHARE)
+_SHARES = {
+    "role": (*_OF_ROLES, replace(HOLDER, title="Held by, for the most part", drop=2)),
+    "holder": (HOLDER, *_OF_ROLES, replace(OWNER, drop=2)),
+}
+_LIVE: tuple[tuple[str, str], ...] = (("peak", "Live at the peak"), ("end", "Held at the end"))
 #: Holders that no path leads to, in a column.
 _SHORT = {TEMPORARY: "(temporary)", OF_BACKWARD: "(temporary)", UNSEEN: "(not seen)", GRADIENT: "(not seen)"}
 
@@ -258,9 +256,9 @@ def held_by(group: Any) -> Value:
 
 def owned(columns: Sequence[Column], groups: Sequence[Any]) -> tuple[Sequence[Column], str]:
     """The columns of groups, with their owners where some has one, and who holds them where that was recorded; and what a row is then."""
-    owned = columns_of(groups).is_owned
+    owners = (OWNER,) if columns_of(groups).is_owned else ()
     holders = (HOLDER,) if any(getattr(group, "holder", None) for group in groups[:_LOOKED_AT]) else ()
-    return (*columns, *((OWNER,) if owned else ()), *holders), "group" if owned else "size"
+    return (*columns, *owners, *holders), "group" if owners else "size"
 
 
 def _growth_words(growth: Any) -> str:

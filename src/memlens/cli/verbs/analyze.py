@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import click
 
@@ -16,7 +15,6 @@ from memlens.options.keywords import option
 #: What the tables show; asked for unless -A or a machine format wants more.
 _ON_SCREEN = ("remaining", "composition", "peak", "segments", "stats", "unmatched")
 _IN_TABLES = ("remaining", "peak", "stats")
-_BY_GROUP = ("remaining", "composition", "peak", "segments", "stats")
 
 
 class ShowAnalysis(Show):
@@ -89,15 +87,9 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
         analysis = analyze_with(logs, wanted)
     result = sorted_analysis(analysis, sort) if show.for_programs else analysis
     picture = show.plot if shows_pictures(show, show.plot) else ""
-    shown: dict[str, Any] = {
-        "top": top,
-        "sort": sort,
-        "detailed": full,
-        "full": show.full,
-        "picture": picture,
-        "group": show.group,
-    }
-    blocks = partial(analysis_blocks, analysis, **shown)
+    blocks = partial(
+        analysis_blocks, analysis, top=top, sort=sort, detailed=full, full=show.full, picture=picture, group=show.group
+    )
     write_result(result, show, blocks)
     report_failures(analysis.failures)
     return 1 if analysis.failures else 0
@@ -105,6 +97,8 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
 
 def _analyzers(options: Analyze, show: ShowAnalysis, logs: int) -> tuple[str, ...]:
     """The analyzers whose figures people are shown: what nobody sees is not computed."""
-    tables = _IN_TABLES if options.series or logs > 1 else _ON_SCREEN if show.group == "owner" else _BY_GROUP
+    tables: tuple[str, ...] = _IN_TABLES if options.series or logs > 1 else _ON_SCREEN
+    if show.group != "owner":  # what is held at the end stands in the composition
+        tables = tuple(name for name in tables if name != "unmatched")
     # Of a series, or of steps that are looked for.
     return (*tables, "growth") if options.series or not (options.given or options.whole) else tables
