@@ -193,18 +193,9 @@ def _columns_of(
         "device": number,
         "marks": tuple(Mark(offset, offset + 1, text) for offset, text in marks),
     }
-    if trace.calls is None:
-        return facts, columns, None
-    return (
-        facts,
-        columns,
-        Calls(
-            *(
-                joined(column[rows], column[rows[at]], none)
-                for column, none in zip(trace.calls, (-1, False, True), strict=True)
-            )
-        ),
-    )
+    kinds_of_calls = zip(trace.calls or (), (-1, False, True), strict=False)
+    woven = [joined(column[rows], column[rows[at]], none) for column, none in kinds_of_calls]
+    return facts, columns, Calls(*woven) if woven else None
 
 
 def _numbered_by_time(*times: Integers) -> list[Integers]:

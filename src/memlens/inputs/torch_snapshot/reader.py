@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.inputs.file_source import FileSource
-    from memlens.inputs.holders import Calls, Walks
+    from memlens.inputs.holders import Walks
     from memlens.inputs.input_format import Request
     from memlens.inputs.torch_snapshot.replay import Columns
     from memlens.log import Log
@@ -208,7 +208,7 @@ def _log(
             "time_us": time_us if (entries.time_us >= 0).any() else None,  # in 2023 no entry had a time
             "owner": owner,
             "owner_names": owner_names,
-            **_holders(walks, entries, columns, calls_of_stacks(owner, owner_names)),
+            **_holders(walks, entries, columns, (owner, owner_names)),
             "device": device,
             "pool": pool,
             "pool_names": pool_names,
@@ -246,14 +246,17 @@ def _log(
     )
 
 
-def _holders(walks: Walks | None, entries: Entries, columns: Columns, calls: Calls | None) -> dict[str, Any]:
+def _holders(
+    walks: Walks | None, entries: Entries, columns: Columns, owners: tuple[NDArray[np.int32] | None, Sequence[str]]
+) -> dict[str, Any]:
     """Who holds the blocks; where entries have no times, as the last walk says, which was made for the snapshot."""
     times = entries.time_us[entries.time_us >= 0]
     if walks is None or not len(walks.time_us):
         return {}
     at = np.maximum.accumulate(entries.time_us).searchsorted(walks.time_us)
     first = int(times[0] if len(times) else walks.time_us[-1])
-    return held_at(walks, first, columns.entry.searchsorted(at), columns.kind, columns.addr, columns.size, calls)
+    before, calls = columns.entry.searchsorted(at), calls_of_stacks(*owners)
+    return held_at(walks, first, before, columns.kind, columns.addr, columns.size, calls)
 
 
 def _named(numbers: NDArray[Any], name_of: Callable[[int], str]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

@@ -40,7 +40,8 @@ _METHODS = frozenset(
     {"_getitem_index_not_tensor", "__setitem_eager_tensor__", "_copy_to", "clone", "copy_", "contiguous", "__init__"}
 )
 
-_BACKWARD, _PASS = "run_backward", b"run_backward"
+_BACKWARD = "run_backward"
+_PASS = _BACKWARD.encode()
 #: What an exception says, within so many characters, of memory that ran out.
 _OUT_OF_MEMORY, _SEARCHED = "ut of memory", 4096
 #: What a pipe takes at once.
