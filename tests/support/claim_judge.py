@@ -132,12 +132,17 @@ def _unknown_frees(run: RawRun) -> list[int]:
     return [k for k, one in enumerate(run.events) if one.kind == "free" and one.block is not None and k not in known]
 
 
-@of("largest_at_peak")
-def _largest(v: Values, run: RawRun) -> None:
+def _peak_of(v: Values, run: RawRun) -> int:
+    """The event right after which the blocks are live that a claim on a peak is about."""
     windows = run.windows.values() if run.by and run.asked is None and v["peak_bytes"] != max(run.allocated) else ()
     peaks = [(lo, run.highest(lo, hi, run.allocated)) for lo, hi in [run.bounds, *windows]]
-    lo, (high, at) = next(one for one in peaks if one[1][0] == v["peak_bytes"])
-    live = run.live_after(lo - 1 if at is None else at)
+    lo, (_, at) = next(one for one in peaks if one[1][0] == v["peak_bytes"])
+    return lo - 1 if at is None else at
+
+
+@of("largest_at_peak")
+def _largest(v: Values, run: RawRun) -> None:
+    live = run.live_after(_peak_of(v, run))
     by_size = "block_bytes" in v
     groups: dict[Any, list[int]] = {}
     for k in live:
@@ -156,15 +161,12 @@ def _largest(v: Values, run: RawRun) -> None:
         assert v.get("no_stack", False) == (len(totals) > 1 and known)
     if by_size:
         owned = sum(run.events[k].size for k in live if _whose(run.events[k].owner, opening=False))
-        assert 2 * owned <= high
+        assert 2 * owned <= v["peak_bytes"]
 
 
 @of("by_role")
 def _by_role(v: Values, run: RawRun) -> None:
-    windows = run.windows.values() if run.by and run.asked is None and v["peak_bytes"] != max(run.allocated) else ()
-    peaks = [(lo, run.highest(lo, hi, run.allocated)) for lo, hi in [run.bounds, *windows]]
-    lo, (_, at) = next(one for one in peaks if one[1][0] == v["peak_bytes"])
-    totals = run.roles_after(lo - 1 if at is None else at)
+    totals = run.roles_after(_peak_of(v, run))
     large = [size for _, size in totals.most_common(3) if 10 * size >= v["peak_bytes"]]
     assert [*v["roles"].values()] == large
     assert all(totals[role] == size for role, size in v["roles"].items())
