@@ -204,11 +204,12 @@ def test_a_global_variable_is_named_by_its_module() -> None:
     assert found == [("variable", "LISTED[*]", "program.py")]
 
 
-def test_an_exception_that_is_kept_keeps_the_variables_of_its_traceback() -> None:
-    def fails() -> None:
-        inner = Tensor()
-        raise KeyError(id(inner))
+def fails() -> None:
+    inner = Tensor()
+    raise KeyError(id(inner))
 
+
+def test_an_exception_that_is_kept_keeps_the_variables_of_its_traceback() -> None:
     try:
         fails()
     except KeyError as error:
@@ -218,10 +219,6 @@ def test_an_exception_that_is_kept_keeps_the_variables_of_its_traceback() -> Non
 
 
 def test_an_exception_that_is_being_handled_keeps_them_too() -> None:
-    def fails() -> None:
-        inner = Tensor()
-        raise KeyError(id(inner))
-
     try:
         fails()
     except KeyError:
