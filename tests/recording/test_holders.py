@@ -282,10 +282,10 @@ def test_garbage_is_looked_for_anew_where_there_may_be_some(monkeypatch: pytest.
         return referrers(*ones)
 
     monkeypatch.setattr(gc, "get_referrers", counting)
-    quiet: dict[int, int] = {}
+    kept: dict[str, Any] = {}
 
     def lost() -> list[str]:
-        walk = Walk(lambda kind: issubclass(kind, Tensor), own_name, quiet=quiet)
+        walk = Walk(lambda kind: issubclass(kind, Tensor), own_name, kept=kept)
         return [path for _, role, path, _ in walk.run() if role == "garbage" and path.startswith("Node")]
 
     node = Node(Tensor())

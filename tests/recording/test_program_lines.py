@@ -33,7 +33,8 @@ class EagerParamBase(Tensor):
 """,
     "paddle/_C_ops.py": "matmul, sort, run_program, take = abs, sorted, max, next\n__all__ = []\n",
     "paddle/_legacy_C_ops.py": "from math import sqrt as linear\n",
-    "paddle/base/__init__.py": "from paddle.base import libpaddle\n",
+    "paddle/base/__init__.py": "from paddle.base import core, libpaddle\n",
+    "paddle/base/core.py": "peak = [0]\ndef device_memory_stat_peak_value(*_): return peak[0]\n",
     "paddle/base/libpaddle/__init__.py": "from paddle.base.libpaddle import eager, pir\n",
     "paddle/base/libpaddle/eager/__init__.py": "from paddle.base.libpaddle.eager import ops\nrun_backward = sum\n",
     "paddle/base/libpaddle/eager/ops.py": "relu = len\n",
@@ -153,6 +154,7 @@ def test_holders_are_written_when_a_backward_pass_begins_and_at_exit(ran: Ran) -
         "0x100 variable feats[*] (program.py)",
         "0x200 variable feats[*] (program.py)",
         "0x0 -",
+        "0x0 some",
     }
     # A parameter stays what it is, and is written once.
     assert (found.count("0x1000 parameter weight (program.py)"), found[0]) == (
@@ -178,6 +180,30 @@ def test_holders_are_written_when_a_backward_pass_is_over_too(ran: Ran) -> None:
     assert after[0].startswith("0x300 variable grads[")
 
 
+def test_when_an_operator_raised_the_peak_what_functions_hold_and_what_it_was_given_are_written(ran: Ran) -> None:
+    done = ran(
+        "peak, cache = paddle.base.core.peak, {'a': paddle.Tensor(768)}\n"
+        "for _ in range(256): _C_ops.matmul(1)\n"
+        "def attend():\n"
+        "    x = paddle.Tensor(256)\n"
+        "    peak[0] += 1024\n"
+        "    _C_ops.sort([paddle.Tensor(512), x])\n"
+        "    del x\n"
+        "    _C_ops.matmul(paddle.Tensor(1024))\n"
+        "    _C_ops.matmul(paddle.Tensor(1280))\n"
+        "attend()\n",
+        "holders",
+    )
+    whole = ["0x300 variable cache['a'] (program.py)", "0x0 -"]
+    rose = [
+        "0x100 variable x (attend, program.py)",
+        "0x200 temporary argument of sort (attend, program.py)",
+        "0x0 some",
+    ]
+    following = ["0x400 temporary argument of matmul (attend, program.py)", "0x0 some"]  # and then no more
+    assert said(done, "holds") == [*whole, *rose, *following, "0x300 variable cache['a'] (program.py)", "0x0 some"]
+
+
 def test_who_holds_tensors_when_memory_runs_out_is_written(ran: Ran) -> None:
     done = ran(
         "def fails():\n    raise RuntimeError('ResourceExhaustedError: Out of memory error on GPU 0')\n    yield\n"
@@ -186,7 +212,7 @@ def test_who_holds_tensors_when_memory_runs_out_is_written(ran: Ran) -> None:
         "holders",
     )
     assert done.returncode == 1
-    assert said(done, "holds") == ["0x200 variable sessions['a'] (serve, program.py)", "0x0 -"]
+    assert said(done, "holds") == ["0x200 variable sessions['a'] (serve, program.py)", "0x0 -", "0x0 some"]
 
 
 #: Calls in a thread, a generator, a coroutine, a forked child that ends at once, at the limit of recursion; a program that ends so itself.

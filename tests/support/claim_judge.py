@@ -644,7 +644,7 @@ def _held_then(v: Values, run: RawRun) -> None:
 
 def _walked(run: RawRun, line: int) -> dict[str, tuple[int, int]]:
     """What holders, as sentences name them, have by the last whole walk before the event that follows a line: bytes and blocks."""
-    upto = [place for place, text in run.notes if "memlens holds 0x0 " in text and place > line]
+    upto = [place for place, text in run.notes if "memlens holds 0x0 -" in text and place > line]
     following = min((one.place for one in run.events if one.place and one.place > line), default=run.lines + 1)
     end = max(place for place in upto if place < following)
     events = [one for one in run.events if (one.place or 0) <= line]

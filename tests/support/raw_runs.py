@@ -130,6 +130,7 @@ class RawRun:
         said = [(place, found[1], found[2]) for place, line in self.notes if (found := _HOLDS.search(line))]
         live: dict[Any, int] = {}
         holders: dict[int, str] = {}
+        given: dict[int, tuple[int, str]] = {}
         now, at = set[int](), 0
         for place, address, name in [*said, (len(self.notes) + 1, "", "")]:
             while at < len(self.events) and (self.events[at].place or 0) < place:
@@ -139,13 +140,25 @@ class RawRun:
                 elif event.kind == "free":
                     live.pop(event.block, None)
                 at += 1
-            if address == "0x0":
+            if address == "0x0" and name == "some":
+                now = set()
+            elif address == "0x0":
+                for block in set(live.values()) - now:
+                    given.pop(block, None)
                 stays = {k for k, by in holders.items() if by.startswith(("parameter ", "optimizer ", "buffer "))}
                 holders |= dict.fromkeys(set(live.values()) - now - stays, "no variable")
                 now = set()
+            elif address in live and name.startswith("temporary "):
+                given[live[address]] = at, name
+                now.add(live[address])
             elif address in live:
+                given.pop(live[address], None)
                 holders[live[address]] = name
                 now.add(live[address])
+        for born, (at, name) in given.items():
+            freed = self.partner.get(born)
+            if freed is not None and all(one.call == "-" for one in self.events[at : freed + 1]):
+                holders[born] = name
         if said and any(one.owner for one in self.events):
             weights = ("parameter ", "gradient ")
             parameters = {self.events[k].size for k, by in holders.items() if by.startswith(weights)}

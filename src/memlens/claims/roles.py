@@ -6,6 +6,8 @@ or one of the names below, which say what became of the block.
 
 from __future__ import annotations
 
+#: The name in the row after a walk that looked at all that variables lead to.
+SAW_ALL = "-"
 #: Who holds a block that a walk found nobody to hold, though it saw all that variables lead to.
 NO_VARIABLE = "no variable"
 #: … that a backward pass gave back, and that was made before it.
@@ -16,6 +18,8 @@ TEMPORARY, OF_BACKWARD = "a temporary", "a temporary of the backward pass"
 UNSEEN = "a variable that no walk saw"
 #: … that a backward pass made and left, of the size of a parameter or of a gradient that was seen.
 GRADIENT = "a gradient that no walk saw"
+#: What those begin with that an operator was given, and that no variable had: ``temporary argument of softmax (attend, serve.py)``.
+GIVEN = "temporary "
 #: What holders begin with that are not said in each walk.
 STAYING = ("parameter ", "optimizer ", "buffer ")
 
@@ -52,6 +56,6 @@ def variable_of(holder: str | None) -> str | None:
 
     Of what was there for the length of a call, or was not seen, a sentence says nobody.
     """
-    if holder in (TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT):
+    if holder is None or holder.startswith(GIVEN) or holder in (TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT):
         return None
-    return holder and holder.removeprefix("variable ").removeprefix("saved ")
+    return holder.removeprefix("variable ").removeprefix("saved ")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from memlens.claims.roles import GRADIENT, GRAPH, NO_VARIABLE, OF_BACKWARD, STAYING, TEMPORARY, UNSEEN
+from memlens.claims.roles import GIVEN, GRADIENT, GRAPH, NO_VARIABLE, OF_BACKWARD, SAW_ALL, STAYING, TEMPORARY, UNSEEN
 from memlens.events import pair
 from memlens.facts import Kind
 from memlens.inputs.joins import join_streams
@@ -37,7 +37,7 @@ class Walks(NamedTuple):
         names: The holders.
         time_us: Microseconds since 1970 of each walk, int64, rising.
         walk: The walk of each row, int64.
-        addr: Its address, uint64; 0 is that of the row after a walk that saw all.
+        addr: Its address, uint64; 0 is that of the row after a walk.
         name: An index of the names, int64.
     """
 
@@ -136,13 +136,13 @@ def held(
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
-    What a walk that saw all has no row of is held by no variable.  Of what no walk saw its life tells: what a backward pass gives back and did not make
+    What a walk that saw all has no row of is held by no variable; what an operator was given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make
     was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
     size of a parameter or of a gradient that was seen, is a gradient; what else is given back while no operator runs the program held.
 
     Args:
         before: How many events stand before each row of a walk, int64, not falling.
-        named: The address of its block, uint64; 0 for the row after a walk that saw all.
+        named: The address of its block, uint64; 0 for the row after a walk.
         name: The number of who holds it, int64.
         names: The holders.
         kind: The kinds of the events, int8.
@@ -150,18 +150,24 @@ def held(
         size: Their sizes, int64.
         calls: What runs at each event; ``None`` where that is not known.
     """
-    row = join_streams(kind, addr, None, before, named, np.arange(len(named)))
     partner = pair(kind, addr).partner
     alloc = np.flatnonzero(kind == Kind.ALLOC)
     free = np.where(partner[alloc] >= 0, partner[alloc], len(kind))
-    row = row[alloc]
-    # The last walk that saw all while the block was live, and the end of the one before it.
+    given = np.array([*(text.startswith(GIVEN) for text in names), False])[name]
+    if given.any():
+        some = np.flatnonzero(given)
+        last_given = join_streams(kind, addr, None, before[some], named[some], some)[alloc]
+        given[last_given[_let_go(before[last_given], free, calls) & (last_given >= 0)]] = False
+        before, named, name = before[~given], named[~given], name[~given]
+    row = join_streams(kind, addr, None, before, named, np.arange(len(named)))[alloc]
+    # The last walk that saw all while the block was live, and the end of the walk before it.
     ends = np.flatnonzero(named == 0)
-    began = np.concatenate(([-1], before[ends]))
+    saw_all = np.array([*(text == SAW_ALL for text in names), False])[name[ends]]
+    began, start = np.append(-1, before[ends[saw_all]]), np.append(-1, np.append(-1, ends[:-1])[: len(ends)][saw_all])
     last = began[1:].searchsorted(free, "right")
     found = np.where(row >= 0, name[row], -1) if len(name) else row
     stays = np.array([*(text.startswith(STAYING) for text in names), False])
-    nobody = (began[last] > alloc) & (row <= np.concatenate(([-1, -1], ends))[last]) & ~stays[found]
+    nobody = (began[last] > alloc) & (row <= start[last]) & ~stays[found]
     every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT))
     number = {text: place for place, text in enumerate(every)}
     found[nobody] = number[NO_VARIABLE]
@@ -176,6 +182,21 @@ def held(
     frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
     holder[frees] = holder[partner[frees]]
     return holder, (*every,)
+
+
+def _let_go(after: Ints, free: Ints, calls: Calls | None) -> Flags:
+    """Whether blocks that operators were given were given back before the next one: no variable had them.
+
+    Args:
+        after: How many events stand before the end of the operator of each, int64.
+        free: Where it is given back, int64; past the last event where it is not.
+        calls: What runs at each event.
+    """
+    if calls is None:
+        return np.zeros(len(free), np.bool_)
+    inside = np.concatenate(([0], np.cumsum(~calls.outside), [len(calls.outside) + 1]))
+    went: Flags = inside[free + 1] == inside[after]
+    return went
 
 
 def _by_life(

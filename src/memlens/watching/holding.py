@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.groups import holders_alike
-from memlens.claims.roles import STAYING
+from memlens.claims.roles import SAW_ALL, STAYING
 from memlens.columns import distinct
 from memlens.facts import Kind
 
@@ -90,7 +90,8 @@ class Holding:
         )
         said[2] += self._walk
         self._walk += int(ends.sum())
-        (at,) = ends.nonzero()
+        saw_all = np.array([name == SAW_ALL for name in rows.names], np.bool_)
+        (at,) = (ends & saw_all[rows.name]).nonzero()
         event = row = 0
         for end in at[distinct(np.linspace(0, len(at) - 1, min(len(at), _AT_ONCE)).astype(np.int64))].tolist():
             parts = slice(event, int(before[end])), slice(row, end)

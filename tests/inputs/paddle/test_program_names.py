@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from raw_runs import of_paddle
 
 import memlens
 from memlens.log import Log
@@ -217,3 +221,56 @@ def test_of_what_no_walk_saw_its_life_tells_who_held_it(weight: str) -> None:
     }
     names = holders(log)
     assert all(names[free] == names[alloc] for alloc, free in enumerate(log.lifetimes.partner.tolist()) if free > alloc)
+
+
+def test_what_an_operator_was_given_and_what_is_let_go_of_before_the_next_one_is_a_temporary() -> None:
+    given_to = "temporary argument of softmax (attend, serve.py)"
+    after = (holds(256, given_to), holds(512, given_to), holds(0, "some"), calls("-"), free(256))
+    log = read(
+        calls(MATMUL), alloc(256), alloc(512), calls("-"), calls("softmax < serve.py:9 attend"), alloc(768), *after
+    )
+    assert holders(log)[:2] == [given_to, None]
+    log = read(
+        *(calls(MATMUL), alloc(256), alloc(512), calls("-"), holds(512, "variable h (main, serve.py)"), holds(0, "-")),
+        *(calls("softmax < serve.py:9 attend"), alloc(768), *after),
+        # The second one lives through another operator: it was held by what was not looked at then.
+        *(calls("add < serve.py:9 attend"), alloc(1024), calls("-"), free(512)),
+    )
+    assert holders(log)[:2] == [given_to, "variable h (main, serve.py)"]
+
+
+_ADDRESS = st.integers(1, 5)
+_CALLED = st.sampled_from(
+    [MATMUL, "relu < mlp.py:26 forward < train.py:13 main", "run_backward < train.py:20 main", "-"]
+)
+_HELD = ["variable h (main, t.py)", "parameter w (t.py)", "gradient w.grad (t.py)"]
+_GIVEN = "temporary argument of relu (forward, mlp.py)"
+_ACT = st.one_of(
+    _CALLED.map(lambda owner: ("calls", owner)),
+    st.tuples(st.just("alloc"), _ADDRESS, st.sampled_from([256, 512])),
+    st.tuples(st.just("free"), _ADDRESS),
+    st.tuples(
+        st.just("walk"), st.booleans(), st.lists(st.tuples(_ADDRESS, st.sampled_from([*_HELD, _GIVEN])), max_size=4)
+    ),
+)
+
+
+@given(st.lists(_ACT, max_size=30))
+def test_holders_of_logs_by_chance_are_those_of_the_plain_twin(acts: list[tuple[Any, ...]]) -> None:
+    text, live = [alloc(4096, size=1), calls(MATMUL), alloc(8192, size=1), calls("-")], dict[int, int]()
+    for what, *values in acts:
+        if what == "calls":
+            text.append(calls(values[0]))
+        elif what == "alloc" and values[0] not in live:
+            live[values[0]] = values[1]
+            text.append(alloc(values[0], size=values[1]))
+        elif what == "free" and values[0] in live:
+            text.append(free(values[0], size=live.pop(values[0])))
+        elif what == "walk":
+            whole, rows = values
+            # A whole walk asks variables alone, before an operator, and names a block once.
+            named = {address: name for address, name in rows if not (whole and name == _GIVEN)}
+            text += [calls("-"), *(holds(one, name) for one, name in named.items()), holds(0, "-" if whole else "some")]
+    log, run = read(*text), of_paddle("".join(text).replace("file.cc:1]", "line.py:0]"))
+    found = {event: name for event, name in enumerate(holders(log)) if name is not None and log.kind[event] == 0}
+    assert found == (run.holders if log.holder is not None else {})

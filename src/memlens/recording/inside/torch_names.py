@@ -8,7 +8,7 @@ gradients, at marks, when a snapshot is taken, which is also when memory runs ou
     {"holders": {"names": ["variable feats[*] (main, train.py)", "-"], "time_us": [1790857026000000], "rows": [2],
                  "address": [93883121772608, 0], "name": [0, 1]}}
 
-a walk a time, with so many rows; the row of address 0 says that all was looked at that variables lead to.
+a walk a time, with so many rows; the last one has address 0, and says whether all was looked at that variables lead to (``-``, or ``some``).
 
 **Harmless.**  A walk has a thread of its own, made without the ``threading`` module: no profiler, debugger, compiler, or mode of PyTorch's follows
 it there, and the thread that began it waits.  What a graph has saved is read where no other thread can change it: see ``_is_still``.  Hooks on
@@ -320,6 +320,10 @@ class _Tensors:
             return int(cuda.memory_allocated()) if cuda.is_initialized() else 0
         except Exception:  # noqa: BLE001  another torch
             return 0
+
+    def peak(self) -> int:
+        """Asked for after operators, which are not followed here."""
+        return 0
 
     def address(self, tensor: Any) -> int:
         """Where the storage of a tensor begins, 0 where it has none."""

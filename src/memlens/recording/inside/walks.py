@@ -6,20 +6,22 @@ Runs inside the program, whose Python may be an older one (3.8) and need not hav
 from __future__ import annotations
 
 import os
+import sys
 import sysconfig
 import time
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
     from typing import Any
 
 #: Walks take a fiftieth of the time, or so many seconds where that is more.
 _SHARE, _SECONDS = 50, 0.25
 #: Of operators each fourth is looked at, and none before so many.
 _EACH, _SOME_CALLS = 4, 256
-#: Memory that is allocated is higher by this, a hundredth, than at any walk before.
-_HIGHER = 1.01
+#: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.
+_HIGHER, _HIGHER_PEAK = 1.01, 1.002
 #: Moments after a backward pass.
 _AFTER = ("gradients", "zero_grad")
 #: Roles whose holders are written once, and not in each walk.
@@ -62,15 +64,16 @@ def own_name_of(file: str) -> str | None:
 class Walks:
     """Looks who holds each tensor, from time to time.
 
-    At moments of one kind whose numbers double (of operators where there are no backward passes), and where more is allocated than at any walk before;
+    At moments of one kind whose numbers double (of operators where there are no backward passes), where more is allocated than at any walk before, and soon
+    after the peak rose;
     more often as long as that takes no more than a fiftieth of the time, and there is room.
 
     Args:
         walk: The class of a walk.
         framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out;
-            and ``level``: the bytes that are allocated now, 0 where that is not known.
-        put: Takes the rows of a walk: an address, and who holds the block there.  The last one, of address 0, says that all was
-            looked at that variables lead to: what has no row is held by none.
+            and ``level`` and ``peak``: the bytes that are allocated now, and that were at most, 0 where that is not known.
+        put: Takes the rows of a walk: an address, and who holds the block there.  The last one has address 0: ``-`` where all was
+            looked at that variables lead to, and what has no row is held by none, else ``some``.
         room: Whether there is room for more rows.
 
     Attributes:
@@ -83,9 +86,10 @@ class Walks:
         self.on = True
         self._walk, self._framework, self._put, self._room = walk, framework, put, room
         self._began, self._taken, self._next = time.monotonic(), 0.0, 0.0
-        self._highest, self._rose = 0, False
+        self._above = self._above_peak = 0.0  # what memory, and its peak, rose to when the time to walk came again
+        self._rose = self._follow = False
         self._counts: dict[str, int] = {}
-        self._quiet: dict[int, int] = {}
+        self._kept: dict[str, Any] = {}
         #: Of each tensor that stays, what was written of it last.
         self._written: dict[tuple[int, int], str] = {}
 
@@ -101,30 +105,48 @@ class Walks:
         """
         counts = self._counts
         count = counts[moment] = counts.get(moment, 0) + 1
-        if not self.on or (moment == "operator" and (count < _SOME_CALLS or count % _EACH)):
+        of_operator = moment == "operator"
+        if not self.on or (of_operator and (count < _SOME_CALLS or count % _EACH or "backward" in counts)):
             return False
-        now = time.monotonic()
-        by_time = moment != "operator" or "backward" not in counts
-        left = max(_SECONDS, (now - self._began) / _SHARE) - self._taken
+        left = self._left()
         if left < 0:
             return False
         # Half of it is for the moments that come by their numbers.
-        higher = left >= self._taken and self._framework.level() > _HIGHER * self._highest
+        higher = not of_operator and left >= self._taken and self._framework.level() > self._above
         if moment in _AFTER:  # the gradients of the pass before which memory rose
             higher, self._rose = higher or self._rose, False
         else:
             self._rose = self._rose or higher
-        return higher or (by_time and (not count & (count - 1) or (now >= self._next and self._room())))
+        return higher or not count & (count - 1) or (time.monotonic() >= self._next and self._room())
+
+    def _left(self) -> float:
+        """Seconds that walks may take from now on."""
+        return max(_SECONDS, (time.monotonic() - self._began) / _SHARE) - self._taken
 
     def look(self, moment: str) -> None:
         """Walk if it is time to."""
         if self.due(moment):
             self.walk(after=moment in _AFTER)
 
-    def walk(self, *, at_exit: bool = False, after: bool = False) -> None:
+    def ran(self, operator: str, tensors: tuple[Any, ...]) -> None:
+        """An operator has run: walk if the peak rose within, and after the next one, too, which says where its result went.
+
+        Args:
+            operator: Its name.
+            tensors: What it was given, which may be held by nothing else.
+        """
+        rose = self._framework.peak() > self._above_peak
+        if (rose or self._follow) and self.on and self._counts.get("operator", 0) >= _SOME_CALLS:
+            self._follow = rose
+            if self._left() >= self._taken:
+                self._rose = True
+                self.walk(passed=(operator, tensors))
+
+    def walk(self, *, passed: tuple[str, Any] | None = None, at_exit: bool = False, after: bool = False) -> None:
         """Walk now.
 
         Args:
+            passed: An operator and what it was given: look at that and at the variables of functions alone, which come and go.
             at_exit: Much is held by nobody any more, which says nothing of the run.
             after: A backward pass is over, before which it was the time to look for garbage, which takes long.
         """
@@ -132,8 +154,10 @@ class Walks:
             return
         began = time.thread_time()
         try:
-            self._highest = max(self._highest, self._framework.level())
-            self._put(self._rows(at_exit=at_exit, garbage=False if at_exit else None if after else True))
+            self._above_peak = _HIGHER_PEAK * self._framework.peak()
+            if passed is None:
+                self._above = max(self._above, _HIGHER * self._framework.level())
+            self._put(self._rows(passed, at_exit=at_exit, garbage=False if at_exit else None if after else True))
         except RecursionError:  # the program is at its limit, and may come back
             pass
         except Exception:  # noqa: BLE001  the program goes on
@@ -142,21 +166,34 @@ class Walks:
         self._taken += taken
         self._next = time.monotonic() + taken * _SHARE
 
-    def _rows(self, *, at_exit: bool, garbage: bool | None) -> Iterator[tuple[int, str]]:
-        written, framework = {}, self._framework
-        walk = self._walk(framework.is_tensor, own_name_of, garbage=garbage, beyond=framework.beyond, quiet=self._quiet)
+    def _rows(self, passed: Any, *, at_exit: bool, garbage: bool | None) -> Iterator[tuple[int, str]]:
+        written, framework, short = {}, self._framework, passed is not None
+        walk = self._walk(framework.is_tensor, own_name_of, garbage=garbage, beyond=framework.beyond, kept=self._kept)
         said: set[int] = set()
-        for tensor, role, path, where in walk.run():
+        for tensor, role, path, where in (*walk.run(short=short), *_given(passed, framework)):
             address = framework.address(tensor)
             if not address or address in said:  # of views the shortest path
                 continue
             said.add(address)
-            text = f"{role} {path} ({where})"
+            text, before = f"{role} {path} ({where})", self._written.get((id(tensor), address))
             stays = role in _STAYING
             if stays:
                 written[id(tensor), address] = text
-            if not stays or self._written.get((id(tensor), address)) != text:
+            if not stays or (before is None if short else before != text):
                 yield address, text
-        self._written = written
-        if walk.whole and walk.named and framework.whole and not at_exit:
-            yield 0, "-"
+        self._written = {**self._written, **written} if short else written
+        yield 0, "-" if walk.whole and walk.named and framework.whole and not at_exit else "some"
+
+
+def _given(passed: Any, framework: Any) -> Iterator[tuple[Any, str, str, str]]:
+    """What an operator was given, as rows of a walk."""
+    operator, values = passed or ("", ())
+    frame: FrameType | None = sys._getframe() if passed else None
+    while frame is not None and own_name_of(frame.f_code.co_filename) is None:
+        frame = frame.f_back
+    if frame is not None:
+        where = f"{frame.f_code.co_name}, {own_name_of(frame.f_code.co_filename)}"
+        for value in values:
+            for one in value if type(value) in (list, tuple) else (value,):
+                if framework.is_tensor(type(one)):
+                    yield one, "temporary", f"argument of {operator}", where
