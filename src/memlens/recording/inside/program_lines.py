@@ -189,7 +189,7 @@ def _walks_of(walks: Any, walk: Any, paddle: Any) -> Any:
         I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x5606f8aeb000 variable feats[*] (main, train.py)
         I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x0 -
 
-    The last one says that all was looked at that variables lead to: what has no line is held by none; ``some`` that not all was.
+    The last one says that all was looked at that variables lead to: what has no line is held by none; ``some`` ends a short walk.
     """
     paced = [0]  # bytes of the lines of calls from which on there is room
 

@@ -8,7 +8,7 @@ gradients, at marks, when a snapshot is taken, which is also when memory runs ou
     {"holders": {"names": ["variable feats[*] (main, train.py)", "-"], "time_us": [1790857026000000], "rows": [2],
                  "address": [93883121772608, 0], "name": [0, 1]}}
 
-a walk a time, with so many rows; the last one has address 0, and says whether all was looked at that variables lead to (``-``, or ``some``).
+a walk a time, with so many rows; the row of address 0 says that all was looked at that variables lead to.
 
 **Harmless.**  A walk has a thread of its own, made without the ``threading`` module: no profiler, debugger, compiler, or mode of PyTorch's follows
 it there, and the thread that began it waits.  What a graph has saved is read where no other thread can change it: see ``_is_still``.  Hooks on

@@ -72,8 +72,8 @@ class Walks:
         walk: The class of a walk.
         framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out;
             and ``level`` and ``peak``: the bytes that are allocated now, and that were at most, 0 where that is not known.
-        put: Takes the rows of a walk: an address, and who holds the block there.  The last one has address 0: ``-`` where all was
-            looked at that variables lead to, and what has no row is held by none, else ``some``.
+        put: Takes the rows of a walk: an address, and who holds the block there.  One of address 0 ends it: ``-`` where all was
+            looked at that variables lead to, and what has no row is held by none, ``some`` after a short one.
         room: Whether there is room for more rows.
 
     Attributes:
@@ -182,7 +182,8 @@ class Walks:
             if not stays or (before is None if short else before != text):
                 yield address, text
         self._written = {**self._written, **written} if short else written
-        yield 0, "-" if walk.whole and walk.named and framework.whole and not at_exit else "some"
+        if short or (walk.whole and walk.named and framework.whole and not at_exit):
+            yield 0, "some" if short else "-"
 
 
 def _given(passed: Any, framework: Any) -> Iterator[tuple[Any, str, str, str]]:
