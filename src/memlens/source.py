@@ -113,6 +113,14 @@ class Source:
         """Which of some events have one call stack, as its number, int32, -1 for none; ``None`` where the input has no call stacks."""
         return None
 
+    def opening_stacks(self) -> NDArray[np.int32] | None:
+        """Of the events that stand for what was there before the input, which no offset leads to, the numbers of their call stacks, likewise."""
+        return None
+
+    def stack_of(self, number: int) -> tuple[str, ...]:  # noqa: ARG002
+        """The whole call stack that has a number, as :meth:`stack` gives it; empty for -1."""
+        return ()
+
     def parts(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each span of offsets, ``(first, after the last)``; fewer or none where the text does not reach so far.
 

@@ -20,7 +20,7 @@ import memlens
 
 STAND_IN = {
     "paddle/__init__.py": """
-from paddle import base
+from paddle import base, framework
 from paddle import _C_ops, _legacy_C_ops
 class Tensor(int):
     data_ptr = int.__index__
@@ -34,7 +34,8 @@ class EagerParamBase(Tensor):
     "paddle/_C_ops.py": "matmul, sort, run_program, take = abs, sorted, max, next\n__all__ = []\n",
     "paddle/_legacy_C_ops.py": "from math import sqrt as linear\n",
     "paddle/base/__init__.py": "from paddle.base import core, libpaddle\n",
-    "paddle/base/core.py": "peak = [0]\ndef device_memory_stat_peak_value(*_): return peak[0]\n",
+    "paddle/framework.py": "class _current_expected_place:\n    def get_device_id(self): return 0\n",
+    "paddle/base/core.py": "peak = [0]\ndef device_memory_stat_peak_value(*_): return peak[0]\ndef device_memory_stat_current_value(*_): return 0\n",
     "paddle/base/libpaddle/__init__.py": "from paddle.base.libpaddle import eager, pir\n",
     "paddle/base/libpaddle/eager/__init__.py": "from paddle.base.libpaddle.eager import ops\nrun_backward = sum\n",
     "paddle/base/libpaddle/eager/ops.py": "relu = len\n",

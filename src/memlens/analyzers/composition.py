@@ -1,10 +1,11 @@
-"""What live memory consists of, by role and by holder, where it was recorded who holds it."""
+"""What live memory consists of, by role and by holder."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,9 +14,12 @@ from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.claims.roles import ROLES, role_of
 from memlens.folding import peak_ends
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
+from memlens.windows.windows import BEFORE, WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from memlens.columns import Ints
     from memlens.events import EventLog
@@ -32,6 +36,8 @@ class Share(Result, frozen=True):
         owner: Who allocated most of them; ``None`` where that is not known.
         count: How many there are.
         total_bytes: Their bytes.
+        told_by: What tells the roles: ``"holders"`` that were recorded, the ``"stacks"`` of what allocates and when that is given back, or the ``"steps"`` in
+            which blocks come and go.
     """
 
     at: str
@@ -40,15 +46,16 @@ class Share(Result, frozen=True):
     owner: str | None
     count: int
     total_bytes: int
+    told_by: str
 
 
 @lazy("roles", "holders")
 class Composition(Result, frozen=True):
-    """What is live at the peak and at the end of a window; nothing where no holder was recorded.
+    """What is live at the peak and at the end of a window; nothing where nothing tells a role.
 
     Attributes:
         roles: By role, the most bytes of each moment first.
-        holders: By holder, likewise.
+        holders: By holder, likewise; nothing where no holder was recorded.
     """
 
     tables: ClassVar[Tables] = {"roles": Share, "holders": Share}
@@ -60,42 +67,96 @@ class Composition(Result, frozen=True):
 def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
     """Analyze windows of one log; what is live is looked up when a table is asked for."""
     ends = peak_ends(windows).tolist()
+    roles = cache(lambda: Roles(windows[0].log, windows))
 
     def one(k: int) -> Composition:
-        log, moments = windows[k].log, {"peak": ends[k], "end": windows[k].hi}
-        if log.holder is None:
-            return Composition()
-        live = cache(lambda at: LiveBlocks(log, moments[at]))
+        moments = {"peak": ends[k], "end": windows[k].hi}
+        live = cache(lambda at: LiveBlocks(roles(), moments[at]))
 
         def by(group: Literal["role", "holder"]) -> tuple[Share, ...]:
             return tuple(share for at in moments for share in live(at).shares(group, at))
 
-        return Composition(deferred(by, "role"), deferred(by, "holder"))
+        return Composition(deferred(by, "role"), () if windows[k].log.holder is None else deferred(by, "holder"))
 
     return OnDemand(len(windows), one)
 
 
-class LiveBlocks:
-    """What is live right before an event of a log that tells who holds its blocks."""
+class Roles:
+    """What tells the roles of the blocks of a log.
 
-    def __init__(self, log: EventLog, event: int) -> None:
-        assert log.holder is not None
+    Args:
+        log: The log.
+        windows: Those that it is cut into, which may be the steps of a training; where it is not cut, they are looked for.
+
+    Attributes:
+        log: The log.
+        told_by: See :class:`Share`.
+    """
+
+    def __init__(self, log: EventLog, windows: Sequence[Window] = ()) -> None:
+        self.log, self._windows = log, windows
+        self._of_event: NDArray[np.int8] | None = None
+        if log.holder is not None:
+            roles = [*map(role_of, log.holder_names), None]
+            self.told_by, self._of_event = "holders", np.array([*map(_PLACES.index, roles)], np.int8)[log.holder]
+            return
+        if log not in _BY_STACK:
+            from memlens.analyzers.roles_by_stack import roles_by_stack
+
+            _BY_STACK[log] = roles_by_stack(log)
+        self._of_event = _BY_STACK[log]
+        self.told_by = "steps" if self._of_event is None else "stacks"
+
+    def at(self, event: int, live: Ints) -> NDArray[np.int8] | None:
+        """The roles of what is live right before an event, as numbers of ``ROLES``, -1 or one more for none; ``None`` where nothing tells any."""
+        if self._of_event is not None:
+            return self._of_event[live]
+        from memlens.analyzers.roles_by_steps import roles_by_steps
+
+        return roles_by_steps(self.log, self._steps, event, live)
+
+    @cached_property
+    def _steps(self) -> Sequence[Window]:
+        if len(self._windows) == 1 and self._windows[0].name == WHOLE:
+            from memlens.windows.anchor_discovery import find_steps
+
+            found = find_steps(self.log)
+            return (
+                ()
+                if found is None or not found.repeated
+                else [window for window in found.windows if window.name != BEFORE]
+            )
+        return [window for window in self._windows if window.name != BEFORE]
+
+
+_PLACES = (*ROLES, None)
+_BY_STACK: WeakKeyDictionary[EventLog, NDArray[np.int8] | None] = WeakKeyDictionary()
+
+
+class LiveBlocks:
+    """What is live right before an event of a log, by role and by holder."""
+
+    def __init__(self, roles: Roles, event: int) -> None:
+        log, self._told_by = roles.log, roles.told_by
         live = live_events(log, event)
+        role = roles.at(event, live)
+        if role is None:
+            live, role = live[:0], np.zeros(0, np.int8)
         every, alike, _ = holders_alike(log.holder_names)
         # Behind the holders stands what several have in common; what follows the last one is nobody.
         self._names = (*every[len(log.holder_names) :], None)
-        self._holder = np.append(alike, len(self._names) - 1)[log.holder[live]]
+        holder = np.full(len(live), -1) if log.holder is None else log.holder[live]
+        self._holder = np.append(alike, len(self._names) - 1)[holder]
+        self._role = role.astype(np.int64) % len(_PLACES)
         self._labels = owner_labels(log)
         self._owner, self._size = owners_of(log, live) % len(self._labels), log.size[live]
 
     def shares(self, group: Literal["role", "holder"], at: str = "peak") -> Iterator[Share]:
         """The blocks of each role or holder, the most bytes first."""
-        places = (*ROLES, None)
-        roles = [None if name is None else role_of(name) for name in self._names]
-        role = np.array([*map(places.index, roles)], np.int64)[self._holder]
-        for members, total in _sums(role if group == "role" else self._holder, self._size):
-            holder, owner = (_most(column[members], self._size[members]) for column in (self._holder, self._owner))
-            yield Share(at, roles[holder], self._names[holder], self._labels[owner], len(members), total)
+        columns = self._role, self._holder, self._owner
+        for members, total in _sums(self._role if group == "role" else self._holder, self._size):
+            role, holder, owner = (_most(column[members], self._size[members]) for column in columns)
+            yield Share(at, _PLACES[role], self._names[holder], self._labels[owner], len(members), total, self._told_by)
 
 
 def _sums(group: Ints, size: Ints) -> Iterator[tuple[Ints, int]]:

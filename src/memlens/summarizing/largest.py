@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, structs
 
-from memlens.analyzers.composition import LiveBlocks
+from memlens.analyzers.composition import LiveBlocks, Roles
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import commonest_holders, kinds_of_blocks, owner_labels
 from memlens.claims.roles import variable_of
@@ -130,7 +130,7 @@ def held_at_peak(window: Window, summit: int | None, peak_bytes: int) -> Largest
 
 def bytes_by_holder(window: Window) -> dict[str, int]:
     """The bytes of each holder at the peak of a window, those of the largest ones; who differ by an index or a key alone are one."""
-    shares = LiveBlocks(window.log, peak_ends([window]).item()).shares("holder")
+    shares = LiveBlocks(Roles(window.log), peak_ends([window]).item()).shares("holder")
     return {share.holder: share.total_bytes for share in islice(shares, _MOST_GROUPS) if share.holder is not None}
 
 

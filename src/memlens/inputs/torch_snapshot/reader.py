@@ -70,11 +70,12 @@ class SnapshotSource(NumberedSource):
         name: The path as the user gave it.
         tables: Have all call stacks.
         stack: Number of the stack of each entry of the device, int32.
+        opening: … and of each opening event.
     """
 
-    def __init__(self, name: str, tables: Tables, stack: NDArray[np.int32]) -> None:
+    def __init__(self, name: str, tables: Tables, stack: NDArray[np.int32], opening: NDArray[np.int32]) -> None:
         super().__init__(name)
-        self._tables, self._stack = tables, stack
+        self._tables, self._stack, self._opening = tables, stack, opening
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
         return [offset + 1 if 0 <= offset < len(self._stack) else None for offset in offsets]
@@ -85,9 +86,13 @@ class SnapshotSource(NumberedSource):
         Args:
             offset: As :attr:`Log.offset` gives it.
         """
-        if not 0 <= offset < len(self._stack) or self._stack[offset] < 0:
-            return ()
-        return self._tables.whole(int(self._stack[offset]))
+        return self.stack_of(int(self._stack[offset])) if 0 <= offset < len(self._stack) else ()
+
+    def stack_of(self, number: int) -> tuple[str, ...]:
+        return self._tables.whole(number) if number >= 0 else ()
+
+    def opening_stacks(self) -> NDArray[np.int32]:
+        return self._opening
 
     def stack_numbers(self, offsets: NDArray[np.int64]) -> NDArray[np.int32]:
         # What stands for the opening events, whose offset is -1, is put behind the entries.
@@ -200,7 +205,8 @@ def _log(
     # What stands for the opening events, whose entry is -1, is put behind the entries.
     time_us, noted = (np.append(column, -1)[columns.entry] for column in (entries.time_us, entries.metadata))
     metadata, metadata_names = _named(noted, lambda number: texts[number][:LONGEST_TEXT])
-    return Builder(SnapshotSource(name, tables, entries.stack), request, {}).finish(
+    source = SnapshotSource(name, tables, entries.stack, columns.stack[: events.opening])
+    return Builder(source, request, {}).finish(
         columns={
             **{name: getattr(columns, name) for name in ("kind", "size", "addr", "stream")},
             "offset": columns.entry,

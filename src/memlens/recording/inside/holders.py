@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Child: TypeAlias = tuple[str, Any, str]
 
 #: Turns of a walk, and again beyond tensors; those of a short one; what is looked at in one of them; characters of a path; frames of a thread, at most.
-_MOST_TURNS, _FEW_TURNS, _AT_ONCE, _LONGEST, _DEEPEST = 20_000, 500, 64, 120, 200
+_MOST_TURNS, _FEW_TURNS, _AT_ONCE, _LONGEST, _DEEPEST = 20_000, 200, 64, 120, 200
 #: Rings of what refers to tensors, and how much one of them may have.
 _MOST_RINGS, _MOST_REFERRERS = 8, 10_000
 #: A key of a dictionary is written where it is as short as this, and where there are as few.

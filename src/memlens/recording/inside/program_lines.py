@@ -47,9 +47,19 @@ _OUT_OF_MEMORY, _SEARCHED = "ut of memory", 4096
 #: What a pipe takes at once.
 _PIPE = 4096
 
-_local = threading.local()
+
+class _Local(threading.local):
+    """What a thread does: the call that it is within, and its number."""
+
+    text = b"-"
+    number = 0
+
+
+_local = _Local()
 _on = [True]
 _walks: list[Any] = []
+#: Calls so far, of which each fourth may be a moment to look who holds tensors.
+_calls, _EACH = [0], 4
 #: Bytes of the lines of calls so far; the second of the last header, and how that is written.
 _text = [0]
 _second: list[Any] = [0, b""]
@@ -116,7 +126,9 @@ def _replaced(operator: str, function: Any) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         for walks in _walks:
-            walks.look(moment)
+            _calls[0] += 1
+            if moment == "backward" or not _calls[0] % _EACH:
+                walks.look(moment)
         head, within = _begin(name)
         try:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
@@ -132,7 +144,7 @@ def _replaced(operator: str, function: Any) -> Any:
         for walks in _walks:
             if moment == "backward":  # and now gradients are there
                 walks.look("gradients")
-            else:
+            elif walks.peak() > walks.above_peak:
                 walks.ran(operator, args)
         return result
 
@@ -147,8 +159,9 @@ class _Paddle:
 
     def __init__(self, paddle: Any) -> None:
         self._paddle, tensor = paddle, paddle.Tensor
-        self._tensor, self.whole, self._device = tensor, True, 0
-        self._peak: Any = getattr(getattr(paddle.base, "core", None), "device_memory_stat_peak_value", None)
+        self._tensor, self.whole = tensor, True
+        #: Gives the bytes that were allocated at most on the device that :meth:`level` saw.
+        self.peak: Callable[[], int] = int
         self._of = {name: tensor.__dict__[name] for name in ("data_ptr", "_offset", "_is_initialized", "_grad_ivar")}
 
     def is_tensor(self, kind: type) -> bool:
@@ -157,16 +170,11 @@ class _Paddle:
     def level(self) -> int:
         """The bytes that are allocated on the device of the program now, 0 where that is not known."""
         try:
-            self._device = self._paddle.framework._current_expected_place().get_device_id()
-            return int(self._paddle.base.core.device_memory_stat_current_value("Allocated", self._device))
+            device = self._paddle.framework._current_expected_place().get_device_id()
+            core = self._paddle.base.core
+            self.peak = partial(core.device_memory_stat_peak_value, "Allocated", device)
+            return int(core.device_memory_stat_current_value("Allocated", device))
         except Exception:  # noqa: BLE001  a processor, or another Paddle
-            return 0
-
-    def peak(self) -> int:
-        """The bytes that were allocated at most on the device that :meth:`level` saw; before each operator, so it is quick."""
-        try:
-            return self._peak("Allocated", self._device)  # type: ignore[no-any-return]
-        except Exception:  # noqa: BLE001
             return 0
 
     def beyond(self, _: Any, tensor: Any, role: str) -> Iterator[tuple[str, Any, str]]:
@@ -224,11 +232,12 @@ def _begin(operator: bytes) -> tuple[bytes, bytes]:
     if not _on[0]:
         return b"", b"-"
     try:
-        within, head = getattr(_local, "text", b"-"), _head()
+        within, head = _local.text, _head()
         text = _owner(operator, sys._getframe(2))
-        outer = within[len(_PASS) :] if within.startswith(_PASS) else b""
-        if outer and text.endswith(outer):  # a hook, which the pass calls
-            text = text[: -len(outer)] + b" < " + within
+        if within != b"-":
+            outer = within[len(_PASS) :] if within.startswith(_PASS) else b""
+            if outer and text.endswith(outer):  # a hook, which the pass calls
+                text = text[: -len(outer)] + b" < " + within
         _local.text = text
         _write(head, text)
     except Exception:  # noqa: BLE001  a recursion at its limit
@@ -237,18 +246,21 @@ def _begin(operator: bytes) -> tuple[bytes, bytes]:
 
 
 def _owner(operator: bytes, frame: FrameType | None) -> bytes:
-    text, frames = operator, 0
+    text, frames, codes = operator, 0, _codes
     for _ in range(_DEEPEST):
         if frame is None:
             break
         code = frame.f_code
-        places = (_codes.get(id(code)) or _met(code))[1]
+        try:
+            places = codes[id(code)][1]
+        except KeyError:
+            places = _met(code)[1]
         if places is not None:
-            at = frame.f_lasti
-            piece = places.get(at)
-            if piece is None:
+            try:
+                piece = places[frame.f_lasti]
+            except KeyError:
                 words = f" < {_own[0](code.co_filename)}:{frame.f_lineno} {code.co_name}"
-                piece = places[at] = words.encode("utf-8", "replace")
+                piece = places[frame.f_lasti] = words.encode("utf-8", "replace")
             frames += 1
             if frames > _MOST_FRAMES or (len(text) + len(piece) > _LONGEST and frames > 1):
                 break
@@ -280,7 +292,7 @@ def _head() -> bytes:
     second = int(now)
     if second != _second[0]:
         _second[:] = second, time.strftime("I%m%d %H:%M:%S", time.localtime(second)).encode()
-    number = getattr(_local, "number", 0)
+    number = _local.number
     if not number:
         number = _local.number = threading.get_native_id()
     return b"%b.%06d %5d line.py:0] " % (_second[1], (now - second) * 1e6, number)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 #: Walks take a fiftieth of the time, or so many seconds where that is more.
 _SHARE, _SECONDS = 50, 0.25
-#: Of operators each fourth is looked at, and none before so many.
-_EACH, _SOME_CALLS = 4, 256
+#: Operators are no moment before so many.
+_SOME_CALLS = 64
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.
-_HIGHER, _HIGHER_PEAK = 1.01, 1.002
+_HIGHER = 1.01
 #: Moments after a backward pass.
 _AFTER = ("gradients", "zero_grad")
 #: Roles whose holders are written once, and not in each walk.
@@ -78,6 +78,8 @@ class Walks:
 
     Attributes:
         on: Whether it looks at all; what fails switches it off.
+        peak: Gives the bytes that were allocated at most.
+        above_peak: After an operator where it gives more than this, :meth:`ran` is to be called.
     """
 
     def __init__(
@@ -85,9 +87,12 @@ class Walks:
     ) -> None:
         self.on = True
         self._walk, self._framework, self._put, self._room = walk, framework, put, room
-        self._began, self._taken, self._next = time.monotonic(), 0.0, 0.0
-        self._above = self._above_peak = 0.0  # what memory, and its peak, rose to when the time to walk came again
-        self._rose = self._follow = False
+        self._began, self._next = time.monotonic(), 0.0
+        self._taken = self._taken_short = 0.0  # seconds
+        self._highest, self._rose = 0, False  # what was allocated at most at a walk, other than after operators
+        #: What the peak must rise to for another walk after an operator, and to what it must have risen for one after the next.
+        self.above_peak = self._risen = float("inf")
+        self.peak: Callable[[], float] = framework.peak
         self._counts: dict[str, int] = {}
         self._kept: dict[str, Any] = {}
         #: Of each tensor that stays, what was written of it last.
@@ -106,22 +111,24 @@ class Walks:
         counts = self._counts
         count = counts[moment] = counts.get(moment, 0) + 1
         of_operator = moment == "operator"
-        if not self.on or (of_operator and (count < _SOME_CALLS or count % _EACH or "backward" in counts)):
+        if not self.on or (of_operator and (count < _SOME_CALLS or "backward" in counts)):
             return False
-        left = self._left()
-        if left < 0:
+        budget = self._budget()
+        if self._taken > budget:
             return False
-        # Half of it is for the moments that come by their numbers.
-        higher = not of_operator and left >= self._taken and self._framework.level() > self._above
+        # Half of it is for the moments that come by their numbers; while little is spent, any rise counts.
+        whole = self._taken - self._taken_short
+        least = _HIGHER if 4 * whole > budget else 1
+        higher = not of_operator and 2 * whole <= budget and self._framework.level() > least * self._highest
         if moment in _AFTER:  # the gradients of the pass before which memory rose
             higher, self._rose = higher or self._rose, False
         else:
             self._rose = self._rose or higher
         return higher or not count & (count - 1) or (time.monotonic() >= self._next and self._room())
 
-    def _left(self) -> float:
-        """Seconds that walks may take from now on."""
-        return max(_SECONDS, (time.monotonic() - self._began) / _SHARE) - self._taken
+    def _budget(self) -> float:
+        """Seconds that walks may have taken by now."""
+        return max(_SECONDS, (time.monotonic() - self._began) / _SHARE)
 
     def look(self, moment: str) -> None:
         """Walk if it is time to."""
@@ -129,18 +136,17 @@ class Walks:
             self.walk(after=moment in _AFTER)
 
     def ran(self, operator: str, tensors: tuple[Any, ...]) -> None:
-        """An operator has run: walk if the peak rose within, and after the next one, too, which says where its result went.
+        """An operator has run in which the peak rose, or the next one has: walk, which says where its result went, too.
 
         Args:
             operator: Its name.
             tensors: What it was given, which may be held by nothing else.
         """
-        rose = self._framework.peak() > self._above_peak
-        if (rose or self._follow) and self.on and self._counts.get("operator", 0) >= _SOME_CALLS:
-            self._follow = rose
-            if self._left() >= self._taken:
-                self._rose = True
-                self.walk(passed=(operator, tensors))
+        rose = self.peak() > self._risen
+        if self.on and 4 * self._taken_short <= self._budget() >= self._taken:
+            self._rose = True
+            self.walk(passed=(operator, tensors))
+            self.above_peak = -1.0 if rose else self._risen
 
     def walk(self, *, passed: tuple[str, Any] | None = None, at_exit: bool = False, after: bool = False) -> None:
         """Walk now.
@@ -154,9 +160,10 @@ class Walks:
             return
         began = time.thread_time()
         try:
-            self._above_peak = _HIGHER_PEAK * self._framework.peak()
+            level, self.peak = self._framework.level(), self._framework.peak
+            self.above_peak = self._risen = _HIGHER * self.peak()
             if passed is None:
-                self._above = max(self._above, _HIGHER * self._framework.level())
+                self._highest = max(self._highest, level)
             self._put(self._rows(passed, at_exit=at_exit, garbage=False if at_exit else None if after else True))
         except RecursionError:  # the program is at its limit, and may come back
             pass
@@ -164,6 +171,7 @@ class Walks:
             self.on = False
         taken = time.thread_time() - began
         self._taken += taken
+        self._taken_short += taken if passed else 0
         self._next = time.monotonic() + taken * _SHARE
 
     def _rows(self, passed: Any, *, at_exit: bool, garbage: bool | None) -> Iterator[tuple[int, str]]:

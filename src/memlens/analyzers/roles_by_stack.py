@@ -1,0 +1,244 @@
+"""The roles of blocks that nobody's walk saw, by the call stacks of what made them and by when they are given back.
+
+A whole stack says which phase of the work runs: the forward pass, the backward pass, the optimizer's step.  What is made in one phase and is
+given back in it, in a later one, or never, has its role by that; what was there before the record by what gives it back, or by the sizes
+of the gradients or the states that are made during it.  No role is said where nothing tells it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.claims.roles import ROLES
+from memlens.facts import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from memlens.columns import Flags, Ints
+    from memlens.events import EventLog
+
+#: What a stack is of: the first of these expressions that fits a frame, ``file:line function``, of it.
+_FORWARD, _BACKWARD, _OPTIMIZER, _MODEL, _NETWORK, _CACHE, _LIBRARY, _OTHER, _NONE = range(9)
+_PHASES = (
+    (_CACHE, r"kv_cache|KVCache|transformers/cache_utils\.py"),
+    (_LIBRARY, r"Workspace|getCurrentCUDABlas"),
+    (
+        _NETWORK,
+        (
+            r"c10d::Reducer|\bProcessGroup\w*::|\bnccl[A-Z]|torch/distributed/(?:distributed_c10d|fsdp|_composable/fsdp)|param_and_grad_buffer\.py"
+            r"|torch/nn/parallel/(?:distributed|comm)\.py:\d+ (?!forward$)|deepspeed/runtime/zero"
+        ),
+    ),
+    (_OPTIMIZER, r"torch/optim/(?!lr_scheduler)\w+\.py:\d+ (?!zero_grad$)|(?:apex|bitsandbytes)/\w*optim"),
+    (
+        _BACKWARD,
+        (
+            r"torch/utils/checkpoint\.py:\d+ (?:unpack_hook|recompute_fn|backward)$|torch::autograd::Engine|\bNode::operator\(\)|Backward\d*::apply\(|torch/autograd/function\.py:\d+ apply\Z"
+            r"|torch/(?:_tensor|autograd/(?:__init__|graph))\.py:\d+ (?:backward|_engine_run_backward)$"
+        ),
+    ),
+    (_MODEL, r"nn/modules/module\.py:\d+ (?:_apply|to|cuda|load_state_dict)$| from_pretrained$"),
+    (_FORWARD, r"nn/modules/module\.py:\d+ _call_impl$| forward$|torchinductor_"),
+    (_MODEL, r" __init__$"),
+)
+#: Fewer blocks in a row of another phase are no phase.
+_RUN = 8
+#: What an optimizer gives back within so many events was never its state.
+_SOON = 64
+#: Blocks and sizes that must be alike, of smaller ones none counts, and how much of their bytes must be found.
+_FEW_BLOCKS, _FEW_SIZES, _SMALL, _COVERED = 6, 2, 1 << 10, 0.9
+#: Blocks that a parameter has at most, itself among them: its gradient, and two states.
+_COPIES = 4
+#: Workspaces of matrix products, by their sizes, and how many a process has at most; what is as large and more is something else.
+_WORKSPACES, _FEW_WORKSPACES = (8_519_680, 33_554_432), 2
+
+_NUMBER = {role: number for number, role in enumerate(ROLES)}
+
+
+class _Runs(NamedTuple):
+    """Phases that follow each other.
+
+    Attributes:
+        phase: Which each is: ``_FORWARD``, ``_BACKWARD`` or ``_OPTIMIZER``, int64.
+        start: Its first event, int64, rising.
+    """
+
+    phase: Ints
+    start: Ints
+
+    def at(self, event: Ints) -> Ints:
+        """In which an event is, -1 before the first."""
+        return self.start.searchsorted(event, "right") - 1
+
+    def next_of(self, phase: int, run: Ints) -> Ints:
+        """The first of a phase after each of some, as many as there are where there is none."""
+        (those,) = np.nonzero(self.phase == phase)
+        return np.append(those, len(self.phase))[those.searchsorted(run, "right")]
+
+
+def roles_by_stack(log: EventLog) -> NDArray[np.int8] | None:
+    """The role of the block of each ALLOC, as a number of ``ROLES``, -1 where nothing tells it; ``None`` where the log has no stacks.
+
+    Rules after measurements of seventy snapshots that training and serving programs of others wrote.
+    """
+    numbers = log.source.stack_numbers(log.offset)
+    if numbers is None or not (numbers >= 0).any():
+        return None
+    numbers[: log.facts.opening] = log.source.opening_stacks()
+    used, place = np.unique(numbers, return_inverse=True)
+    stacks = ["\n".join(log.source.stack_of(number)) for number in used.tolist()]
+    blocks = _Blocks(
+        log, np.array([*map(_phase, stacks)], np.int8)[place], of_python=not any("::" in one for one in stacks)
+    )
+    blocks.by_phase()
+    blocks.by_size()
+    role = np.full(len(log), -1, np.int8)
+    role[blocks.alloc] = blocks.role
+    return role
+
+
+def _phase(stack: str) -> int:
+    if not stack:
+        return _NONE
+    stack = stack.replace("\\", "/")
+    return next((phase for phase, form in _PHASES if re.search(form, stack, re.MULTILINE)), _OTHER)
+
+
+def _runs(alloc: Ints, phase: NDArray[np.int8], *, of_python: bool) -> _Runs:
+    """The phases of the work, in order.
+
+    Threads of backward passes have no stack in records of Python's alone: what has none after a forward pass is the backward pass.
+    """
+    those = np.isin(phase, (_FORWARD, _BACKWARD, _OPTIMIZER, *[_NONE][:of_python]))
+    alloc, phase = alloc[those], phase[those]
+    passes = np.where(phase == _NONE, _BACKWARD, phase)
+    starts = np.flatnonzero(np.diff(passes, prepend=-1))
+    starts = starts[np.diff(starts, append=len(phase)) >= _RUN]
+    found: list[tuple[int, int]] = []
+    for at in starts.tolist():
+        last, now = found[-1][0] if found else _NONE, int(passes[at])
+        if now != last and (phase[at] != _NONE or last == _FORWARD):
+            found.append((now, int(alloc[at])))
+    return _Runs(*np.array(found, np.int64).reshape(-1, 2).T)
+
+
+class _Blocks:
+    """The blocks of a log, an entry an ALLOC.
+
+    Args:
+        log: The log.
+        phase: Of each of its events, what its stack is of, int8.
+        of_python: Stacks are of Python alone.
+    """
+
+    def __init__(self, log: EventLog, phase: NDArray[np.int8], *, of_python: bool) -> None:
+        self.alloc = alloc = np.flatnonzero(log.kind == Kind.ALLOC)
+        self.phase, self.size = phase[alloc], log.size[alloc]
+        partner = log.lifetimes.partner[alloc].astype(np.int64)
+        self.freed = partner >= 0
+        self.free = np.where(self.freed, partner, len(log))
+        self.opening = alloc < log.facts.opening
+        self.runs = _runs(alloc[~self.opening], self.phase[~self.opening], of_python=of_python)
+        self.born, self.gone = (self.runs.at(event) for event in (alloc, self.free))
+        self.born[self.opening] = -1
+        #: What has no stack within a backward pass is of that; what runs no module within a forward pass, of that: a loss.
+        within = np.where(self.born >= 0, np.append(self.runs.phase, -1)[self.born], -1)
+        self.backward = (self.phase == _BACKWARD) | ((self.phase == _NONE) & (within == _BACKWARD))
+        self.forward = (self.phase == _FORWARD) | ((self.phase == _OTHER) & (within == _FORWARD))
+        self.role = np.full(len(alloc), -1, np.int8)
+
+    def say(self, role: str, those: Flags) -> None:
+        self.role[those] = _NUMBER[role]
+
+    def say_of(self, role: str, places: Ints) -> None:
+        self.role[places] = _NUMBER[role]
+
+    def has(self, role: str) -> Flags:
+        those: Flags = self.role == _NUMBER[role]
+        return those
+
+    def by_phase(self) -> None:
+        """Say the roles of blocks by the phase in which they are made and that in which they are given back."""
+        phase, born, gone, freed = self.phase, self.born, self.gone, self.freed
+        forward, following = self.forward, self.runs.next_of(_BACKWARD, born)
+        at_once, no_pass = freed & (gone == born) & (born >= 0), following == len(self.runs.phase)
+        self.say("variable", (phase == _OTHER) | (forward & ~at_once & np.where(freed, gone < following, ~no_pass)))
+        self.say("temporary", (forward | self.backward | (phase == _MODEL)) & at_once)
+        self.say("saved", forward & freed & ~at_once & (gone >= following))
+        self.say("result", forward & ~freed & no_pass)
+        self.say("model", (phase == _MODEL) & ~at_once)
+        soon = at_once | (freed & ~self.opening & (self.free - self.alloc <= _SOON))
+        self.say("optimizer", (phase == _OPTIMIZER) & ~soon)
+        self.say("temporary", (phase == _OPTIMIZER) & soon)
+        for of, role in ((_NETWORK, "communication"), (_CACHE, "cache"), (_LIBRARY, "workspace")):
+            self.say(role, phase == of)
+
+    def by_size(self) -> None:
+        """Say the roles of what stays, and of what was there before, by the sizes of what a backward pass or an optimizer makes and leaves."""
+        stays = ~self.freed & (self.has("model") | (self.opening & (self.phase == _NONE)))
+        like_model = np.isin(self.size, self.size[stays])
+        # What goes at once between two blocks that are made: gradients that are cleared.
+        between = self.alloc.searchsorted(self.free)
+        backward = self.backward & like_model
+        cleared = backward & self.freed
+        totals = np.bincount(between[cleared], weights=self.size[cleared], minlength=len(self.alloc) + 1)
+        at_once = cleared & (2 * totals[between] >= self.size[stays & np.isin(self.size, self.size[cleared])].sum())
+        self.say("gradient", backward & (~self.freed | (self.gone > self.born) | at_once))
+        before = self.opening & self.freed & (self.role < 0)
+        gone = np.append(self.runs.phase, -1)[self.gone]
+        self.say("optimizer", before & (gone == _OPTIMIZER))
+        self.say("saved", before & (gone == _BACKWARD))
+        kept = ~self.freed & (self.has("variable") | self.has("result") | (self.role < 0))
+        for size in _WORKSPACES:
+            those = kept & (self.size == size)
+            self.say("workspace", those & (those.sum() <= _FEW_WORKSPACES))
+        for sizes, counts in self._sets():
+            old = before & np.isin(self.size, sizes)
+            totals = np.bincount(between[old], weights=self.size[old], minlength=len(self.alloc) + 1)
+            self.say("gradient", old & (2 * totals[between] >= int(sizes @ counts)))
+            have = _count(self.size[stays], sizes)
+            if (np.minimum(have, counts) * sizes).sum() >= _COVERED * (sizes @ counts):
+                self._copies(stays, sizes, counts)
+                break
+
+    def _sets(self) -> Iterator[tuple[Ints, Ints]]:
+        """Sizes, and how many blocks of each: of the gradients that a backward pass leaves, and of half of what a step of the optimizer does."""
+        for role, parts in (("gradient", 1), ("optimizer", 2)):
+            own = self.has(role) & (self.backward | (self.phase == _OPTIMIZER))
+            if not own.any():
+                continue
+            runs = np.bincount(self.born[own] + 1, weights=self.size[own])
+            sizes, counts = np.unique(self.size[own & (self.born + 1 == runs.argmax())], return_counts=True)
+            counts //= parts
+            if len(sizes) >= _FEW_SIZES and counts.sum() >= _FEW_BLOCKS:
+                yield sizes, counts
+
+    def _copies(self, stays: Flags, sizes: Ints, counts: Ints) -> None:
+        """Say the roles of what stays: as many as there are gradients are parameters; of further ones, where just one role is left for them."""
+        (those,) = np.nonzero(stays & np.isin(self.size, sizes))
+        those = those[np.argsort(self.size[those], kind="stable")]
+        own = self.size[those]
+        rank = (np.arange(len(own)) - own.searchsorted(own)) // np.maximum(counts[sizes.searchsorted(own)], 1)
+        whole = int(sizes @ counts)
+        copies = [int(self.size[those[rank == k]].sum()) >= _COVERED * whole for k in range(_COPIES + 1)]
+        if copies[_COPIES]:
+            return  # they are a part of a set
+        self.say_of("parameter", those[rank == 0])
+        known = ~self.freed & (self.phase != _NONE)
+        alive = {role: int(self.size[self.has(role) & known].sum()) for role in ("optimizer", "gradient")}
+        if not alive["optimizer"] and copies[2] and not copies[3]:
+            self.say_of("optimizer", those[(rank == 1) | (rank == 2)])
+        elif alive["optimizer"] >= _COVERED * 2 * whole and not alive["gradient"] and copies[1] and not copies[2]:
+            self.say_of("gradient", those[rank == 1])
+
+
+def _count(size: Ints, of: Ints) -> Ints:
+    """How many of some sizes there are of each of others, which rise."""
+    found = np.sort(size)
+    return found.searchsorted(of, "right") - found.searchsorted(of)

@@ -1,0 +1,163 @@
+"""The roles of blocks in a log without call stacks, by when they are made and given back in the steps of a training.
+
+What is there before the first step and stays to the end are candidates for parameters; each step makes a gradient of each and gives it back, and the
+first one makes a state or two of each, which stay.  That is found by sizes, without names, in what each step makes by itself; where
+it is not found, nothing is said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlens.claims.roles import ROLES
+from memlens.facts import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from memlens.columns import Flags, Ints
+    from memlens.events import EventLog
+    from memlens.windows.windows import Window
+
+#: How much of the bytes of what was there before the gradients of a step must cover, pairs of states, and of parameters single states.
+_GRADIENTS, _PARAMETERS, _STATES = 0.4, 0.5, 0.9
+#: Steps that there must be, and blocks of parameters.
+_FEW_STEPS, _FEW_BLOCKS = 2, 4
+
+_NUMBER = {role: number for number, role in enumerate(ROLES)}
+
+
+def roles_by_steps(log: EventLog, windows: Sequence[Window], event: int, live: Ints) -> NDArray[np.int8] | None:
+    """The roles of what is live at a moment, as numbers of ``ROLES``, -1 where nothing tells one; ``None`` where the steps show none.
+
+    Rules after measurements of logs of AdamW, SGD and momentum whose models were known.  Looked at are the first step, that of the moment, and the
+    one before it; of what an earlier one left nothing is told but states.
+
+    Args:
+        log: The log, begun before the model was made.
+        windows: Its steps, in order, of which none shares an event with another.
+        event: The event before which it is.
+        live: The ALLOCs of what is live then, rising, int64.
+    """
+    lo, hi = (np.array([getattr(window, name) for window in windows], np.int64) for name in ("lo", "hi"))
+    now = int(lo.searchsorted(event - 1, "right")) - 1
+    if len(lo) < _FEW_STEPS or (lo[1:] < hi[:-1]).any() or log.facts.opening or not lo[0] or now < 0:
+        return None
+    kind, recent = log.kind, max(int(lo[max(now - 1, 0)]), int(hi[0]))
+    alloc = np.concatenate(
+        (np.flatnonzero(kind[: hi[0]] == Kind.ALLOC), np.flatnonzero(kind[recent : hi[now]] == Kind.ALLOC) + recent)
+    )
+    last = len(kind) - 1 - int((kind[::-1] == Kind.ALLOC).argmax())
+    size, partner = log.size[alloc], log.lifetimes.partner[alloc].astype(np.int64)
+    free = np.where(partner >= 0, partner, len(log))
+    stays = free > last
+    step = lo.searchsorted(alloc, "right") - 1
+    step[(step >= 0) & (alloc >= hi[step])] = -1
+    before = stays & (alloc < lo[0])
+    sizes, counts = np.unique(size[before], return_counts=True)
+    if counts.sum() < _FEW_BLOCKS:
+        return None
+    role = np.full(len(alloc), -1, np.int8)
+    made = (step >= 0) & np.isin(size, sizes)
+    of_size = sizes.searchsorted(size) % len(sizes)
+    # What the first step leaves: two states of each parameter, of AdamW, tell which those are; one, of momentum, is told by gradients.
+    left = made & stays & (step == 0)
+    of_left = np.bincount(of_size[left], minlength=len(sizes))
+    pairs = np.minimum(of_left // 2, counts)
+    whole = int(sizes @ counts)
+    states = 2 if pairs @ sizes >= _PARAMETERS * whole else 0
+    counts = pairs if states else counts
+    optimizer = left & (_rank(size, left) < states * counts[of_size])
+    those = np.flatnonzero(made & ~optimizer & ~left)
+    gradient = np.zeros(len(alloc), np.bool_)
+    gradient[those] = _gradients(alloc[those], free[those], size[those], step[those], sizes, counts, hi)
+    covered = np.bincount(step[gradient], weights=size[gradient], minlength=1).max()
+    parameter = before & np.isin(size, size[gradient | optimizer]) & (_rank(size, before) < counts[of_size])
+    if not states:
+        one = left & (_rank(size, left) < np.bincount(of_size[parameter], minlength=len(sizes))[of_size])
+        if _STATES * int(size[parameter].sum()) <= int(size[one].sum()):
+            states, optimizer = 1, one
+    # Where no states are seen to come, they may have come before the first line that counts steps, and stand among the parameters.
+    if not gradient.any() or (not states and covered < _STATES * whole):
+        return None
+    for name, blocks in (("gradient", gradient), ("parameter", parameter), ("optimizer", optimizer)):
+        role[blocks] = _NUMBER[name]
+    # What each step makes before the first of its gradients and gives back after it was saved for the backward pass.
+    first = np.full(len(lo) + 1, len(log), np.int64)
+    np.minimum.at(first, step[gradient], alloc[gradient])
+    own = (step >= 0) & (role < 0) & (free < hi[step])
+    role[own] = _NUMBER["temporary"]
+    role[own & (alloc < first[step]) & (free > first[step])] = _NUMBER["saved"]
+    place = np.minimum(alloc.searchsorted(live), len(alloc) - 1)
+    return np.where(alloc[place] == live, role[place], np.int8(-1))
+
+
+def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, counts: Ints, hi: Ints) -> Flags:
+    """Which of the blocks that steps make, of the sizes of what was there before, are gradients.
+
+    At the first moment of a step when what it made by itself covers those sizes best, the blocks of each size that live longest.
+
+    Args:
+        alloc: Where each block is made, int64.
+        free: Where it is given back.
+        size: Its size.
+        step: The step that makes it.
+        sizes: The sizes of what was there before, rising.
+        counts: How many blocks there were of each.
+        hi: The end of each step.
+    """
+    kind = sizes.searchsorted(size)
+    # Each block comes and, within its step, goes: how many of its size the step has then, and what that adds to what is covered.
+    goes = free < hi[step]
+    event, sign = (
+        np.concatenate((alloc, free[goes])),
+        np.concatenate((np.ones(len(alloc), np.int64), np.full(goes.sum(), -1))),
+    )
+    of_step, of_kind = np.concatenate((step, step[goes])), np.concatenate((kind, kind[goes]))
+    order = np.lexsort((event, of_kind, of_step))
+    event, sign, of_step, of_kind = event[order], sign[order], of_step[order], of_kind[order]
+    have = _sums(sign, (np.diff(of_step, prepend=-1) != 0) | (np.diff(of_kind, prepend=-1) != 0))
+    most = counts[of_kind]
+    adds = (np.minimum(have, most) - np.minimum(have - sign, most)) * sizes[of_kind]
+    order = np.lexsort((event, of_step))
+    event, of_step = event[order], of_step[order]
+    starts = np.diff(of_step, prepend=-1) != 0
+    covered = _sums(adds[order], starts)
+    (begins,) = np.nonzero(starts)
+    best = np.maximum.reduceat(covered, begins)
+    at_best = np.flatnonzero(covered == np.repeat(best, np.diff(begins, append=len(covered))))
+    steps, first = np.unique(of_step[at_best], return_index=True)
+    moment = np.full(len(hi), -1, np.int64)
+    enough = best >= _GRADIENTS * int(sizes @ counts)
+    moment[steps[enough]] = event[at_best[first[enough]]]
+    live = (alloc <= moment[step]) & (free > moment[step])
+    # Of each size those that live longest.
+    (those,) = np.nonzero(live)
+    those = those[np.lexsort((-free[those], kind[those], step[those]))]
+    starts = (np.diff(step[those], prepend=-1) != 0) | (np.diff(kind[those], prepend=-1) != 0)
+    rank = _sums(np.ones(len(those), np.int64), starts) - 1
+    chosen = np.zeros(len(alloc), np.bool_)
+    chosen[those[rank < counts[kind[those]]]] = True
+    return chosen
+
+
+def _sums(values: Ints, starts: Flags) -> Ints:
+    """Running sums that begin anew at each start."""
+    total = np.cumsum(values)
+    (begins,) = np.nonzero(starts)
+    before = np.append(0, total)[begins]
+    sums: Ints = total - np.repeat(before, np.diff(begins, append=len(values)))
+    return sums
+
+
+def _rank(size: Ints, those: Flags) -> Ints:
+    """How many of some blocks of one size come before each; far more than there are for others."""
+    rank = np.full(len(size), len(size), np.int64)
+    (places,) = np.nonzero(those)
+    places = places[np.argsort(size[places], kind="stable")]
+    rank[places] = _sums(np.ones(len(places), np.int64), np.diff(size[places], prepend=-1) != 0) - 1
+    return rank
