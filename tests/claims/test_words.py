@@ -39,7 +39,7 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("peak", {"peak_bytes": MIB, "earlier_unknown": True, "line": 3, "entries": True}),
     ("largest_at_peak", {"total_bytes": KIB, "peak_bytes": MIB, "blocks": 2, "block_bytes": 512}),
     ("largest_at_peak", {"total_bytes": KIB, "peak_bytes": MIB, "blocks": 2, "before_input": True, "no_stack": True, "ties": 2}),
-    ("by_role", {"roles": {"saved": MIB // 2, "optimizer": MIB // 3, "nobody": MIB // 9}, "peak_bytes": MIB}),
+    ("by_role", {"roles": {"saved": MIB // 2, "optimizer": MIB // 3, "nobody": MIB // 9}, "peak_bytes": MIB, "told_by": "holders"}),
     ("no_event", {"windows": 9}),
     ("no_event", {}),
     ("shrinking", STEPS),

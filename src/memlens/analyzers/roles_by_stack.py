@@ -90,7 +90,8 @@ def roles_by_stack(log: EventLog) -> NDArray[np.int8] | None:
     numbers = log.source.stack_numbers(log.offset)
     if numbers is None or not (numbers >= 0).any():
         return None
-    numbers[: log.facts.opening] = log.source.opening_stacks()
+    if (of_opening := log.source.opening_stacks()) is not None:
+        numbers[: log.facts.opening] = of_opening
     used, place = np.unique(numbers, return_inverse=True)
     stacks = ["\n".join(log.source.stack_of(number)) for number in used.tolist()]
     blocks = _Blocks(

@@ -339,7 +339,7 @@ def _by_role(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
     shares = [] if found is None else [share for share in found.roles if share.at == "peak" and share.role is not None]
     if whole <= 2 * sum(share.total_bytes for share in shares) <= 2 * whole:
         roles = {share.role: share.total_bytes for share in shares[:3] if 10 * share.total_bytes >= whole}
-        yield claim("by_role", Weight.PEAK, roles=roles, peak_bytes=whole)
+        yield claim("by_role", Weight.PEAK, roles=roles, peak_bytes=whole, told_by=shares[0].told_by)
 
 
 def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[Claim]:

@@ -78,7 +78,10 @@ WORDS: dict[str, Words] = {
         "[, {rise_bytes:bytes} above what was carried in]"
     ),
     "largest_at_peak": Words(f"{{total_bytes:bytes}} ({{total_bytes:share peak_bytes}}) of it{LARGEST}", joined="; "),
-    "by_role": Words("the peak is {roles:roles peak_bytes}", joined="; "),
+    "by_role": Words(
+        "{told_by=stacks?by call stacks, |{told_by=steps?by its steps, }}the peak is {roles:roles peak_bytes}",
+        joined="; ",
+    ),
     "peak_may_come_later": Words(
         "the {entries?recording|log} ends {inside?inside this {unit}|near its peak}, so the true peak may come later",
         joined=". ",

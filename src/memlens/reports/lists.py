@@ -135,14 +135,20 @@ def _composition(found: Any, options: ListOptions, *, full: bool) -> Iterator[Ta
     moments = _LIVE
     if options.group == "owner":
         groups, moments = (("role", "holder"), _LIVE) if full else (("role",), _LIVE[:1])
-    elif not found.roles:
-        yield Line(f"Live by {options.group}: the log does not say who holds its blocks. {RECORD_NAMES}.", "doubt")
+    elif not (found.roles if options.group == "role" else found.holders):
+        lacks = (
+            "nothing tells the roles of its blocks"
+            if options.group == "role"
+            else "the log does not say who holds its blocks"
+        )
+        yield Line(f"Live by {options.group}: {lacks}. {RECORD_NAMES}.", "doubt")
     for group, (at, which) in product(groups, moments):
         if rows := [share for share in (found.roles if group == "role" else found.holders) if share.at == at]:
             total, blocks = sum(row.total_bytes for row in rows), sum(row.count for row in rows)
-            title = f"{which} by {group}: {format_bytes(total)} in {plural(blocks, 'block')}"
+            title = f"{which} by {group}{_TOLD[rows[0].told_by]}: {format_bytes(total)} in {plural(blocks, 'block')}"
             made: dict[str, Any] = {"role": _role, "holder": held_by, "share": partial(_share_of, total)}
-            yield ListOptions(options.top).table(title, _SHARES[group], rows, group, **made)
+            columns = _SHARES[group] if found.holders else (*_OF_ROLES, replace(OWNER, drop=2))
+            yield ListOptions(options.top).table(title, columns, rows, group, **made)
 
 
 def _share_of(total: int, group: Any) -> Value:
@@ -240,6 +246,8 @@ _SHARES = {
     "role": (*_OF_ROLES, replace(HOLDER, title="Held by, for the most part", drop=2)),
     "holder": (HOLDER, *_OF_ROLES, replace(OWNER, drop=2)),
 }
+#: What is said of roles that rules tell.
+_TOLD = {"holders": "", "stacks": ", told by call stacks", "steps": ", told by steps"}
 _LIVE: tuple[tuple[str, str], ...] = (("peak", "Live at the peak"), ("end", "Held at the end"))
 #: Holders that no path leads to, in a column.
 _SHORT = {TEMPORARY: "(temporary)", OF_BACKWARD: "(temporary)", UNSEEN: "(not seen)", GRADIENT: "(not seen)"}
