@@ -191,8 +191,14 @@ class _Blocks:
         totals = np.bincount(between[cleared], weights=self.size[cleared], minlength=len(self.alloc) + 1)
         at_once = cleared & (2 * totals[between] >= self.size[stays & np.isin(self.size, self.size[cleared])].sum())
         self.say("gradient", backward & (~self.freed | (self.gone > self.born) | at_once))
+        # What goes after the last block that a phase makes may go for another reason.
+        last = np.full(len(self.runs.phase) + 1, -1, np.int64)
+        of_phase = (self.born >= 0) & (
+            np.where(self.backward, _BACKWARD, self.phase) == np.append(self.runs.phase, -1)[self.born]
+        )
+        np.maximum.at(last, self.born[of_phase], self.alloc[of_phase])
         before = self.opening & self.freed & (self.role < 0)
-        gone = np.append(self.runs.phase, -1)[self.gone]
+        gone = np.where(self.free < last[self.gone], np.append(self.runs.phase, -1)[self.gone], -1)
         self.say("optimizer", before & (gone == _OPTIMIZER))
         self.say("saved", before & (gone == _BACKWARD))
         kept = ~self.freed & (self.has("variable") | self.has("result") | (self.role < 0))

@@ -69,16 +69,21 @@ def roles_by_steps(log: EventLog, windows: Sequence[Window], event: int, live: I
     of_left = np.bincount(of_size[left], minlength=len(sizes))
     pairs = np.minimum(of_left // 2, counts)
     whole = int(sizes @ counts)
-    states = 2 if pairs @ sizes >= _PARAMETERS * whole else 0
+    # Of single states there are no more than of what may be parameters.
+    doubled = (of_left > counts) @ (of_left * sizes) > of_left @ sizes / 2
+    states = 2 if doubled and pairs @ sizes >= _PARAMETERS * whole else 0
     counts = pairs if states else counts
     optimizer = left & (_rank(size, left) < states * counts[of_size])
     those = np.flatnonzero(made & ~optimizer & ~left)
     gradient = np.zeros(len(alloc), np.bool_)
     gradient[those] = _gradients(alloc[those], free[those], size[those], step[those], sizes, counts, hi)
     covered = np.bincount(step[gradient], weights=size[gradient], minlength=1).max()
-    parameter = before & np.isin(size, size[gradient | optimizer]) & (_rank(size, before) < counts[of_size])
+    if not states:  # as many as one step makes gradients of
+        each = np.bincount(step[gradient] * len(sizes) + of_size[gradient], minlength=len(lo) * len(sizes))
+        counts = each.reshape(-1, len(sizes)).max(axis=0)
+    parameter = before & (_rank(size, before) < counts[of_size])
     if not states:
-        one = left & (_rank(size, left) < np.bincount(of_size[parameter], minlength=len(sizes))[of_size])
+        one = left & (_rank(size, left) < counts[of_size])
         if _STATES * int(size[parameter].sum()) <= int(size[one].sum()):
             states, optimizer = 1, one
     # Where no states are seen to come, they may have come before the first line that counts steps, and stand among the parameters.
@@ -99,7 +104,7 @@ def roles_by_steps(log: EventLog, windows: Sequence[Window], event: int, live: I
 def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, counts: Ints, hi: Ints) -> Flags:
     """Which of the blocks that steps make, of the sizes of what was there before, are gradients.
 
-    At the first moment of a step when what it made by itself covers those sizes best, the blocks of each size that live longest.
+    At the moment of a step when what it made by itself covers those sizes best, the blocks of each size that live longest.
 
     Args:
         alloc: Where each block is made, int64.
@@ -124,15 +129,18 @@ def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, cou
     most = counts[of_kind]
     adds = (np.minimum(have, most) - np.minimum(have - sign, most)) * sizes[of_kind]
     order = np.lexsort((event, of_step))
-    event, of_step = event[order], of_step[order]
+    event, of_step, of_kind, sign = event[order], of_step[order], of_kind[order], sign[order]
     starts = np.diff(of_step, prepend=-1) != 0
     covered = _sums(adds[order], starts)
     (begins,) = np.nonzero(starts)
     best = np.maximum.reduceat(covered, begins)
-    at_best = np.flatnonzero(covered == np.repeat(best, np.diff(begins, append=len(covered))))
+    # Of several such moments that with the least of those sizes: the gradients are all there, and little that is alike.
+    all_there = _sums(sign * sizes[of_kind], starts)
+    (at_best,) = np.nonzero(covered == np.repeat(best, np.diff(begins, append=len(covered))))
+    at_best = at_best[np.lexsort((all_there[at_best], of_step[at_best]))]
     steps, first = np.unique(of_step[at_best], return_index=True)
-    moment = np.full(len(hi), -1, np.int64)
     enough = best >= _GRADIENTS * int(sizes @ counts)
+    moment = np.full(len(hi), -1, np.int64)
     moment[steps[enough]] = event[at_best[first[enough]]]
     live = (alloc <= moment[step]) & (free > moment[step])
     # Of each size those that live longest.

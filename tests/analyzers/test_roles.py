@@ -1,0 +1,213 @@
+"""The roles of blocks whose holders nobody recorded: what rules tell is true where it is told, and told where it can be known."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_trainings import Training, live_at
+from raw_runs import read_packed
+
+import memlens
+from memlens.analyzers.composition import Roles
+from memlens.analyzers.roles_by_stack import roles_by_stack
+from memlens.analyzers.roles_by_steps import roles_by_steps
+from memlens.claims.roles import ROLES
+from memlens.facts import Kind
+from memlens.log import Log
+
+NAMES = (*ROLES, None)
+SEEDS = st.integers(0, 1 << 32)
+
+
+def totals(log: Log, roles: Any, live: Any) -> Counter[str | None]:
+    found = Counter[str | None]()
+    for role, size in zip(roles.tolist(), log.size[live].tolist(), strict=True):
+        found[NAMES[role]] += size
+    return found
+
+
+def peak_of(log: Log) -> int:
+    """The event after the first one that reaches the highest level."""
+    sizes = np.where(log.kind == Kind.ALLOC, log.size, np.where(log.kind == Kind.FREE, -log.size, 0))
+    return int(np.cumsum(sizes).argmax()) + 1
+
+
+# -- by steps --------------------------------------------------------------------------------------------------------------
+
+
+@given(SEEDS, st.integers(0, 2), st.floats(0, 1))
+def test_roles_by_steps_are_those_that_blocks_were_made_for(seed: int, states: int, where: float) -> None:
+    training = Training(seed, states)
+    log, steps = training.log()
+    event = training.steps[1] + 1 + int(where * (len(log) - training.steps[1] - 1))
+    live = live_at(log, event)
+    roles = roles_by_steps(log, steps, event, live)
+    if roles is None:
+        # Within a step whose gradients are still to come, those of the step before are looked at: there are always some.
+        raise AssertionError("steps that are all alike tell roles")
+    for role, alloc in zip(roles.tolist(), live.tolist(), strict=True):
+        # What a step begins with, the batch, lives as what is saved does.
+        want = training.role_of(log, alloc, 20)
+        assert NAMES[role] == want or (want == "variable" and NAMES[role] in ("saved", "temporary"))
+
+
+@given(SEEDS, st.integers(0, 2))
+def test_where_nothing_tells_steps_apart_from_what_was_before_no_role_is_told(seed: int, states: int) -> None:
+    training = Training(seed, states)
+    log, steps = training.log()
+    live = live_at(log, event := peak_of(log))
+    assert roles_by_steps(log, steps[:1], event, live) is None  # one step
+    assert roles_by_steps(log, [], event, live) is None
+    # Lines that end steps: states that the first one makes stand before the first line, and look like parameters.
+    late = roles_by_steps(log, steps[1:], event, live)
+    if states:
+        assert late is None
+    # Passes that only go forward.
+    forward = [block for block in training.events if training.blocks[block].phase in ("model", "forward")]
+    training.events = [block for block in forward if training.blocks[block].role != "saved"]
+    training.steps = [len(training.parameters) + 4 * k for k in range(3)]
+    log, steps = training.log()
+    assert roles_by_steps(log, steps, len(log), live_at(log, len(log))) is None
+
+
+def parameters(argv: list[str]) -> list[int]:
+    """How many numbers each parameter has of the models of ``paddle-hostdev/train.py``."""
+    options = dict(pairwise(argv))
+    layers, dim, words = int(options.get("--layers", 2)), int(options.get("--dim", 64)), 512
+    if options.get("--model", "cnn").startswith("cnn"):
+        found, width = [3 * 16 * 9, 16, 16], 16
+        for _ in range(layers):
+            wide = 2 * width
+            found += [width * wide * 9, wide, wide, wide * wide * 9, wide, wide, width * wide]
+            width = wide
+        return [*found, width * 10, 10]
+    block = [dim] * 4 + [3 * dim * dim, 3 * dim, dim * dim, dim, 4 * dim * dim, 4 * dim, 4 * dim * dim, dim]
+    return [words * dim, int(options.get("--seq", 32)) * dim, *block * layers, dim, dim, dim * words, words]
+
+
+#: Logs of AdamW; where the device or the log has no memory of the model's, or blocks of several processes, there is nothing to tell.
+ADAMW = re.compile(r"(?:04|05_(?!oom)|06|10_v(?:8|10_)|262|30b?2?_|331_)")
+
+
+def test_roles_of_real_logs_are_the_models_arithmetic(shared: Path) -> None:
+    seen = 0
+    for stats in sorted((shared / "data" / "paddle").glob("*.stats.json")):
+        name = stats.name.removesuffix(".stats.json")
+        path = next(
+            (stats.with_name(name + end) for end in (".log", ".log.gz") if stats.with_name(name + end).exists()), None
+        )
+        if path is None or not ADAMW.match(name):
+            continue
+        seen += 1
+        text = read_packed(path)
+        log = memlens.read(path)
+        (logs,) = memlens.analyze(path, by=r"STEP (\d+) START", analyzers=["composition", "peak"]).logs
+        best = max(logs.windows, key=lambda window: window.results["peak"].peak_bytes)
+        rows = {share.role: share for share in best.results["composition"].roles if share.at == "peak"}
+        assert {share.told_by for share in rows.values()} == {"steps"}, name
+        # Each block is a multiple of 256 bytes.
+        numbers = parameters(json.loads(stats.read_text())["argv"])
+        truth = sum(-(-4 * n // 256) * 256 for n in numbers)
+        assert abs(rows["parameter"].total_bytes - truth) <= 0.016 * truth, name
+        # Two states of each, and for each parameter two numbers, of 256 bytes as well.
+        assert 2 * truth * 0.98 <= rows["optimizer"].total_bytes <= 2 * truth * 1.02 + 512 * len(numbers), name
+        # What was saved for the backward pass, by the lines that the program prints: made before it begins, and given back after.
+        events = [
+            int(log.events_before(np.array([at.start()]))[0]) for at in re.finditer(rb"(?m)^START BACKWARD", text)
+        ]
+        starts = [
+            int(log.events_before(np.array([at.start()]))[0]) for at in re.finditer(rb"(?m)^STEP \d+ START", text)
+        ]
+        event = peak_of(log)
+        live = live_at(log, event)
+        start = max(one for one in starts if one < event)
+        begins = min(one for one in events if one >= start)
+        saved = live[(live >= start) & (live < begins)]
+        saved = saved[log.lifetimes.partner[saved] > begins]
+        assert event > begins, name
+        # Of a loss, and where several threads are at work, a block may be on the other side.
+        assert abs(rows["saved"].total_bytes - int(log.size[saved].sum())) <= 512, name
+        leaks_graphs = "leak_graph" in name
+        assert leaks_graphs or rows[None].total_bytes <= 0.14 * sum(row.total_bytes for row in rows.values()), name
+    assert seen >= 27
+
+
+# -- by stacks -------------------------------------------------------------------------------------------------------------
+
+
+@given(SEEDS, st.integers(0, 2), st.booleans(), st.floats(0, 1), st.floats(0, 1))
+def test_roles_by_stack_are_those_that_blocks_were_made_for(
+    seed: int, states: int, of_python: bool, begin: float, where: float
+) -> None:
+    """The record begins before the model, or somewhere in the first step or the second."""
+    training = Training(seed, states)
+    third = training.steps[2]
+    log = training.snapshot(int(begin * third) if begin > 0.3 else 0, of_python=of_python)
+    roles = roles_by_stack(log)
+    assert roles is not None
+    opening = log.facts.opening
+    live = live_at(log, opening + int(where * (len(log) - opening)))
+    live = live[log.kind[live] == Kind.ALLOC]
+    for role, alloc in zip(roles[live].tolist(), live.tolist(), strict=True):
+        want = training.role_of(log, alloc, 30)
+        allowed = {want, None} | ({"model"} if want == "parameter" else set())
+        assert NAMES[role] in allowed
+    if begin <= 0.3:
+        found = totals(log, roles[live], live)
+        assert found[None] == 0
+        # All parameters have gradients here.
+        assert found["model"] == 0
+
+
+def gpt(words: int, width: int, hidden: int, layers: int) -> int:
+    """Bytes of the model that four of the snapshots are of: two tables of words, attention of four squares, SwiGLU of three matrices, norms."""
+    return 4 * (2 * words * width + layers * (4 * width * width + 3 * width * hidden + 2 * width) + width)
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "states"),
+    [
+        ("medium_256_training", gpt(10_000, 1024, 4096, 24), 2),
+        ("medium_512_training", gpt(10_000, 1024, 4096, 24), 2),
+        ("ring_3000", gpt(10_000, 1024, 4096, 24), 2),
+        ("train_19464", gpt(10_000, 1280, 5120, 36), 2),
+        ("pre_existing_blocks", gpt(50_257, 768, 3072, 12), 2),
+    ],
+)
+def test_roles_of_real_snapshots_are_the_models_arithmetic(shared: Path, name: str, model: int, states: int) -> None:
+    log = memlens.read(shared / "data" / "torch" / "snapshots" / f"{name}.pickle")
+    live = live_at(log, len(log))
+    roles = Roles(log)
+    assert roles.told_by == "stacks"
+    told = roles.at(len(log), live)
+    assert told is not None
+    found = totals(log, told, live)
+    # One of 8 KiB more: a table of positions is a parameter of the same size as norms.
+    assert found["parameter"] in (model, model + 8192)
+    assert (found["gradient"], found["optimizer"]) == (model, states * model)
+    assert found[None] <= 0.001 * found.total()
+
+
+@pytest.mark.parametrize("name", ["forward_fp32", "forward_bf16", "medium_1024_inference", "without_frames"])
+def test_of_weights_that_nothing_tells_no_role_is_told(shared: Path, name: str) -> None:
+    log = memlens.read(shared / "data" / "torch" / "snapshots" / f"{name}.pickle")
+    roles = roles_by_stack(log)
+    assert roles is not None
+    assert not {"parameter", "gradient", "optimizer", "model"} & {NAMES[role] for role in roles.tolist()}
+
+
+@pytest.mark.parametrize("name", ["state_only_2023", "state_only_2024", "segments_only", "oom_2023"])
+def test_states_without_a_record_have_no_roles(shared: Path, name: str) -> None:
+    log = memlens.read(shared / "data" / "torch" / "snapshots" / f"{name}.pickle")
+    live = live_at(log, len(log))
+    roles = Roles(log).at(len(log), live)
+    assert roles is None or {NAMES[role] for role in roles.tolist()} <= {None, "workspace"}

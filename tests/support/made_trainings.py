@@ -1,0 +1,162 @@
+"""Trainings by chance, of which each block's role is known by construction: as logs with steps, and as snapshots with call stacks."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+from snapshots import entry, frame, read, segment
+
+from memlens.facts import Kind
+from memlens.log import Log
+from memlens.windows.windows import Window
+
+#: Frames of what runs, innermost first; of the backward pass those of C++, which stacks of Python alone do not have.
+_MAIN = frame("/home/user/train.py", 9, "main")
+STACKS = {
+    "model": [frame("/venv/torch/nn/modules/module.py", 927, "_apply"), _MAIN],
+    "forward": [
+        frame("/venv/torch/nn/modules/linear.py", 125, "forward"),
+        frame("/venv/torch/nn/modules/module.py", 1750, "_call_impl"),
+        _MAIN,
+    ],
+    "backward": [
+        frame("??", 0, "MmBackward0::apply(std::vector<at::Tensor>&&)"),
+        frame("??", 0, "torch::autograd::Engine::evaluate_function(torch::autograd::Node*)"),
+    ],
+    "optimizer": [
+        frame("/venv/torch/optim/adamw.py", 380, "_multi_tensor_adamw"),
+        frame("/venv/torch/optim/optimizer.py", 493, "wrapper"),
+        _MAIN,
+    ],
+    "program": [_MAIN],
+}
+
+
+class Block(NamedTuple):
+    """A block: its size, what it is, and what ran when it was made."""
+
+    size: int
+    role: str
+    phase: str
+
+
+class Training:
+    """A training by chance.
+
+    Args:
+        seed: The chance.
+        states: Blocks that the optimizer keeps of each parameter, 0 to 2.
+        alike: Other blocks may be as large as parameters.
+
+    Attributes:
+        events: Numbers of blocks, made where they come first, given back where they come again.
+        blocks: The blocks.
+        steps: The first event of each step.
+        steps_of: How many there are.
+    """
+
+    def __init__(self, seed: int, states: int, *, alike: bool = False) -> None:
+        chance = self._chance = random.Random(seed)
+        self.events: list[int] = []
+        self.blocks: list[Block] = []
+        self.steps: list[int] = []
+        sizes = [512 * chance.randint(4, 60) for _ in range(chance.randint(3, 8))]
+        self.parameters = [*sizes, *(chance.choice(sizes) for _ in range(chance.randint(8, 20)))]
+        self._sizes = sizes if alike else []
+        saved = [self._other(200) for _ in range(chance.randint(8, 25))]
+        for size in self.parameters:
+            self._make(size, "parameter", "model")
+        for number in range(chance.randint(3, 5)):
+            self.steps.append(len(self.events))
+            self._step(saved, states if number == 0 else 0)
+
+    def _other(self, most: int) -> int:
+        """A size of something else: no parameter's, unless such may be."""
+        if self._sizes and self._chance.random() < 0.3:
+            return self._chance.choice(self._sizes)
+        return 512 * self._chance.randint(4, most) + 256
+
+    def _make(self, size: int, role: str, phase: str) -> int:
+        self.blocks.append(Block(size, role, phase))
+        self.events.append(len(self.blocks) - 1)
+        return len(self.blocks) - 1
+
+    def _step(self, saved: list[int], states: int) -> None:
+        chance, make, drop = self._chance, self._make, self.events.append
+        batch = make(self._other(90), "variable", "program")
+        kept: list[int] = []
+        for size in saved:
+            drop(make(self._other(50), "temporary", "forward"))
+            kept.append(make(size, "saved", "forward"))
+        gradients = []
+        waiting, cuts = [*reversed(self.parameters)], len(kept) - 1
+        # The first layer that the pass comes to has a parameter.
+        ends = sorted(chance.randint(1, len(waiting)) for _ in range(cuts))
+        spans = zip([0, *ends], [*ends, len(waiting)], strict=True)
+        for (start, end), block in zip(spans, reversed(kept), strict=True):
+            gradients += [make(size, "gradient", "backward") for size in waiting[start:end]]
+            for _ in range(chance.randint(1, 2)):
+                drop(make(self._other(200), "temporary", "backward"))
+            drop(block)
+        for size in self.parameters:
+            for _ in range(states):
+                make(size, "optimizer", "optimizer")
+        for _ in range(10):
+            drop(make(self._other(60), "temporary", "optimizer"))
+        for block in gradients:
+            drop(block)
+        drop(batch)
+
+    def log(self) -> tuple[Log, list[Window]]:
+        """As a log without stacks, with a window a step."""
+        made: set[int] = set()
+        rows = []
+        for block in self.events:
+            kind = Kind.FREE if block in made else Kind.ALLOC
+            made.add(block)
+            rows.append((kind, self.blocks[block].size, (block + 1) << 20))
+        log = Log.from_rows(rows)
+        ends = [*self.steps[1:], len(rows)]
+        return log, [
+            Window(log, f"STEP {k}", lo, hi, 0, 0, 0, 0, False)
+            for k, (lo, hi) in enumerate(zip(self.steps, ends, strict=True))
+        ]
+
+    def snapshot(self, begin: int, *, of_python: bool) -> Log:
+        """As a snapshot at the end, whose record began before an event.
+
+        Args:
+            begin: The event.
+            of_python: Stacks are of Python alone, which backward passes have none of.
+        """
+        made, live, trace = set[int](), dict[int, None](), []
+        for at, block in enumerate(self.events):
+            size, _, phase = self.blocks[block]
+            frames: list[dict[str, Any]] = [] if of_python and phase == "backward" else STACKS[phase]
+            actions = ("alloc",) if block not in made else ("free_requested", "free_completed")
+            if block in made:
+                del live[block]
+            else:
+                live[block] = None
+            made.add(block)
+            if at >= begin:
+                trace += [entry(action, (block + 1) << 30, size, time_us=at, frames=frames) for action in actions]
+        segments = []
+        for block in live:
+            size = self.blocks[block].size
+            held = {"size": size, "requested_size": size, "state": "active_allocated", "frames": []}
+            segments.append({**segment((block + 1) << 30, size), "blocks": [held]})
+        (log,) = read({"segments": segments, "device_traces": [trace]})
+        return log
+
+    def role_of(self, log: Log, event: int, shift: int) -> str:
+        """What the block is that an event of a log made."""
+        return self.blocks[(int(log.addr[event]) >> shift) - 1].role
+
+
+def live_at(log: Log, event: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The ALLOCs of what is live right before an event."""
+    partner = log.lifetimes.partner
+    return np.array([k for k in range(event) if log.kind[k] == Kind.ALLOC and not 0 <= partner[k] < event], np.int64)
