@@ -134,10 +134,10 @@ def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, cou
     covered = _sums(adds[order], starts)
     (begins,) = np.nonzero(starts)
     best = np.maximum.reduceat(covered, begins)
-    # Of several such moments that with the least of those sizes: the gradients are all there, and little that is alike.
+    # Of several such moments the last with the least of those sizes: the gradients are all there, and little that is alike.
     all_there = _sums(sign * sizes[of_kind], starts)
     (at_best,) = np.nonzero(covered == np.repeat(best, np.diff(begins, append=len(covered))))
-    at_best = at_best[np.lexsort((all_there[at_best], of_step[at_best]))]
+    at_best = at_best[np.lexsort((-at_best, all_there[at_best], of_step[at_best]))]
     steps, first = np.unique(of_step[at_best], return_index=True)
     enough = best >= _GRADIENTS * int(sizes @ counts)
     moment = np.full(len(hi), -1, np.int64)
