@@ -195,6 +195,15 @@ def test_roles_of_real_snapshots_are_the_models_arithmetic(shared: Path, name: s
     assert found["parameter"] in (model, model + 8192)
     assert (found["gradient"], found["optimizer"]) == (model, states * model)
     assert found[None] <= 0.001 * found.total()
+    # At the peak, where a step of the optimizer has made no second version of its states yet.
+    event = peak_of(log)
+    live = live_at(log, event)
+    told = roles.at(event, live)
+    assert told is not None
+    found = totals(log, told, live)
+    assert found["parameter"] in (model, model + 8192)
+    assert found["optimizer"] == states * model or name in ("ring_3000", "pre_existing_blocks")
+    assert found[None] <= 0.005 * found.total()
 
 
 @pytest.mark.parametrize("name", ["forward_fp32", "forward_bf16", "medium_1024_inference", "without_frames"])

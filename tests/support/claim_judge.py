@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
-from raw_runs import Failure, RawRun
+from raw_runs import Failure, RawRun, in_common
 from whatif_judge import Requests
 
 Values: TypeAlias = Mapping[str, Any]
@@ -155,7 +155,7 @@ def _largest(v: Values, run: RawRun) -> None:
     assert v["total_bytes"] == max(totals.values())
     if "holder" in v:
         theirs = [k for k in live if _whose(run.events[k].owner, opening=run.events[k].place is None) == key]
-        assert _in_common(v["holder"]) in _held_by(run, theirs, v["total_bytes"] // 2 + 1)
+        assert in_common(v["holder"]) in _held_by(run, theirs, v["total_bytes"] // 2 + 1)
     assert v.get("ties", 0) == [*totals.values()].count(v["total_bytes"]) - 1
     if v.get("before_input"):
         assert v.get("no_stack", False) == (len(totals) > 1 and known)
@@ -177,17 +177,12 @@ def _by_role(v: Values, run: RawRun) -> None:
     assert 2 * totals.total() >= v["peak_bytes"]
 
 
-def _in_common(holder: str) -> str:
-    """A holder without its keys and indices, and an optimizer without its states."""
-    return re.sub(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()", r"\1", re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", holder))
-
-
 def _held_by(run: RawRun, blocks: Iterable[int], least: int) -> set[str]:
     """Who holds so many bytes of some blocks, their keys and indices left aside, as sentences name them."""
     found = Counter[str]()
     for k in blocks:
-        if k in run.holders:
-            found[_in_common(re.sub(r"^(variable|saved) ", "", run.holders[k]))] += run.events[k].size
+        if name := run.held_by(k):
+            found[name] += run.events[k].size
     return {name for name, held in found.items() if held >= least}
 
 
@@ -523,7 +518,7 @@ def _piling(v: Values, run: RawRun) -> None:
     assert v["most"] == (2 * v["total_bytes"] > v["gained_bytes"])
     if "holder" in v:
         held_by = _held_by(run, alike, len(alike) * v["block_bytes"] // 2)
-        assert _in_common(v["holder"]) in held_by
+        assert in_common(v["holder"]) in held_by
     if "owner" not in v and "phase" not in v and not v["before_phases"]:
         assert v["blocks"] <= len(alike) - min(passing)
     if not any(passing):
@@ -656,7 +651,7 @@ def _walked(run: RawRun, line: int) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for k in then.live_after(len(events) - 1):
         if (name := then.holders.get(k, "no variable")) != "no variable":
-            name = _in_common(re.sub(r"^(variable|saved) ", "", name))
+            name = in_common(re.sub(r"^(variable|saved) ", "", name))
             size, blocks = found.get(name, (0, 0))
             found[name] = size + events[k].size, blocks + 1
     return found

@@ -501,6 +501,18 @@ def _over_budget(v: Values, p: RawPair) -> None:
     assert v["compared"] == ("base_bytes" in v)
 
 
+def _largest_of_role(v: Values, p: RawPair) -> None:
+    run = p.head.raw
+    _, at = run.highest(0, len(run.events), run.allocated)
+    mine = [k for k in run.live_after(-1 if at is None else at) if run.role_of(k) == v["role"]]
+    for name, of in (("owner", lambda k: run.events[k].owner), ("holder", run.held_by)):
+        totals = Counter[str | None]()
+        for k in mine:
+            totals[of(k)] += run.events[k].size
+        if name in v:
+            assert totals[v[name]] == max(totals.values())
+
+
 def _of_head(v: Values, p: RawPair) -> None:
     """What is said of head alone, over steps that its lines mark."""
     run = p.head.raw
@@ -559,6 +571,7 @@ JUDGES: dict[str, Callable[[Values, RawPair], None]] = {
     "missing_window": _missing_window,
     "ends_earlier": _ends_earlier,
     "over_budget": _over_budget,
+    "largest_of_role": _largest_of_role,
     **dict.fromkeys(["grows", "piles_up"], _of_head),
     **dict.fromkeys(["figures_over", "figures_within"], _figures),
     "reserved_not_judged": _reserved_grew,

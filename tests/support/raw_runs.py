@@ -189,9 +189,18 @@ class RawRun:
         """The bytes of each role that are live right after an event, as far as it is known who holds them."""
         totals = Counter[str]()
         for block in self.live_after(event):
-            if holder := self.holders.get(block):
-                totals[_ROLES.get(holder) or _ROLES[holder.partition(" ")[0]]] += self.events[block].size
+            if role := self.role_of(block):
+                totals[role] += self.events[block].size
         return totals
+
+    def role_of(self, block: int) -> str | None:
+        """The role of a block, as far as it is known who holds it."""
+        holder = self.holders.get(block)
+        return holder and (_ROLES.get(holder) or _ROLES[holder.partition(" ")[0]])
+
+    def held_by(self, block: int) -> str | None:
+        """Who holds a block, as sentences name it, its keys and indices left aside."""
+        return in_common(re.sub(r"^(variable|saved) ", "", self.holders[block])) if block in self.holders else None
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -281,6 +290,11 @@ _REFUSED = re.compile(
 _TAKEN = re.compile(r", ([\d.]+[kKMGT]?B) memory has been allocated")
 _HEADER = re.compile(r"\b[IWEF]\d{4} [\d:.]{15} +(\d+) ")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def in_common(holder: str) -> str:
+    """A holder without its keys and indices, and an optimizer without its states."""
+    return re.sub(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()", r"\1", re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", holder))
 
 
 def read_packed(path: Path) -> bytes:

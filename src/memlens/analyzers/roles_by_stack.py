@@ -191,14 +191,14 @@ class _Blocks:
         totals = np.bincount(between[cleared], weights=self.size[cleared], minlength=len(self.alloc) + 1)
         at_once = cleared & (2 * totals[between] >= self.size[stays & np.isin(self.size, self.size[cleared])].sum())
         self.say("gradient", backward & (~self.freed | (self.gone > self.born) | at_once))
-        # What goes after the last block that a phase makes may go for another reason.
+        # What goes after the last block that a phase makes may go for another reason, unless states take its place.
         last = np.full(len(self.runs.phase) + 1, -1, np.int64)
-        of_phase = (self.born >= 0) & (
-            np.where(self.backward, _BACKWARD, self.phase) == np.append(self.runs.phase, -1)[self.born]
-        )
+        phases = np.append(self.runs.phase, -1)
+        of_phase = (self.born >= 0) & (np.where(self.backward, _BACKWARD, self.phase) == phases[self.born])
         np.maximum.at(last, self.born[of_phase], self.alloc[of_phase])
         before = self.opening & self.freed & (self.role < 0)
-        gone = np.where(self.free < last[self.gone], np.append(self.runs.phase, -1)[self.gone], -1)
+        like_states = np.isin(self.size, self.size[self.has("optimizer")]) & (phases[self.gone] == _OPTIMIZER)
+        gone = np.where((self.free < last[self.gone]) | like_states, phases[self.gone], -1)
         self.say("optimizer", before & (gone == _OPTIMIZER))
         self.say("saved", before & (gone == _BACKWARD))
         kept = ~self.freed & (self.has("variable") | self.has("result") | (self.role < 0))

@@ -344,6 +344,7 @@ WORDS_COMPARED = {
         "base_bytes}) and is not judged, for no limit names it (--limit reserved=2%)", ". "),
     "over_budget": Words("{metric} is {head_bytes:bytes}{d_bytes?, {d_bytes:signed} against "
         "{base_bytes:bytes}|}; that is over the budget of {limit_bytes:bytes} by {over_bytes:exact}", ": "),
+    "largest_of_role": Words("the largest part of it is [held by {holder:owner}[, and made by {owner:owner}]|made by {owner:owner}]", ". "),
     "missing_window": Words("{metric}: the log has no such window; it was {base_bytes:bytes}", ": "),
     "windows_missing": Words("{missing:plural window is/windows are} missing{allowed?, which is "
         "let go|}[, {names:names}][ and {more:count} more]", "{only?: |; }"),

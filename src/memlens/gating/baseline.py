@@ -21,8 +21,10 @@ from memlens.trust.case import RESERVED_DOUBTS
 from memlens.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from memlens.analyzers.composition import Share
     from memlens.gating.limits import Metric
     from memlens.summarizing.figures import RunWindow, WindowTable
     from memlens.summarizing.summary import Run
@@ -96,6 +98,8 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         step_levels: The allocated level at the end of each closed step.
         steps_begin_at_bytes: The level at which the first of them begins; ``None`` where the log begins with it.
         begins_at_bytes: The level that a recording begins at that may begin after the peak of its run; ``None`` where it does not.
+        roles: The bytes of each role that are live at the peak; none where nothing tells them, or nobody asked.
+        told_by: What tells them, ``"holders"``, ``"stacks"`` or ``"steps"``; ``""`` where nothing does.
     """
 
     peak_bytes: _Size | None
@@ -105,15 +109,18 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     step_levels: tuple[_Level, ...] = ()
     steps_begin_at_bytes: _Level | None = None
     begins_at_bytes: _Level | None = None
+    roles: dict[str, _Size] = {}
+    told_by: str = ""
 
     @classmethod
-    def of(cls, run: Run, steps_by: str, *, trust: bool) -> RunFigures:
+    def of(cls, run: Run, steps_by: str, *, trust: bool, shares: Sequence[Share] = ()) -> RunFigures:
         """The figures of a run; what its trust report doubts of them is not known.
 
         Args:
             run: The run, summed up with its steps.
             steps_by: What cuts it into them.
             trust: Believe its trust report; else the figures are taken as they are.
+            shares: What is live at its peak, by role.
         """
         whole, windows = cast("RunWindow", run.whole), cast("WindowTable", run.windows)
         is_open = windows.column("open_end") > 0
@@ -130,6 +137,8 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             run.step_levels,
             run.steps_begin_bytes,
             (whole.carried_in_bytes or 0) if late else None,
+            {share.role: share.total_bytes for share in shares if share.role is not None},
+            shares[0].told_by if shares else "",
         )
 
     @property
@@ -159,8 +168,17 @@ class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def render(self) -> str:
         """The file: JSON, ASCII, the same bytes for the same figures, with a check sum."""
-        values = msgspec.to_builtins(self)
+        values = _values(self)
         return json.dumps({**values, "check_sha256": _check_sum(values)}, sort_keys=True, indent=1) + "\n"
+
+
+def _values(baseline: Baseline) -> Any:
+    """What stands in the file: of roles nothing where none are known, as before there were any."""
+    values = msgspec.to_builtins(baseline)
+    for run in values["runs"]:
+        if not run["told_by"]:
+            del run["roles"], run["told_by"]
+    return values
 
 
 def _check_sum(values: Any) -> str:
@@ -211,7 +229,7 @@ def parse_baseline(text: bytes, name: str = "<baseline>") -> Baseline:
     why, check = "its check sum is not that of its figures", values.pop("check_sha256", "")
     try:
         baseline = msgspec.convert(values, Baseline)
-        if check == _check_sum(msgspec.to_builtins(baseline)):
+        if check == _check_sum(_values(baseline)):
             return baseline
     except (ValueError, RecursionError, UsageError) as error:  # msgspec.ValidationError is a ValueError
         why = str(error)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memlens.analyzers.series import trend
 from memlens.analyzers.series.shapes import MINIMUM
-from memlens.gating.limits import DEFAULT_OF_WINDOWS, METRICS, Rules
+from memlens.gating.limits import BY_ROLE, DEFAULT_OF_WINDOWS, METRICS, Rules
 from memlens.results import Result
 from memlens.text import format_bytes, name_list
 from memlens.windows.windows import BEFORE, WHOLE, kind_of
@@ -32,7 +32,11 @@ Origin: TypeAlias = Literal["base", "floor", "spread", "budget"]
 
 #: The metrics of windows; ``growth`` and ``reserved`` are of the run alone.
 _OF_WINDOWS: tuple[Metric, ...] = ("peak", "rise", "remaining")
-_NOT_KNOWN: Mapping[Metric, str] = {"reserved": "not reported by the {}"}
+_NOT_KNOWN: Mapping[Metric, str] = {
+    "reserved": "not reported by the {}",
+    **dict.fromkeys(BY_ROLE, "nothing in the {} tells roles"),
+}
+_TOLD_OTHERWISE = "roles are told otherwise in the base"
 _NO_BLOCKS = "no block in the {}"
 _BEGINS_LATE = "the {} begins late, and may have been higher before"
 _NO_STEPS = "no steps found"
@@ -45,7 +49,7 @@ class Judged(Result, frozen=True):
 
     Attributes:
         name: The window's name, the baseline's where both have it; text from the log.  ``(whole log)`` for the run.
-        metric: One of :data:`~memlens.gating.limits.METRICS`.
+        metric: One of :data:`~memlens.gating.limits.METRICS`: a role stands for what of it is live at the peak of the run.
         base_bytes: The figure that it is compared with, the highest of the accepted runs; ``None`` where there is none.
         head_bytes: The figure that is judged; ``None`` where the log has no such window, or does not tell.
         d_bytes: Head less base; ``None`` where one of them is.
@@ -192,6 +196,11 @@ def judge(
     elif "reserved" not in rules.named:
         row = _judged(row, reserved, Rules({"reserved": DEFAULT_OF_WINDOWS}))
         rows += [] if row.ok else [_unjudged(row, NOT_NAMED)]
+    for role in rules.roles:
+        row = Judged(WHOLE, role, head_bytes=head.roles.get(role, 0) if head.told_by else None, start_line=1)
+        alike = not head.told_by or all(run.told_by in ("", head.told_by) for run in base)
+        known = [run.roles.get(role, 0) if run.told_by and alike else None for run in base]
+        rows.append(_judged(row, known, rules, None if alike or role in rules.budgets else _TOLD_OTHERWISE))
     no_blocks = [_NO_BLOCKS.format("log")] if head.peak_bytes is None else []
     no_blocks += [_NO_BLOCKS.format("base")] if any(run.peak_bytes is None for run in base) else []
     if "growth" in rules.limits:

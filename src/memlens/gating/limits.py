@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from msgspec import Struct
 
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-Metric = Literal["peak", "rise", "remaining", "growth", "reserved"]
+#: Roles that can be gated (:data:`memlens.claims.roles.ROLES`): what of them is live at the peak of the run.
+Role = Literal["parameter", "gradient", "optimizer", "buffer", "saved", "communication", "cache", "variable"]
+Metric = Literal["peak", "rise", "remaining", "growth", "reserved"] | Role
+BY_ROLE: tuple[Role, ...] = get_args(Role)
 #: Every figure that can be gated, in the order of reports.
-METRICS: tuple[Metric, ...] = ("peak", "rise", "remaining", "growth", "reserved")
+METRICS: tuple[Metric, ...] = ("peak", "rise", "remaining", "growth", "reserved", *BY_ROLE)
 #: Those that a budget of a gate may hold for, what the device held; and of a log that is watched.
-BUDGETED: tuple[Metric, ...] = ("peak", "reserved")
-WATCHED: tuple[Metric, ...] = (*BUDGETED, "growth")
+BUDGETED: tuple[Metric, ...] = ("peak", "reserved", *BY_ROLE)
+WATCHED: tuple[Metric, ...] = ("peak", "reserved", "growth")
 
 #: A limit that is longer than this is no limit: reading a number of a million digits takes minutes.
 _LONGEST = 60
@@ -129,6 +132,11 @@ class Rules(Struct, frozen=True):
         """How much a figure of the run or of a window may grow; ``None`` where it has no limit."""
         own = self.peak_of_windows if of_window and metric == "peak" and metric in self.limits else None
         return own or self.limits.get(metric)
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The roles that have a limit or a budget."""
+        return tuple(filter(self.gated, BY_ROLE))
 
     def gated(self, metric: Metric) -> bool:
         """Whether a metric has a limit or a budget."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memlens.analyzers.composition import Composition, composition
 from memlens.analyzers.failures import failure_claim, failures
 from memlens.analyzers.series.growth import Growth, growth
 from memlens.analyzers.series.shapes import MINIMUM
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from memlens.analyzers.composition import Share
     from memlens.claims.claim import Claim
     from memlens.gating.limits import Metric
     from memlens.log import Input, Log
@@ -83,6 +85,7 @@ class _Read(Struct, frozen=True, eq=False):
         parts: Lines that mark parts of steps were found instead.
         run: Its summary.
         figures: What of that is judged, and kept.
+        shares: What is live at the peak, by role, where that is asked for.
     """
 
     log: Log
@@ -91,10 +94,11 @@ class _Read(Struct, frozen=True, eq=False):
     parts: bool
     run: Run
     figures: RunFigures
+    shares: Sequence[Share]
 
 
-def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool) -> list[_Read]:
-    """Read, cut and sum up logs of one kind; one that is given twice is read once.
+def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool, roles: bool) -> list[_Read]:
+    """Read, cut and sum up logs of one kind, and, if asked for, their peaks by role; one that is given twice is read once.
 
     Of an input with the CPU and one GPU it is the GPU.
 
@@ -120,7 +124,10 @@ def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool) -> list[
             parts = not family.repeated
             by, steps = ("", ()) if parts else (family.family.by, family.windows)
         run = summarize(log, windows, cut, path=name, steps=steps, left_out=left_out)
-        found[key] = _Read(log, windows, steps, parts, run, RunFigures.of(run, by, trust=trust))
+        (of_all,) = composition([whole(log)]) if roles else (Composition(),)
+        shares = [share for share in of_all.roles if share.at == "peak"]
+        figures = RunFigures.of(run, by, trust=trust, shares=shares)
+        found[key] = _Read(log, windows, steps, parts, run, figures, shares)
     return [found[key] for key in keys]
 
 
@@ -159,7 +166,7 @@ def _judged(order: Order) -> Verdict:
     options: Gate = order.options
     cut, rules, kept = order.about
     given = [order.given] if order.base is None else [order.given, order.base]
-    head, *others = _read(given, cut, options, trust=options.trust)
+    head, *others = _read(given, cut, options, trust=options.trust, roles=bool(rules.roles))
     old = others[0] if others else None
     base = kept.runs if kept is not None else () if old is None else (old.figures,)
     paired = pair_runs(base, head.figures, series=cut.series)
@@ -209,6 +216,7 @@ def _judged(order: Order) -> Verdict:
         _growth(head),
         _failed(head.log),
         is_baseline=options.baseline is not None,
+        shares=tuple(head.shares),
         top=options.top,
     )
     found = claimed(verdict, claims_of)
@@ -376,7 +384,7 @@ def _accepted(logs: Sequence[Input], cut: Cut, options: Accept) -> list[RunFigur
 def _summed_up(order: Order) -> tuple[Run, RunFigures]:
     """A log's summary without its windows, which are among its figures."""
     options: Accept = order.options
-    (one,) = _read([order.given], order.about, options, trust=options.trust)
+    (one,) = _read([order.given], order.about, options, trust=options.trust, roles=True)
     return replace(one.run, windows=()), one.figures
 
 

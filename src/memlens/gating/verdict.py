@@ -17,6 +17,7 @@ from memlens.windows.windows import WHOLE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from memlens.analyzers.composition import Share
     from memlens.analyzers.series.growth import Growth
     from memlens.diffing.result import WindowDiff
     from memlens.gating.limits import Limit, Metric
@@ -92,6 +93,7 @@ class Verdict(Tabular, frozen=True, eq=False):
         blame: What failed first compared with the base's, where the base's events are known.
         unblamed: Further windows that failed and could have been compared.
         is_baseline: ``base`` is a baseline file, and could be written anew.
+        shares: What is live at the peak, by role, where that is asked for.
         top: Findings, and kinds of blocks that pile up, that :meth:`to_dict` lists.
     """
 
@@ -128,6 +130,7 @@ class Verdict(Tabular, frozen=True, eq=False):
     blame: tuple[Blame, ...] = ()
     unblamed: int = 0
     is_baseline: bool = False
+    shares: tuple[Share, ...] = ()
     top: int | None = 10
 
     @property
@@ -247,9 +250,19 @@ def _first(verdict: Verdict, tone: Tone) -> Iterator[Claim]:
         judged[0] = structs.replace(judged[0], values={**judged[0].values, "only": True, **names})
     else:
         lead = difference("regression", whole=worst.name == WHOLE, window=None if worst.name == WHOLE else worst.name)
-        judged.insert(0, claim_of(worst))
+        judged[:0] = [claim_of(worst), *_largest_of(worst, verdict)]
     yield structs.replace(lead, tone=tone)
     yield from judged
+
+
+def _largest_of(row: Judged, verdict: Verdict) -> Iterator[Claim]:
+    """Yield who holds, and what made, the largest part of a role that fails, as far as that is known."""
+    share = next((share for share in verdict.shares if share.role == row.metric), None)
+    if share is not None:
+        owner = None if share.owner is None or share.owner.startswith("(") else share.owner
+        values = {"role": share.role, "told_by": share.told_by, "holder": variable_of(share.holder), "owner": owner}
+        if values["holder"] or owner:
+            yield difference("largest_of_role", **values)
 
 
 def _figures(row: Judged) -> dict[str, Any]:

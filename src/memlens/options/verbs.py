@@ -139,10 +139,10 @@ class Gate(ReadAs, Cut, Spread):
     Attributes:
         baseline: Judge by the figures in FILE, which --accept wrote.
         limits: Fail where METRIC grows by more than both parts; one may be left out: peak (of the whole run and of each window),
-            remaining (of each window), growth (over the steps), rise (of each window) or reserved (of the whole run). METRIC=off gates it not at
-            all. May be given for each metric. Default: 2%,64KiB for peak and growth of the run, 2%,1MiB for windows. A size has a
+            remaining (of each window), growth (over the steps), rise (of each window), reserved (of the whole run) or a role (parameter, gradient,
+            optimizer, buffer, saved, communication, cache, variable: what of it is live at the peak). METRIC=off gates it not at all. May be given for each metric. Default: 2%,64KiB for peak and growth of the run, 2%,1MiB for windows. A size has a
             unit (10MiB, 512B).
-        budgets: Fail where METRIC (peak or reserved) of the whole run is above SIZE, whatever it was before. May be given for
+        budgets: Fail where METRIC (peak, reserved or a role) of the whole run is above SIZE, whatever it was before. May be given for
             each.
         base: Say what failing windows do differently from this earlier run. Without --baseline its figures are the ones to
             judge by.
