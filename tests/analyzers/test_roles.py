@@ -18,8 +18,8 @@ from raw_runs import read_packed
 
 import memlens
 from memlens.analyzers.composition import Roles
-from memlens.analyzers.roles_by_stack import roles_by_stack
-from memlens.analyzers.roles_by_steps import roles_by_steps
+from memlens.analyzers.roles.by_stack import roles_by_stack
+from memlens.analyzers.roles.by_steps import roles_by_steps
 from memlens.claims.roles import ROLES
 from memlens.facts import Kind
 from memlens.log import Log

@@ -156,5 +156,6 @@ def test_groups_by_role_need_one_log_that_says_who_holds_its_blocks(memlens: Any
     assert "Give one log" in memlens("analyze", head, head, "--group", "holder").err
     head.write_text("".join(line for line in head.read_text().splitlines(keepends=True) if "memlens holds" not in line))
     shown = memlens("analyze", head, "--group", "role").out
-    assert "the log does not say who holds its blocks" in shown
+    assert "nothing tells the roles of its blocks" in shown
     assert "memlens record" in shown
+    assert "the log does not say who holds its blocks" in memlens("analyze", head, "--group", "holder").out

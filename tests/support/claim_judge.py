@@ -166,11 +166,12 @@ def _largest(v: Values, run: RawRun) -> None:
 
 @of("by_role")
 def _by_role(v: Values, run: RawRun) -> None:
+    event = _peak_of(v, run)
     if v["told_by"] != "holders":  # by rules, whose truth is in tests/analyzers/test_roles.py
         assert v["peak_bytes"] >= sum(v["roles"].values()) >= 3 * min(v["roles"].values()) * (len(v["roles"]) == 3)
         assert all(10 * size >= v["peak_bytes"] for size in v["roles"].values())
         return
-    totals = run.roles_after(_peak_of(v, run))
+    totals = run.roles_after(event)
     large = [size for _, size in totals.most_common(3) if 10 * size >= v["peak_bytes"]]
     assert [*v["roles"].values()] == large
     assert all(totals[role] == size for role, size in v["roles"].items())

@@ -93,7 +93,8 @@ def _struct(kind: type[Struct]) -> Any:
             fields.append((name, _twin(_hint(kind, attribute)) | UnsetType, UNSET))
             fields.append((f"{name}_left_out", int | UnsetType, UNSET))
         else:
-            fields.append((name, _twin(_hint(kind, attribute))))
+            hint = _hint(kind, attribute)
+            fields.append((name, _twin(hint), *([UNSET] if UnsetType in typing.get_args(hint) else [])))
     return msgspec.defstruct(kind.__name__, fields, kw_only=True)
 
 

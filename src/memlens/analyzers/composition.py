@@ -101,7 +101,7 @@ class Roles:
             self.told_by, self._of_event = "holders", np.array([*map(_PLACES.index, roles)], np.int8)[log.holder]
             return
         if log not in _BY_STACK:
-            from memlens.analyzers.roles_by_stack import roles_by_stack
+            from memlens.analyzers.roles.by_stack import roles_by_stack
 
             _BY_STACK[log] = roles_by_stack(log)
         self._of_event = _BY_STACK[log]
@@ -111,7 +111,7 @@ class Roles:
         """The roles of what is live right before an event, as numbers of ``ROLES``, -1 or one more for none; ``None`` where nothing tells any."""
         if self._of_event is not None:
             return self._of_event[live]
-        from memlens.analyzers.roles_by_steps import roles_by_steps
+        from memlens.analyzers.roles.by_steps import roles_by_steps
 
         return roles_by_steps(self.log, self._steps, event, live)
 

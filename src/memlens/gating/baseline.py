@@ -98,8 +98,8 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         step_levels: The allocated level at the end of each closed step.
         steps_begin_at_bytes: The level at which the first of them begins; ``None`` where the log begins with it.
         begins_at_bytes: The level that a recording begins at that may begin after the peak of its run; ``None`` where it does not.
-        roles: The bytes of each role that are live at the peak; none where nothing tells them, or nobody asked.
-        told_by: What tells them, ``"holders"``, ``"stacks"`` or ``"steps"``; ``""`` where nothing does.
+        roles: The bytes of each role that are live at the peak; left out where nothing tells them, or nobody asked.
+        told_by: What tells them, ``"holders"``, ``"stacks"`` or ``"steps"``; left out likewise.
     """
 
     peak_bytes: _Size | None
@@ -109,8 +109,8 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     step_levels: tuple[_Level, ...] = ()
     steps_begin_at_bytes: _Level | None = None
     begins_at_bytes: _Level | None = None
-    roles: dict[str, _Size] = {}
-    told_by: str = ""
+    roles: dict[str, _Size] | msgspec.UnsetType = msgspec.UNSET
+    told_by: str | msgspec.UnsetType = msgspec.UNSET
 
     @classmethod
     def of(cls, run: Run, steps_by: str, *, trust: bool, shares: Sequence[Share] = ()) -> RunFigures:
@@ -137,14 +137,18 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             run.step_levels,
             run.steps_begin_bytes,
             (whole.carried_in_bytes or 0) if late else None,
-            {share.role: share.total_bytes for share in shares if share.role is not None},
-            shares[0].told_by if shares else "",
+            {share.role: share.total_bytes for share in shares if share.role is not None} or msgspec.UNSET,
+            shares[0].told_by if shares else msgspec.UNSET,
         )
 
     @property
     def step_series(self) -> tuple[int, ...]:
         """The levels over which growth is judged: those between steps."""
         return self.step_levels if self.steps_begin_at_bytes is None else (self.steps_begin_at_bytes, *self.step_levels)
+
+    def role_bytes(self, role: str) -> int | None:
+        """The bytes of a role that are live at the peak; ``None`` where nothing tells roles."""
+        return self.roles.get(role, 0) if self.roles else None
 
     def __post_init__(self) -> None:
         if len({window.name for window in self.windows}) < len(self.windows):
@@ -168,17 +172,8 @@ class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def render(self) -> str:
         """The file: JSON, ASCII, the same bytes for the same figures, with a check sum."""
-        values = _values(self)
+        values = msgspec.to_builtins(self)
         return json.dumps({**values, "check_sha256": _check_sum(values)}, sort_keys=True, indent=1) + "\n"
-
-
-def _values(baseline: Baseline) -> Any:
-    """What stands in the file: of roles nothing where none are known, as before there were any."""
-    values = msgspec.to_builtins(baseline)
-    for run in values["runs"]:
-        if not run["told_by"]:
-            del run["roles"], run["told_by"]
-    return values
 
 
 def _check_sum(values: Any) -> str:
@@ -229,7 +224,7 @@ def parse_baseline(text: bytes, name: str = "<baseline>") -> Baseline:
     why, check = "its check sum is not that of its figures", values.pop("check_sha256", "")
     try:
         baseline = msgspec.convert(values, Baseline)
-        if check == _check_sum(_values(baseline)):
+        if check == _check_sum(msgspec.to_builtins(baseline)):
             return baseline
     except (ValueError, RecursionError, UsageError) as error:  # msgspec.ValidationError is a ValueError
         why = str(error)

@@ -197,9 +197,9 @@ def judge(
         row = _judged(row, reserved, Rules({"reserved": DEFAULT_OF_WINDOWS}))
         rows += [] if row.ok else [_unjudged(row, NOT_NAMED)]
     for role in rules.roles:
-        row = Judged(WHOLE, role, head_bytes=head.roles.get(role, 0) if head.told_by else None, start_line=1)
-        alike = not head.told_by or all(run.told_by in ("", head.told_by) for run in base)
-        known = [run.roles.get(role, 0) if run.told_by and alike else None for run in base]
+        row = Judged(WHOLE, role, head_bytes=head.role_bytes(role), start_line=1)
+        alike = not head.told_by or all(not run.told_by or run.told_by == head.told_by for run in base)
+        known = [run.role_bytes(role) if alike else None for run in base]
         rows.append(_judged(row, known, rules, None if alike or role in rules.budgets else _TOLD_OTHERWISE))
     no_blocks = [_NO_BLOCKS.format("log")] if head.peak_bytes is None else []
     no_blocks += [_NO_BLOCKS.format("base")] if any(run.peak_bytes is None for run in base) else []

@@ -197,7 +197,11 @@ def _one_window(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:
         if name == "unmatched":
             yield Part((*lists, ()), _OF_HELD, "held at the end")
         else:  # the report of a failure has what matters then
-            yield Part((*lists, ()), _OF_LIVE_IN_FAILURES if log.ooms else _OF_LIVE, "live at the peak")
+            yield Part(
+                (*lists, ()),
+                _OF_LIVE_IN_FAILURES if log.ooms else _OF_LIVE,
+                "roles" if name == "composition" else "live at the peak",
+            )
 
 
 def _steps(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:

@@ -145,6 +145,8 @@ def _composition(found: Any, options: ListOptions, *, full: bool) -> Iterator[Ta
     for group, (at, which) in product(groups, moments):
         if rows := [share for share in (found.roles if group == "role" else found.holders) if share.at == at]:
             total, blocks = sum(row.total_bytes for row in rows), sum(row.count for row in rows)
+            if group not in (options.group, "holder") and 2 * sum(row.total_bytes for row in rows if row.role) < total:
+                continue  # nobody asked, and most of it is not known
             title = f"{which} by {group}{_TOLD[rows[0].told_by]}: {format_bytes(total)} in {plural(blocks, 'block')}"
             made: dict[str, Any] = {"role": _role, "holder": held_by, "share": partial(_share_of, total)}
             columns = _SHARES[group] if found.holders else (*_OF_ROLES, replace(OWNER, drop=2))

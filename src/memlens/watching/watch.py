@@ -177,7 +177,7 @@ class Watching:
             by=self.options.by,
             read_as=self.options.read_as,
             formats=self.options.formats,
-            analyzers=("remaining", "peak", "unmatched", "growth"),
+            analyzers=("remaining", "composition", "peak", "unmatched", "growth"),
             progress=progress,
         )
         lines = {state.path: state.lines for state in states}

@@ -13,6 +13,7 @@ from msgspec import Struct
 from memlens.claims.template import write
 from memlens.diffing import explaining
 from memlens.gating.judging import default_limits
+from memlens.gating.limits import BY_ROLE
 from memlens.gating.verdict import claim_of
 from memlens.reports import markdown
 from memlens.reports.blocks import (
@@ -293,6 +294,6 @@ def telling(blame: Blame) -> list[Finding]:
     measures: list[Callable[[Finding], int]] = []
     if {"remaining", "growth"} & set(blame.metrics):
         measures.append(lambda finding: finding.d_remaining_bytes)
-    if {"peak", "rise"} & set(blame.metrics):
+    if {"peak", "rise", *BY_ROLE} & set(blame.metrics):
         measures.append(lambda finding: finding.d_peak_bytes)
     return explaining.telling(blame.diff.findings, *measures)

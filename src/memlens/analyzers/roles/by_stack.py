@@ -169,7 +169,11 @@ class _Blocks:
         phase, born, gone, freed = self.phase, self.born, self.gone, self.freed
         forward, following = self.forward, self.runs.next_of(_BACKWARD, born)
         at_once, no_pass = freed & (gone == born) & (born >= 0), following == len(self.runs.phase)
-        self.say("variable", (phase == _OTHER) | (forward & ~at_once & np.where(freed, gone < following, ~no_pass)))
+        self.say(
+            "variable",
+            ((phase == _OTHER) & bool(len(self.runs.phase)))
+            | (forward & ~at_once & np.where(freed, gone < following, ~no_pass)),
+        )
         self.say("temporary", (forward | self.backward | (phase == _MODEL)) & at_once)
         self.say("saved", forward & freed & ~at_once & (gone >= following))
         self.say("result", forward & ~freed & no_pass)

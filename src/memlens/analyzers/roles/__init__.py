@@ -1,0 +1,1 @@
+"""The roles of blocks whose holders nobody recorded, by rules."""
