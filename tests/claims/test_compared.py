@@ -40,6 +40,7 @@ MIB = 1 << 20
 #: Values for the kinds of which no made-up result has a claim.
 _FAILURE = {"line": 9, "requested_bytes": MIB, "cause": "too much", "ended": True}
 _NAMED = [{"run": "a.log", "path": "x/a.log"}, {"run": "b.log", "path": "x/b.log", "requested_bytes": MIB}]
+_OF_KIND = {"largest_of_role": {"holder": "feats[*] (main, train.py)", "owner": "relu < train.py:10 main"}}
 SAMPLES: dict[str, Any] = {
     "roles": {"saved": 2 << 20, "gradient": -512},
     **{name: MIB for words in WORDS_COMPARED.values() for name in byte_names(words)},
@@ -288,7 +289,7 @@ def test_the_text_of_each_kind() -> None:
     for _, claim in claims_of_made():
         texts.setdefault(claim.kind, claim.text)
     for kind in WORDS_COMPARED.keys() - texts:
-        texts[kind] = Claim(kind, Weight.DIFFERENCE, SAMPLES).text
+        texts[kind] = Claim(kind, Weight.DIFFERENCE, SAMPLES | _OF_KIND.get(kind, {})).text
     lines = [f"{kind}: {visible(text)}\n" for kind, text in sorted(texts.items())]
     if os.environ.get("MEMLENS_APPROVE"):
         GOLDEN.write_text("".join(lines))
