@@ -40,6 +40,8 @@ ROLES = {
     "temporary": "temporaries",
     "nobody": "held by no variable",
 }
+#: What each is in columns of numbers.
+ROLE_NUMBERS = {role: number for number, role in enumerate(ROLES)}
 _OTHERS = {
     NO_VARIABLE: "nobody",
     GRAPH: "saved",

@@ -8,11 +8,12 @@ of the gradients or the states that are made during it.  No role is said where n
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.claims.roles import ROLES
+from memlens.claims.roles import ROLE_NUMBERS
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -23,42 +24,39 @@ if TYPE_CHECKING:
     from memlens.columns import Flags, Ints
     from memlens.events import EventLog
 
-#: What a stack is of: the first of these expressions that fits a frame, ``file:line function``, of it.
+#: What a stack is of: the first of these expressions that fits a frame of it, ``file:line function``; of names of files the last part alone counts, for
+#: folders are the user's.
 _FORWARD, _BACKWARD, _OPTIMIZER, _MODEL, _NETWORK, _CACHE, _LIBRARY, _OTHER, _NONE = range(9)
 _PHASES = (
-    (_CACHE, r"kv_cache|KVCache|transformers/cache_utils\.py"),
-    (_LIBRARY, r"Workspace|getCurrentCUDABlas"),
+    (_CACHE, r"(?:kv_cache|KVCache)[^/]*$|transformers/cache_utils\.py"),
+    (_LIBRARY, r":\d+ .*Workspace|getCurrentCUDABlas"),
     (
         _NETWORK,
-        (
-            r"c10d::Reducer|\bProcessGroup\w*::|\bnccl[A-Z]|torch/distributed/(?:distributed_c10d|fsdp|_composable/fsdp)|param_and_grad_buffer\.py"
-            r"|torch/nn/parallel/(?:distributed|comm)\.py:\d+ (?!forward$)|deepspeed/runtime/zero"
-        ),
+        r"c10d::Reducer|\bProcessGroup\w*::|\bnccl[A-Z]|torch/distributed/distributed_c10d|deepspeed/runtime/zero",
     ),
+    # … but for the function of the wrapper, within which all of the model runs.
+    (_NETWORK, r"param_and_grad_buffer\.py|torch/(?:distributed|_composable)/[\w/]*fsdp[\w/]*\.py:\d+ (?!forward$)"),
+    (_NETWORK, r"torch/nn/parallel/(?:distributed|comm)\.py:\d+ (?!forward$|_run_ddp_forward$)"),
     (_OPTIMIZER, r"torch/optim/(?!lr_scheduler)\w+\.py:\d+ (?!zero_grad$)|(?:apex|bitsandbytes)/\w*optim"),
-    (
-        _BACKWARD,
-        (
-            r"torch/utils/checkpoint\.py:\d+ (?:unpack_hook|recompute_fn|backward)$|torch::autograd::Engine|\bNode::operator\(\)|Backward\d*::apply\(|torch/autograd/function\.py:\d+ apply\Z"
-            r"|torch/(?:_tensor|autograd/(?:__init__|graph))\.py:\d+ (?:backward|_engine_run_backward)$"
-        ),
-    ),
+    (_BACKWARD, r"torch::autograd::Engine|\bNode::operator\(\)|Backward\d*::apply\("),
+    (_BACKWARD, r"torch/utils/checkpoint\.py:\d+ (?:unpack_hook|recompute_fn|backward)$"),
+    (_BACKWARD, r"torch/(?:_tensor|autograd/(?:__init__|graph))\.py:\d+ (?:backward|_engine_run_backward)$"),
     (_MODEL, r"nn/modules/module\.py:\d+ (?:_apply|to|cuda|load_state_dict)$| from_pretrained$"),
     (_FORWARD, r"nn/modules/module\.py:\d+ _call_impl$| forward$|torchinductor_"),
     (_MODEL, r" __init__$"),
 )
+#: A backward function that is written in Python, where it is the outermost frame.
+_OF_PYTHON = r"torch/autograd/function\.py:\d+ apply$"
 #: Fewer blocks in a row of another phase are no phase.
 _RUN = 8
 #: What an optimizer gives back within so many events was never its state.
 _SOON = 64
-#: Blocks and sizes that must be alike, of smaller ones none counts, and how much of their bytes must be found.
-_FEW_BLOCKS, _FEW_SIZES, _SMALL, _COVERED = 6, 2, 1 << 10, 0.9
+#: Blocks and sizes that must be alike, and how much of their bytes must be found.
+_FEW_BLOCKS, _FEW_SIZES, _COVERED = 6, 2, 0.9
 #: Blocks that a parameter has at most, itself among them: its gradient, and two states.
 _COPIES = 4
 #: Workspaces of matrix products, by their sizes, and how many a process has at most; what is as large and more is something else.
 _WORKSPACES, _FEW_WORKSPACES = (8_519_680, 33_554_432), 2
-
-_NUMBER = {role: number for number, role in enumerate(ROLES)}
 
 
 class _Runs(NamedTuple):
@@ -93,10 +91,9 @@ def roles_by_stack(log: EventLog) -> NDArray[np.int8] | None:
     if (of_opening := log.source.opening_stacks()) is not None:
         numbers[: log.facts.opening] = of_opening
     used, place = np.unique(numbers, return_inverse=True)
-    stacks = ["\n".join(log.source.stack_of(number)) for number in used.tolist()]
-    blocks = _Blocks(
-        log, np.array([*map(_phase, stacks)], np.int8)[place], of_python=not any("::" in one for one in stacks)
-    )
+    stacks = [log.source.stack_of(number) for number in used.tolist()]
+    of_python = not any("::" in frame for stack in stacks for frame in stack)
+    blocks = _Blocks(log, np.array([*map(_phase, stacks)], np.int8)[place], of_python=of_python)
     blocks.by_phase()
     blocks.by_size()
     role = np.full(len(log), -1, np.int8)
@@ -104,11 +101,23 @@ def roles_by_stack(log: EventLog) -> NDArray[np.int8] | None:
     return role
 
 
-def _phase(stack: str) -> int:
+def _phase(stack: tuple[str, ...]) -> int:
+    """What a stack is of, its innermost frame first."""
     if not stack:
         return _NONE
-    stack = stack.replace("\\", "/")
-    return next((phase for phase, form in _PHASES if re.search(form, stack, re.MULTILINE)), _OTHER)
+    fits = min(map(_first, stack))
+    if fits < len(_PHASES) and _PHASES[fits][0] in (_CACHE, _LIBRARY, _NETWORK, _OPTIMIZER):
+        return _PHASES[fits][0]
+    if re.search(_OF_PYTHON, stack[-1].replace("\\", "/")):
+        return _BACKWARD
+    return _PHASES[fits][0] if fits < len(_PHASES) else _OTHER
+
+
+@lru_cache(maxsize=1 << 16)
+def _first(frame: str) -> int:
+    """The first of the expressions that fits a frame, by its number; as many as there are where none does."""
+    frame = frame.replace("\\", "/")
+    return next((k for k, (_, form) in enumerate(_PHASES) if re.search(form, frame)), len(_PHASES))
 
 
 def _runs(alloc: Ints, phase: NDArray[np.int8], *, of_python: bool) -> _Runs:
@@ -155,13 +164,13 @@ class _Blocks:
         self.role = np.full(len(alloc), -1, np.int8)
 
     def say(self, role: str, those: Flags) -> None:
-        self.role[those] = _NUMBER[role]
+        self.role[those] = ROLE_NUMBERS[role]
 
     def say_of(self, role: str, places: Ints) -> None:
-        self.role[places] = _NUMBER[role]
+        self.role[places] = ROLE_NUMBERS[role]
 
     def has(self, role: str) -> Flags:
-        those: Flags = self.role == _NUMBER[role]
+        those: Flags = self.role == ROLE_NUMBERS[role]
         return those
 
     def by_phase(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.claims.roles import ROLES
+from memlens.claims.roles import ROLE_NUMBERS
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _GRADIENTS, _PARAMETERS, _STATES = 0.4, 0.5, 0.9
 #: Steps that there must be, and blocks of parameters.
 _FEW_STEPS, _FEW_BLOCKS = 2, 4
-
-_NUMBER = {role: number for number, role in enumerate(ROLES)}
 
 
 def roles_by_steps(log: EventLog, windows: Sequence[Window], event: int, live: Ints) -> NDArray[np.int8] | None:
@@ -90,13 +88,13 @@ def roles_by_steps(log: EventLog, windows: Sequence[Window], event: int, live: I
     if not gradient.any() or (not states and covered < _STATES * whole):
         return None
     for name, blocks in (("gradient", gradient), ("parameter", parameter), ("optimizer", optimizer)):
-        role[blocks] = _NUMBER[name]
+        role[blocks] = ROLE_NUMBERS[name]
     # What each step makes before the first of its gradients and gives back after it was saved for the backward pass.
     first = np.full(len(lo) + 1, len(log), np.int64)
     np.minimum.at(first, step[gradient], alloc[gradient])
     own = (step >= 0) & (role < 0) & (free < hi[step])
-    role[own] = _NUMBER["temporary"]
-    role[own & (alloc < first[step]) & (free > first[step])] = _NUMBER["saved"]
+    role[own] = ROLE_NUMBERS["temporary"]
+    role[own & (alloc < first[step]) & (free > first[step])] = ROLE_NUMBERS["saved"]
     place = np.minimum(alloc.searchsorted(live), len(alloc) - 1)
     return np.where(alloc[place] == live, role[place], np.int8(-1))
 
