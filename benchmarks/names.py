@@ -6,7 +6,8 @@
 Needs an environment with paddlepaddle, g++, and the shared folder, whose host-memory device is built first.  Runs programs of ``trainers.py``
 without names, with lines, and with lines and holders, one after the other, and compares processor time of the training alone (not of Paddle's
 import), the text of the log, that text compressed, and what is allocated; and says how much of what is live at the peak has a role, and how
-much of what variables lead to has a path.
+much of what variables lead to has a path.  In one run more, names are switched on and off from step to step, by chance: the medians of steps with
+names and without, of one process, vary less than runs do.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import zstandard
 
 import memlens
@@ -34,6 +36,8 @@ from real_paddle import RealPaddle, pythons  # noqa: E402
 
 #: What is recorded, as ``MEMLENS_RECORD`` has it.
 ASKED = {"none": None, "lines": {"holders": False}, "holders": {"holders": True}}
+#: Steps before a program is warm.
+_WARM_UP = 5
 EVENT = re.compile(rb"\] (Alloc|Free) (\d+) bytes")
 CALL = b"memlens calls "
 
@@ -41,13 +45,17 @@ CALL = b"memlens calls "
 class Ran:
     """A run: seconds of the processor in training, its log, and the sizes that it allocates and frees."""
 
-    def __init__(self, paddle: RealPaddle, folder: Path, program: str, names: str, steps: int) -> None:
+    def __init__(
+        self, paddle: RealPaddle, folder: Path, program: str, names: str, steps: int, *, switch: bool = False
+    ) -> None:
         record = json.dumps({"lines": ASKED[names]})
         environment = settings("paddle", [], paddle.environment(), record, names=names != "none").environment
         variables = {**environment, "OMP_NUM_THREADS": "1"}
-        run = record_program(paddle, folder / "run.log", program, steps=steps, variables=variables)
+        run = record_program(paddle, folder / "run.log", program, steps=steps, variables=variables, switch=switch)
         text = run.log.read_bytes()
         self.seconds = run.truth["processor_seconds"]
+        #: Steps with names over those without: the ratio of the medians, and of nine in ten draws of as many.
+        self.switched = _ratio(*(run.truth[name][_WARM_UP:] for name in ("seconds_with_names", "seconds_without")))
         self.size, self.packed = len(text), len(zstandard.compress(text))
         self.calls, self.held = text.count(CALL), text.count(b"memlens holds ")
         self.events = sorted(EVENT.findall(text))  # threads may change their order
@@ -59,6 +67,17 @@ class Ran:
         pathed = sum(share.total_bytes for share in peak if share.holder is not None and " (" in share.holder)
         seen = pathed + sum(share.total_bytes for share in peak if share.holder in (None, UNSEEN))
         self.with_path = pathed / max(seen, 1)
+
+
+def _ratio(some: list[float], others: list[float]) -> list[float]:
+    """The ratio of two medians, and its fifth and 95th percentile over draws with replacement."""
+    if not (some and others):
+        return []
+    draws = np.random.default_rng(1)
+    drawn = [
+        np.median(draws.choice(some, len(some))) / np.median(draws.choice(others, len(others))) for _ in range(1000)
+    ]
+    return [median(some) / median(others), *np.quantile(drawn, (0.05, 0.95)).tolist()]
 
 
 def main() -> None:
@@ -85,6 +104,9 @@ def main() -> None:
             for _ in range(given.rounds):
                 for names, found in runs.items():
                     found.append(Ran(paddle, folder, program, names, given.steps))
+            within = Ran(paddle, folder, program, "holders", 2 * given.steps, switch=True).switched
+            said = f"{within[0]:.3f} ({within[1]:.3f} to {within[2]:.3f})"
+            print(f"{program}: steps with names over steps without {said}", file=sys.stderr)
             plain = runs["none"]
             for names, found in runs.items():
                 ratios = sorted(one.seconds / bare.seconds for one, bare in zip(found, plain, strict=True))

@@ -15,6 +15,7 @@ import contextlib
 import importlib
 import json
 import os
+import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -96,6 +97,10 @@ REGRESSIONS = {
 core = paddle.base.core
 bad: set[str] = set()
 chance = np.random.default_rng(11)
+#: When the step began, where names are switched on and off from step to step, and the seconds of steps with names and without.
+switched: list[float] = []
+stepped: dict[bool, list[float]] = {True: [], False: []}
+switches = np.random.default_rng(5)
 spans: dict[str, list[list[int]]] = defaultdict(list)
 ends: list[tuple[int, int]] = []
 kept: list[Any] = []
@@ -119,6 +124,18 @@ def step_ends(line: str) -> None:
     """Print what a trainer prints of a step that is over."""
     ends.append((os.lseek(2, 0, os.SEEK_CUR), allocated()))
     print(line, flush=True)
+    if switched:
+        switch()
+
+
+def switch() -> None:
+    """Write down how long the step took this thread, and have the next one with names, or without, by chance."""
+    names = vars(sys.modules["_memlens_program_lines"])
+    stepped[names["_on"][0]].append(time.thread_time() - switched[0])
+    names["_on"][0] = on = bool(switches.random() < 0.5)
+    for walks in names["_walks"]:
+        walks.on = on
+    switched[0] = time.thread_time()
 
 
 def tensor(*shape: int) -> Any:
@@ -479,7 +496,12 @@ def main() -> None:
     parser.add_argument("--bad", default="")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--truth", type=Path, required=True)
+    parser.add_argument(
+        "--switch", action="store_true", help="names of memlens on and off from step to step, by chance"
+    )
     given = parser.parse_args()
+    if given.switch:
+        switched.append(time.thread_time())
     if given.bad:
         if f"{given.program}:{given.bad}" not in REGRESSIONS:
             parser.error(f"no regression {given.bad} in {given.program}")
@@ -498,6 +520,8 @@ def main() -> None:
         "allocated": allocated(),
         "ends": ends,
         "spans": spans,
+        "seconds_with_names": stepped[True],
+        "seconds_without": stepped[False],
     }
     given.truth.write_text(json.dumps(figures) + "\n")
 

@@ -249,10 +249,11 @@ def record_program(
     *,
     steps: int = 20,
     variables: Mapping[str, str] = _PRESET,
+    switch: bool = False,
 ) -> Run:
-    """Run a program to its end, its log redirected into a file."""
+    """Run a program to its end, its log redirected into a file; names switched on and off from step to step, if asked for."""
     words = [paddle.python, str(TRAINERS), program, "--bad", bad, "--truth", str(log.with_suffix(".json"))]
-    words += ["--steps", str(steps)]
+    words += ["--steps", str(steps), *["--switch"][:switch]]
     with log.open("wb") as file:
         subprocess.run(
             words,

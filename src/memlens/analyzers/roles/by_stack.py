@@ -90,10 +90,12 @@ def roles_by_stack(log: EventLog) -> NDArray[np.int8] | None:
         return None
     if (of_opening := log.source.opening_stacks()) is not None:
         numbers[: log.facts.opening] = of_opening
-    used, place = np.unique(numbers, return_inverse=True)
-    stacks = [log.source.stack_of(number) for number in used.tolist()]
+    used = np.flatnonzero(np.bincount(numbers + 1))  # 0 is that of none
+    stacks = [log.source.stack_of(number) for number in (used - 1).tolist()]
     of_python = not any("::" in frame for stack in stacks for frame in stack)
-    blocks = _Blocks(log, np.array([*map(_phase, stacks)], np.int8)[place], of_python=of_python)
+    phase_of = np.full(int(used[-1]) + 1, _NONE, np.int8)
+    phase_of[used] = [*map(_phase, stacks)]
+    blocks = _Blocks(log, phase_of[numbers + 1], of_python=of_python)
     blocks.by_phase()
     blocks.by_size()
     role = np.full(len(log), -1, np.int8)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-#: Walks take a fiftieth of the time, or so many seconds where that is more.
-_SHARE, _SECONDS = 50, 0.25
+#: Walks take a hundredth of the time, or so many seconds where that is more.
+_SHARE, _SECONDS = 100, 0.25
 #: Operators are no moment before so many.
 _SOME_CALLS = 64
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.
@@ -66,7 +66,7 @@ class Walks:
 
     At moments of one kind whose numbers double (of operators where there are no backward passes), where more is allocated than at any walk before, and soon
     after the peak rose;
-    more often as long as that takes no more than a fiftieth of the time, and there is room.
+    more often as long as that takes no more than a hundredth of the time, and there is room.
 
     Args:
         walk: The class of a walk.
