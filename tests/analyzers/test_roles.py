@@ -50,7 +50,7 @@ def test_roles_by_steps_are_those_that_blocks_were_made_for(seed: int, states: i
     log, steps = training.log()
     event = training.steps[1] + 1 + int(where * (len(log) - training.steps[1] - 1))
     live = live_at(log, event)
-    roles = roles_by_steps(log, steps, event, live)
+    roles = roles_by_steps(log, *steps, event, live)
     if roles is None:
         # Within a step whose gradients are still to come, those of the step before are looked at: there are always some.
         raise AssertionError("steps that are all alike tell roles")
@@ -65,10 +65,11 @@ def test_where_nothing_tells_steps_apart_from_what_was_before_no_role_is_told(se
     training = Training(seed, states)
     log, steps = training.log()
     live = live_at(log, event := peak_of(log))
-    assert roles_by_steps(log, steps[:1], event, live) is None  # one step
-    assert roles_by_steps(log, [], event, live) is None
+    assert roles_by_steps(log, steps[0][:1], steps[1][:1], event, live) is None  # one step
+    none = np.zeros(0, np.int64)
+    assert roles_by_steps(log, none, none, event, live) is None
     # Lines that end steps: states that the first one makes stand before the first line, and look like parameters.
-    late = roles_by_steps(log, steps[1:], event, live)
+    late = roles_by_steps(log, steps[0][1:], steps[1][1:], event, live)
     if states:
         assert late is None
     # Passes that only go forward.
@@ -76,7 +77,7 @@ def test_where_nothing_tells_steps_apart_from_what_was_before_no_role_is_told(se
     training.events = [block for block in forward if training.blocks[block].role != "saved"]
     training.steps = [len(training.parameters) + 4 * k for k in range(3)]
     log, steps = training.log()
-    assert roles_by_steps(log, steps, len(log), live_at(log, len(log))) is None
+    assert roles_by_steps(log, *steps, len(log), live_at(log, len(log))) is None
 
 
 def parameters(argv: list[str]) -> list[int]:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from snapshots import entry, frame, read, segment
 
+from memlens.columns import Ints
 from memlens.facts import Kind
 from memlens.log import Log
-from memlens.windows.windows import Window
 
 #: Frames of what runs, innermost first; of the backward pass those of C++, which stacks of Python alone do not have.
 _MAIN = frame("/home/user/train.py", 9, "main")
@@ -109,20 +109,16 @@ class Training:
             drop(block)
         drop(batch)
 
-    def log(self) -> tuple[Log, list[Window]]:
-        """As a log without stacks, with a window a step."""
+    def log(self) -> tuple[Log, tuple[Ints, Ints]]:
+        """As a log without stacks, with the first event of each step, and what follows its last one."""
         made: set[int] = set()
         rows = []
         for block in self.events:
             kind = Kind.FREE if block in made else Kind.ALLOC
             made.add(block)
             rows.append((kind, self.blocks[block].size, (block + 1) << 20))
-        log = Log.from_rows(rows)
-        ends = [*self.steps[1:], len(rows)]
-        return log, [
-            Window(log, f"STEP {k}", lo, hi, 0, 0, 0, 0, False)
-            for k, (lo, hi) in enumerate(zip(self.steps, ends, strict=True))
-        ]
+        edges = np.array([*self.steps, len(rows)], np.int64)
+        return Log.from_rows(rows), (edges[:-1], edges[1:])
 
     def snapshot(self, begin: int, *, of_python: bool) -> Log:
         """As a snapshot at the end, whose record began before an event.
@@ -156,7 +152,7 @@ class Training:
         return self.blocks[(int(log.addr[event]) >> shift) - 1].role
 
 
-def live_at(log: Log, event: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def live_at(log: Log, event: int) -> Ints:
     """The ALLOCs of what is live right before an event."""
     partner = log.lifetimes.partner
     return np.array([k for k in range(event) if log.kind[k] == Kind.ALLOC and not 0 <= partner[k] < event], np.int64)

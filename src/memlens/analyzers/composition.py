@@ -12,7 +12,7 @@ import numpy as np
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.claims.roles import ROLES, role_of
-from memlens.folding import peak_ends
+from memlens.folding import bounds, peak_ends
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.windows.windows import BEFORE, WHOLE
 
@@ -113,20 +113,22 @@ class Roles:
             return self._of_event[live]
         from memlens.analyzers.roles.by_steps import roles_by_steps
 
-        return roles_by_steps(self.log, self._steps, event, live)
+        return roles_by_steps(self.log, *self._steps, event, live)
 
     @cached_property
-    def _steps(self) -> Sequence[Window]:
-        if len(self._windows) == 1 and self._windows[0].name == WHOLE:
+    def _steps(self) -> tuple[Ints, Ints]:
+        """The first event of each step, and what follows its last one."""
+        windows = self._windows
+        if len(windows) == 1 and windows[0].name == WHOLE:
             from memlens.windows.anchor_discovery import find_steps
 
             found = find_steps(self.log)
-            return (
-                ()
-                if found is None or not found.repeated
-                else [window for window in found.windows if window.name != BEFORE]
-            )
-        return [window for window in self._windows if window.name != BEFORE]
+            windows = () if found is None or not found.repeated else found.windows
+        if not windows:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        _, lo, hi = bounds(windows)
+        before = int(windows[0].name == BEFORE)
+        return lo[before:], hi[before:]
 
 
 _PLACES = (*ROLES, None)

@@ -15,13 +15,10 @@ from memlens.claims.roles import ROLE_NUMBERS
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from memlens.columns import Flags, Ints
     from memlens.events import EventLog
-    from memlens.windows.windows import Window
 
 #: How much of the bytes of what was there before the gradients of a step must cover, pairs of states, and of parameters single states.
 _GRADIENTS, _PARAMETERS, _STATES = 0.4, 0.5, 0.9
@@ -29,7 +26,7 @@ _GRADIENTS, _PARAMETERS, _STATES = 0.4, 0.5, 0.9
 _FEW_STEPS, _FEW_BLOCKS = 2, 4
 
 
-def roles_by_steps(log: EventLog, windows: Sequence[Window], event: int, live: Ints) -> NDArray[np.int8] | None:
+def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) -> NDArray[np.int8] | None:
     """The roles of what is live at a moment, as numbers of ``ROLES``, -1 where nothing tells one; ``None`` where the steps show none.
 
     Rules after measurements of logs of AdamW, SGD and momentum whose models were known.  Looked at are the first step, that of the moment, and the
@@ -37,11 +34,11 @@ def roles_by_steps(log: EventLog, windows: Sequence[Window], event: int, live: I
 
     Args:
         log: The log, begun before the model was made.
-        windows: Its steps, in order, of which none shares an event with another.
+        lo: The first event of each of its steps, in order, of which none shares one with another, int64.
+        hi: What follows the last event of each.
         event: The event before which it is.
         live: The ALLOCs of what is live then, rising, int64.
     """
-    lo, hi = (np.array([getattr(window, name) for window in windows], np.int64) for name in ("lo", "hi"))
     now = int(lo.searchsorted(event - 1, "right")) - 1
     if len(lo) < _FEW_STEPS or (lo[1:] < hi[:-1]).any() or log.facts.opening or not lo[0] or now < 0:
         return None
@@ -77,8 +74,9 @@ def roles_by_steps(log: EventLog, windows: Sequence[Window], event: int, live: I
     gradient[those] = _gradients(alloc[those], free[those], size[those], step[those], sizes, counts, hi)
     covered = np.bincount(step[gradient], weights=size[gradient], minlength=1).max()
     if not states:  # as many as one step makes gradients of
-        each = np.bincount(step[gradient] * len(sizes) + of_size[gradient], minlength=len(lo) * len(sizes))
-        counts = each.reshape(-1, len(sizes)).max(axis=0)
+        kinds, have = np.unique(step[gradient] * len(sizes) + of_size[gradient], return_counts=True)
+        counts = np.zeros(len(sizes), np.int64)
+        np.maximum.at(counts, kinds % len(sizes), have)
     parameter = before & (_rank(size, before) < counts[of_size])
     if not states:
         one = left & (_rank(size, left) < counts[of_size])
