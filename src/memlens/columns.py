@@ -39,6 +39,14 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     return ordered[first]
 
 
+def rank_of(numbers: Ints) -> Ints:
+    """Return how many equal numbers stand before each, int64."""
+    order = np.argsort(numbers, kind="stable")
+    ranked, rank = numbers[order], np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.searchsorted(ranked, ranked)
+    return rank
+
+
 def spans(begins: Ints, lengths: Ints) -> Ints:
     """The indices of several stretches, one stretch after the other, int64."""
     offsets = np.cumsum(lengths) - lengths

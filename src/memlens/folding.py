@@ -311,7 +311,7 @@ def profile(windows: Sequence[Window]) -> Figures:
 def peak_ends(windows: Sequence[Window]) -> Ints:
     """The event after the one that reaches the peak of each window; its first event where it never rises above its start."""
     found = profile(windows)
-    ends: Ints = np.where(found["rise_bytes"] > 0, found.summit + 1, [window.lo for window in windows])
+    ends: Ints = np.where(found["rise_bytes"] > 0, found.summit + 1, bounds(windows)[1])
     return ends
 
 

@@ -161,6 +161,11 @@ class LiveBlocks:
             yield Share(at, _PLACES[role], self._names[holder], self._labels[owner], len(members), total, self._told_by)
 
 
+def peak_by_role(window: Window) -> Iterator[Share]:
+    """What is live at the peak of a window by role, the most bytes first; nothing where nothing tells a role."""
+    return LiveBlocks(Roles(window.log, [window]), peak_ends([window]).item()).shares("role")
+
+
 def _sums(group: Ints, size: Ints) -> Iterator[tuple[Ints, int]]:
     """The members of each group and their bytes; the most bytes first, and then in the order of the groups."""
     order = np.argsort(group, kind="stable")

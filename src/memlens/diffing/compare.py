@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.columns import rank_of
 from memlens.diffing.alignment.blocks import Blocks, gather_windows, owner_names, tell_threads_apart
-from memlens.diffing.alignment.indices import batches, rank_of
+from memlens.diffing.alignment.indices import batches
 from memlens.diffing.alignment.tables import in_bytes
 from memlens.diffing.differences import Items, collect, follow_older, levels, terms
 from memlens.diffing.finding import Runs, findings_of

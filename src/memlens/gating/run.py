@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.analyzers.composition import Composition, composition
+from memlens.analyzers.composition import peak_by_role
 from memlens.analyzers.failures import failure_claim, failures
 from memlens.analyzers.series.growth import Growth, growth
 from memlens.analyzers.series.shapes import MINIMUM
@@ -124,8 +124,7 @@ def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool, roles: b
             parts = not family.repeated
             by, steps = ("", ()) if parts else (family.family.by, family.windows)
         run = summarize(log, windows, cut, path=name, steps=steps, left_out=left_out)
-        (of_all,) = composition([whole(log)]) if roles else (Composition(),)
-        shares = [share for share in of_all.roles if share.at == "peak"]
+        shares = [*peak_by_role(whole(log))] if roles else []
         figures = RunFigures.of(run, by, trust=trust, shares=shares)
         found[key] = _Read(log, windows, steps, parts, run, figures, shares)
     return [found[key] for key in keys]

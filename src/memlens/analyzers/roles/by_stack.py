@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.claims.roles import ROLE_NUMBERS
+from memlens.columns import rank_of
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -165,11 +166,8 @@ class _Blocks:
         self.forward = (self.phase == _FORWARD) | ((self.phase == _OTHER) & (within == _FORWARD))
         self.role = np.full(len(alloc), -1, np.int8)
 
-    def say(self, role: str, those: Flags) -> None:
+    def say(self, role: str, those: Flags | Ints) -> None:
         self.role[those] = ROLE_NUMBERS[role]
-
-    def say_of(self, role: str, places: Ints) -> None:
-        self.role[places] = ROLE_NUMBERS[role]
 
     def has(self, role: str) -> Flags:
         those: Flags = self.role == ROLE_NUMBERS[role]
@@ -199,12 +197,9 @@ class _Blocks:
         """Say the roles of what stays, and of what was there before, by the sizes of what a backward pass or an optimizer makes and leaves."""
         stays = ~self.freed & (self.has("model") | (self.opening & (self.phase == _NONE)))
         like_model = np.isin(self.size, self.size[stays])
-        # What goes at once between two blocks that are made: gradients that are cleared.
-        between = self.alloc.searchsorted(self.free)
         backward = self.backward & like_model
         cleared = backward & self.freed
-        totals = np.bincount(between[cleared], weights=self.size[cleared], minlength=len(self.alloc) + 1)
-        at_once = cleared & (2 * totals[between] >= self.size[stays & np.isin(self.size, self.size[cleared])].sum())
+        at_once = self._go_at_once(cleared, int(self.size[stays & np.isin(self.size, self.size[cleared])].sum()))
         self.say("gradient", backward & (~self.freed | (self.gone > self.born) | at_once))
         # What goes after the last block that a phase makes may go for another reason, unless states take its place.
         last = np.full(len(self.runs.phase) + 1, -1, np.int64)
@@ -221,13 +216,17 @@ class _Blocks:
             those = kept & (self.size == size)
             self.say("workspace", those & (those.sum() <= _FEW_WORKSPACES))
         for sizes, counts in self._sets():
-            old = before & np.isin(self.size, sizes)
-            totals = np.bincount(between[old], weights=self.size[old], minlength=len(self.alloc) + 1)
-            self.say("gradient", old & (2 * totals[between] >= int(sizes @ counts)))
+            self.say("gradient", self._go_at_once(before & np.isin(self.size, sizes), int(sizes @ counts)))
             have = _count(self.size[stays], sizes)
             if (np.minimum(have, counts) * sizes).sum() >= _COVERED * (sizes @ counts):
                 self._copies(stays, sizes, counts)
                 break
+
+    def _go_at_once(self, those: Flags, whole: int) -> Flags:
+        """Which of some blocks go together with half of so many bytes or more, between two blocks that are made: gradients that are cleared."""
+        between = self.alloc.searchsorted(self.free)
+        totals = np.bincount(between[those], weights=self.size[those], minlength=len(self.alloc) + 1)
+        return those & (2 * totals[between] >= whole)
 
     def _sets(self) -> Iterator[tuple[Ints, Ints]]:
         """Sizes, and how many blocks of each: of the gradients that a backward pass leaves, and of half of what a step of the optimizer does."""
@@ -244,20 +243,19 @@ class _Blocks:
     def _copies(self, stays: Flags, sizes: Ints, counts: Ints) -> None:
         """Say the roles of what stays: as many as there are gradients are parameters; of further ones, where just one role is left for them."""
         (those,) = np.nonzero(stays & np.isin(self.size, sizes))
-        those = those[np.argsort(self.size[those], kind="stable")]
         own = self.size[those]
-        rank = (np.arange(len(own)) - own.searchsorted(own)) // np.maximum(counts[sizes.searchsorted(own)], 1)
+        rank = rank_of(own) // np.maximum(counts[sizes.searchsorted(own)], 1)
         whole = int(sizes @ counts)
         copies = [int(self.size[those[rank == k]].sum()) >= _COVERED * whole for k in range(_COPIES + 1)]
         if copies[_COPIES]:
             return  # they are a part of a set
-        self.say_of("parameter", those[rank == 0])
+        self.say("parameter", those[rank == 0])
         known = ~self.freed & (self.phase != _NONE)
         alive = {role: int(self.size[self.has(role) & known].sum()) for role in ("optimizer", "gradient")}
         if not alive["optimizer"] and copies[2] and not copies[3]:
-            self.say_of("optimizer", those[(rank == 1) | (rank == 2)])
+            self.say("optimizer", those[(rank == 1) | (rank == 2)])
         elif alive["optimizer"] >= _COVERED * 2 * whole and not alive["gradient"] and copies[1] and not copies[2]:
-            self.say_of("gradient", those[rank == 1])
+            self.say("gradient", those[rank == 1])
 
 
 def _count(size: Ints, of: Ints) -> Ints:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.claims.roles import ROLE_NUMBERS
+from memlens.columns import rank_of
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -142,8 +143,7 @@ def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, cou
     # Of each size those that live longest.
     (those,) = np.nonzero(live)
     those = those[np.lexsort((-free[those], kind[those], step[those]))]
-    starts = (np.diff(step[those], prepend=-1) != 0) | (np.diff(kind[those], prepend=-1) != 0)
-    rank = _sums(np.ones(len(those), np.int64), starts) - 1
+    rank = rank_of(step[those] * len(sizes) + kind[those])
     chosen = np.zeros(len(alloc), np.bool_)
     chosen[those[rank < counts[kind[those]]]] = True
     return chosen
@@ -161,7 +161,5 @@ def _sums(values: Ints, starts: Flags) -> Ints:
 def _rank(size: Ints, those: Flags) -> Ints:
     """How many of some blocks of one size come before each; far more than there are for others."""
     rank = np.full(len(size), len(size), np.int64)
-    (places,) = np.nonzero(those)
-    places = places[np.argsort(size[places], kind="stable")]
-    rank[places] = _sums(np.ones(len(places), np.int64), np.diff(size[places], prepend=-1) != 0) - 1
+    rank[those] = rank_of(size[those])
     return rank

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.columns import Flags, Ints, Words, mix
+from memlens.columns import Flags, Ints, Words, mix, rank_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,14 +50,6 @@ def partners_of(pairs: tuple[Ints, Ints], events: Ints) -> Ints:
     order = np.argsort(pairs[0], kind="stable")
     at = order[np.minimum(np.searchsorted(pairs[0][order], events), len(order) - 1)]
     return np.where(pairs[0][at] == events, pairs[1][at], -1)
-
-
-def rank_of(numbers: Ints) -> Ints:
-    """Return how many equal numbers stand before each, int64."""
-    order = np.argsort(numbers, kind="stable")
-    ranked, rank = numbers[order], np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order)) - np.searchsorted(ranked, ranked)
-    return rank
 
 
 def nth_with_nth(left: Ints, right: Ints) -> tuple[Ints, Ints]:
