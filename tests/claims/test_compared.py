@@ -189,7 +189,8 @@ def test_what_a_gate_claims_of_runs_that_grow_or_end_early_is_so(
     tmp_path: Path, rounds: Callable[[int], range]
 ) -> None:
     fresh, seen = Random(), set[str]()
-    for name in ("lost step", "steady leak", *(fresh.choice([*FAILING]) for _ in rounds(2))):
+    # Where blocks cross the ends of steps, one steady leak in a hundred does not grow steadily; of three, one does.
+    for name in ("lost step", *["steady leak"] * 3, *(fresh.choice([*FAILING]) for _ in rounds(2))):
         seed = fresh.getrandbits(32)
         case = FAILING[name](Random(seed))
         cut = case.head[: fresh.randint(2, len(case.head) - 1)]
