@@ -1,0 +1,53 @@
+"""What a peak would be without some of the blocks, by replaying a log without them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memlens.columns import distinct
+
+if TYPE_CHECKING:
+    from memlens.columns import Ints
+    from memlens.events import EventLog
+
+
+class Highest(NamedTuple):
+    """The highest allocated level of a log.
+
+    Attributes:
+        level: Its bytes.
+        event: The event that first reaches it; -1 where no level is above 0.
+    """
+
+    level: int
+    event: int
+
+
+def peak_without(log: EventLog, begin: Ints, end: Ints, size: Ints) -> Highest:
+    """The peak that a log would have if some of its blocks were not there for some of the time.
+
+    This is no subtraction at one moment: without a block another moment may be the highest.
+
+    Args:
+        log: The log.
+        begin: The event from which on bytes are not there: the ALLOC of a block that is never made, or the event that gives it back earlier;
+            int64.
+        end: The event from which on the log has no such bytes either: the FREE of the block, ``len(log)`` where there is none.
+        size: The bytes, int64.
+    """
+    places = distinct(np.concatenate((begin, end)))
+    taken = np.zeros(len(places) + 1, np.int64)
+    np.add.at(taken, places.searchsorted(begin) + 1, size)
+    np.subtract.at(taken, places.searchsorted(end) + 1, size)
+    np.cumsum(taken, out=taken)
+    highest = Highest(0, -1)
+    for batch in log.batches():
+        first, last = places.searchsorted((batch.lo, batch.hi))
+        edges = np.concatenate(([batch.lo], places[first:last], [batch.hi]))
+        level = batch.allocated - np.repeat(taken[first : last + 1], np.diff(edges))
+        top = int(level.argmax())
+        if level[top] > highest.level:
+            highest = Highest(int(level[top]), batch.lo + top)
+    return highest
