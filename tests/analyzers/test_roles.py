@@ -153,20 +153,20 @@ def test_roles_by_stack_are_those_that_blocks_were_made_for(
     training = Training(seed, states)
     third = training.steps[2]
     log = training.snapshot(int(begin * third) if begin > 0.3 else 0, of_python=of_python)
-    roles = roles_by_stack(log)
-    assert roles is not None
+    found = roles_by_stack(log)
+    assert found is not None
     opening = log.facts.opening
     live = live_at(log, opening + int(where * (len(log) - opening)))
     live = live[log.kind[live] == Kind.ALLOC]
-    for role, alloc in zip(roles[live].tolist(), live.tolist(), strict=True):
+    for role, alloc in zip(found.role[live].tolist(), live.tolist(), strict=True):
         want = training.role_of(log, alloc, 30)
         allowed = {want, None} | ({"model"} if want == "parameter" else set())
         assert NAMES[role] in allowed
     if begin <= 0.3:
-        found = totals(log, roles[live], live)
-        assert found[None] == 0
+        known = totals(log, found.role[live], live)
+        assert known[None] == 0
         # All parameters have gradients here.
-        assert found["model"] == 0
+        assert known["model"] == 0
 
 
 def gpt(words: int, width: int, hidden: int, layers: int) -> int:
@@ -210,9 +210,9 @@ def test_roles_of_real_snapshots_are_the_models_arithmetic(shared: Path, name: s
 @pytest.mark.parametrize("name", ["forward_fp32", "forward_bf16", "medium_1024_inference", "without_frames"])
 def test_of_weights_that_nothing_tells_no_role_is_told(shared: Path, name: str) -> None:
     log = memlens.read(shared / "data" / "torch" / "snapshots" / f"{name}.pickle")
-    roles = roles_by_stack(log)
-    assert roles is not None
-    assert not {"parameter", "gradient", "optimizer", "model"} & {NAMES[role] for role in roles.tolist()}
+    found = roles_by_stack(log)
+    assert found is not None
+    assert not {"parameter", "gradient", "optimizer", "model"} & {NAMES[role] for role in found.role.tolist()}
 
 
 @pytest.mark.parametrize("name", ["state_only_2023", "state_only_2024", "segments_only", "oom_2023"])

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.analyzers.without import peak_without
+from memlens.analyzers.roles.without import peak_without
 from memlens.events import EventLog
 from memlens.facts import Kind
 from memlens.source import Source
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 @given(st.data())
 def test_the_peak_without_blocks_is_that_of_the_log_that_lacks_them(data: DataObject) -> None:
-    rows, live = list[tuple[Kind, int, int]](), list[tuple[int, int]]()
+    rows: list[tuple[Kind, int, int]] = []
+    live: list[tuple[int, int]] = []
     for number in range(data.draw(st.integers(0, 40))):
-        if live and data.draw(st.booleans()):
+        gives_back = data.draw(st.booleans())
+        if live and gives_back:
             size, addr = live.pop(data.draw(st.integers(0, len(live) - 1)))
             rows.append((Kind.FREE, size, addr))
         else:

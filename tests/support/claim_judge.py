@@ -178,6 +178,14 @@ def _by_role(v: Values, run: RawRun) -> None:
     assert 2 * totals.total() >= v["peak_bytes"]
 
 
+@of("exists_twice")
+def _twice(v: Values, run: RawRun) -> None:
+    """What is there twice goes at the most; that it need not be there is tested in tests/analyzers/test_twins.py and by real programs."""
+    _peak_of(v, run)
+    assert v["peak_bytes"] - v["total_bytes"] <= v["peak_without_bytes"] <= v["peak_bytes"] * 19 / 20
+    assert v.get("at_most", False) == (v["what"] == "half_weights")
+
+
 def _held_by(run: RawRun, blocks: Iterable[int], least: int) -> set[str]:
     """Who holds so many bytes of some blocks, their keys and indices left aside, as sentences name them."""
     found = Counter[str]()

@@ -49,6 +49,8 @@ class Training:
         seed: The chance.
         states: Blocks that the optimizer keeps of each parameter, 0 to 2.
         alike: Other blocks may be as large as parameters.
+        late: Gradients are given back after the forward pass of the next step, and not at the end of their own.
+        anew: The optimizer makes its states anew in each step, and gives the old ones back when the new ones are there.
 
     Attributes:
         events: Numbers of blocks, made where they come first, given back where they come again.
@@ -57,8 +59,11 @@ class Training:
         steps_of: How many there are.
     """
 
-    def __init__(self, seed: int, states: int, *, alike: bool = False) -> None:
+    def __init__(self, seed: int, states: int, *, alike: bool = False, late: bool = False, anew: bool = False) -> None:
         chance = self._chance = random.Random(seed)
+        self._late, self._anew = late, anew
+        self._gradients: list[int] = []
+        self._states: list[int] = []
         self.events: list[int] = []
         self.blocks: list[Block] = []
         self.steps: list[int] = []
@@ -70,7 +75,7 @@ class Training:
             self._make(size, "parameter", "model")
         for number in range(chance.randint(3, 5)):
             self.steps.append(len(self.events))
-            self._step(saved, states if number == 0 else 0)
+            self._step(saved, states if number == 0 or anew else 0)
 
     def _other(self, most: int) -> int:
         """A size of something else: no parameter's, unless such may be."""
@@ -90,6 +95,8 @@ class Training:
         for size in saved:
             drop(make(self._other(50), "temporary", "forward"))
             kept.append(make(size, "saved", "forward"))
+        if self._late:
+            self.events += self._gradients
         gradients = []
         waiting, cuts = [*reversed(self.parameters)], len(kept) - 1
         # The first layer that the pass comes to has a parameter.
@@ -100,13 +107,15 @@ class Training:
             for _ in range(chance.randint(1, 2)):
                 drop(make(self._other(200), "temporary", "backward"))
             drop(block)
-        for size in self.parameters:
-            for _ in range(states):
-                make(size, "optimizer", "optimizer")
+        if states:
+            old = self._states
+            self._states = [make(size, "optimizer", "optimizer") for size in self.parameters for _ in range(states)]
+            self.events += old
         for _ in range(10):
             drop(make(self._other(60), "temporary", "optimizer"))
-        for block in gradients:
-            drop(block)
+        self._gradients = gradients
+        if not self._late:
+            self.events += gradients
         drop(batch)
 
     def log(self) -> tuple[Log, tuple[Ints, Ints]]:

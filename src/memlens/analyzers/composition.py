@@ -11,8 +11,9 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
+from memlens.analyzers.roles.twins import Twin, Twins
 from memlens.claims.roles import ROLES, role_of
-from memlens.folding import bounds, peak_ends
+from memlens.folding import bounds, peak_ends, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.windows.windows import BEFORE, WHOLE
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.analyzers.roles.by_stack import ByStack
     from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
@@ -49,25 +51,28 @@ class Share(Result, frozen=True):
     told_by: str
 
 
-@lazy("roles", "holders")
+@lazy("roles", "holders", "twins")
 class Composition(Result, frozen=True):
     """What is live at the peak and at the end of a window; nothing where nothing tells a role.
 
     Attributes:
         roles: By role, the most bytes of each moment first.
         holders: By holder, likewise; nothing where no holder was recorded.
+        twins: What exists twice at the peak, what saves most first; of several windows in the one with the highest peak alone.
     """
 
-    tables: ClassVar[Tables] = {"roles": Share, "holders": Share}
+    tables: ClassVar[Tables] = {"roles": Share, "holders": Share, "twins": Twin}
 
     roles: Sequence[Share] = ()
     holders: Sequence[Share] = ()
+    twins: Sequence[Twin] = ()
 
 
 def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
     """Analyze windows of one log; what is live is looked up when a table is asked for."""
     ends = peak_ends(windows).tolist()
     roles = cache(lambda: Roles(windows[0].log, windows))
+    highest = cache(lambda: int(profile(windows)["peak_bytes"].argmax()))
 
     def one(k: int) -> Composition:
         moments = {"peak": ends[k], "end": windows[k].hi}
@@ -76,7 +81,11 @@ def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
         def by(group: Literal["role", "holder"]) -> tuple[Share, ...]:
             return tuple(share for at in moments for share in live(at).shares(group, at))
 
-        return Composition(deferred(by, "role"), () if windows[k].log.holder is None else deferred(by, "holder"))
+        def twins() -> tuple[Twin, ...]:
+            return roles().twins(windows[k], ends[k]) if k == highest() else ()
+
+        holders = () if windows[k].log.holder is None else deferred(by, "holder")
+        return Composition(deferred(by, "role"), holders, deferred(twins))
 
     return OnDemand(len(windows), one)
 
@@ -96,6 +105,7 @@ class Roles:
     def __init__(self, log: EventLog, windows: Sequence[Window] = ()) -> None:
         self.log, self._windows = log, windows
         self._of_event: NDArray[np.int8] | None = None
+        self._by_stack: ByStack | None = None
         if log.holder is not None:
             roles = [*map(role_of, log.holder_names), None]
             self.told_by, self._of_event = "holders", np.array([*map(_PLACES.index, roles)], np.int8)[log.holder]
@@ -104,8 +114,9 @@ class Roles:
             from memlens.analyzers.roles.by_stack import roles_by_stack
 
             _BY_STACK[log] = roles_by_stack(log)
-        self._of_event = _BY_STACK[log]
-        self.told_by = "steps" if self._of_event is None else "stacks"
+        self._by_stack = _BY_STACK[log]
+        self.told_by = "steps" if self._by_stack is None else "stacks"
+        self._of_event = None if self._by_stack is None else self._by_stack.role
 
     def at(self, event: int, live: Ints) -> NDArray[np.int8] | None:
         """The roles of what is live right before an event, as numbers of ``ROLES``, -1 or one more for none; ``None`` where nothing tells any."""
@@ -114,6 +125,18 @@ class Roles:
         from memlens.analyzers.roles.by_steps import roles_by_steps
 
         return roles_by_steps(self.log, *self._steps, event, live)
+
+    def twins(self, window: Window, event: int) -> tuple[Twin, ...]:
+        """What exists twice at the peak of a window, which is right before an event."""
+        live = live_events(self.log, event)
+        role = self.at(event, live)
+        if role is None or not len(live):
+            return ()
+        lo, hi = self._steps
+        steps = np.append(lo, hi[-1:])
+        if not len(steps) and self._by_stack is not None:
+            steps = self._by_stack.steps
+        return Twins(self.log, window.lo, window.hi, event, role, self._of_event, steps).rows()
 
     @cached_property
     def _steps(self) -> tuple[Ints, Ints]:
@@ -132,7 +155,7 @@ class Roles:
 
 
 _PLACES = (*ROLES, None)
-_BY_STACK: WeakKeyDictionary[EventLog, NDArray[np.int8] | None] = WeakKeyDictionary()
+_BY_STACK: WeakKeyDictionary[EventLog, ByStack | None] = WeakKeyDictionary()
 
 
 class LiveBlocks:

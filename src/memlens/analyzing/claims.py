@@ -329,6 +329,8 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         if largest["total_bytes"] <= peak.peak_bytes:
             yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)
         yield from _by_role(window, peak.peak_bytes)
+        if not (log.ooms or _grows(log)):  # which are what a user would act on
+            yield from _twice(window, peak.peak_bytes)
     if known and chunks_known and there is not None:
         yield from _most_reserved(log, peak.peak_bytes, there)
 
@@ -340,6 +342,16 @@ def _by_role(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
     if whole <= 2 * sum(share.total_bytes for share in shares) <= 2 * whole:
         roles = {share.role: share.total_bytes for share in shares[:3] if 10 * share.total_bytes >= whole}
         yield claim("by_role", Weight.PEAK, roles=roles, peak_bytes=whole, told_by=shares[0].told_by)
+
+
+def _twice(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
+    """What exists twice at the peak, and would save most, where that is a twentieth of it or more."""
+    found = window.results.get("composition")
+    if found is not None and found.twins and 20 * found.twins[0].saved_bytes >= whole:
+        most = found.twins[0]
+        values = {"what": most.kind, "total_bytes": most.total_bytes, "peak_without_bytes": most.peak_bytes}
+        who = {"holder": None if most.of is None else (most.holder or "").partition(" ")[2], "of": most.of}
+        yield claim("exists_twice", Weight.REMEDY, **values, **who, peak_bytes=whole, at_most=most.at_most or None)
 
 
 def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[Claim]:

@@ -40,6 +40,15 @@ ROLES = {
     "temporary": "temporaries",
     "nobody": "held by no variable",
 }
+#: What exists twice, and what makes it exist once.
+TWINS = {
+    "gradients": ("gradients of the step before", "clear them right after step()"),
+    "buckets": ("gradients, in DDP's buckets too", "gradient_as_bucket_view=True"),
+    "states": ("old optimizer state beside the new", "update it in place"),
+    "weights": ("weights, a second set", "load one, or keep it on the host"),
+    "half_weights": ("weights, in half their size too (at most)", "keep them in that type"),
+    "batch": ("a batch beside the next one", "free it before the next is loaded"),
+}
 #: What each is in columns of numbers.
 ROLE_NUMBERS = {role: number for number, role in enumerate(ROLES)}
 _OTHERS = {

@@ -82,6 +82,14 @@ WORDS: dict[str, Words] = {
         "{told_by=stacks?by call stacks, |{told_by=steps?by its steps, }}the peak is {roles:roles peak_bytes}",
         joined="; ",
     ),
+    "exists_twice": Words(
+        "without {what=gradients?gradients of the step before|{what=buckets?gradients that DDP's buckets hold too"
+        "|{what=states?old optimizer state beside the new|{what=weights?a second set of weights"
+        "|{what=half_weights?copies of weights in half their size|a batch beside the next one}}}}}"
+        "[, held by {holder:owner}][ beside {of:owner}] ({total_bytes:bytes}"
+        "{what=gradients?; clear them right after step()|{what=buckets?; gradient_as_bucket_view=True|}}),"
+        " the peak would be {peak_without_bytes:bytes}{at_most? or more}"
+    ),
     "peak_may_come_later": Words(
         "the {entries?recording|log} ends {inside?inside this {unit}|near its peak}, so the true peak may come later",
         joined=". ",

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from memlens.analyzers.groups import columns_of
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzing.claims import growth_claim
-from memlens.claims.roles import GRADIENT, OF_BACKWARD, ROLES, TEMPORARY, UNSEEN
+from memlens.claims.roles import GRADIENT, OF_BACKWARD, ROLES, TEMPORARY, TWINS, UNSEEN
 from memlens.reports.blocks import ALIKE, OWNER, Column, Figure, Figures, Line, ListOptions, Table, Value, take
 from memlens.results import plain
 from memlens.text import format_bytes, format_share, format_signed, format_value, plural, short_name
@@ -151,10 +151,23 @@ def _composition(found: Any, options: ListOptions, *, full: bool) -> Iterator[Ta
             made: dict[str, Any] = {"role": _role, "holder": held_by, "share": partial(_share_of, total)}
             columns = _SHARES[group] if found.holders else (*_OF_ROLES, replace(OWNER, drop=2))
             yield ListOptions(options.top).table(title, columns, rows, group, **made)
+    if full and found.twins:
+        title = "Exists twice at the peak"
+        yield ListOptions(options.top).table(
+            title, _OF_TWINS, found.twins, "kind", kind=_twin, once=_once, holder=held_by
+        )
 
 
 def _share_of(total: int, group: Any) -> Value:
     return format_share(group.total_bytes, total)
+
+
+def _twin(twin: Any) -> Value:
+    return TWINS[twin.kind][0]
+
+
+def _once(twin: Any) -> Value:
+    return TWINS[twin.kind][1]
 
 
 def _role(share: Any) -> Value:
@@ -248,6 +261,11 @@ _SHARES = {
     "role": (*_OF_ROLES, replace(HOLDER, title="Held by, for the most part", drop=2)),
     "holder": (HOLDER, *_OF_ROLES, replace(OWNER, drop=2)),
 }
+_OF_TWINS = (
+    *(Column("kind", "What", "word"), Column("count", "Count", "count", drop=3), ALIKE[-1]),
+    *(Column("peak_bytes", "Peak without", "bytes", strong=True), Column("once", "To have it once", "word", drop=1)),
+    replace(HOLDER, drop=2),
+)
 #: What is said of roles that rules tell.
 _TOLD = {"holders": "", "stacks": ", told by call stacks", "steps": ", told by steps"}
 _LIVE: tuple[tuple[str, str], ...] = (("peak", "Live at the peak"), ("end", "Held at the end"))

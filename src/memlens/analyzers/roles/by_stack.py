@@ -81,8 +81,20 @@ class _Runs(NamedTuple):
         return np.append(those, len(self.phase))[those.searchsorted(run, "right")]
 
 
-def roles_by_stack(log: EventLog) -> NDArray[np.int8] | None:
-    """The role of the block of each ALLOC, as a number of ``ROLES``, -1 where nothing tells it; ``None`` where the log has no stacks.
+class ByStack(NamedTuple):
+    """What the call stacks of a log say.
+
+    Attributes:
+        role: The role of the block of each ALLOC, as a number of ``ROLES``, -1 where nothing tells it; an entry an event, int8.
+        steps: The first event of each step of the training, which ends with the optimizer's, and the end of the log; int64.
+    """
+
+    role: NDArray[np.int8]
+    steps: Ints
+
+
+def roles_by_stack(log: EventLog) -> ByStack | None:
+    """The roles of the blocks of a log; ``None`` where it has no stacks.
 
     Rules after measurements of seventy snapshots that training and serving programs of others wrote.
     """
@@ -101,7 +113,9 @@ def roles_by_stack(log: EventLog) -> NDArray[np.int8] | None:
     blocks.by_size()
     role = np.full(len(log), -1, np.int8)
     role[blocks.alloc] = blocks.role
-    return role
+    runs = blocks.runs
+    begins = runs.start[np.append(True, runs.phase[:-1] == _OPTIMIZER)[: len(runs.start)]]
+    return ByStack(role, np.append(begins, len(log)))
 
 
 def _phase(stack: tuple[str, ...]) -> int:

@@ -25,8 +25,8 @@ class Highest(NamedTuple):
     event: int
 
 
-def peak_without(log: EventLog, begin: Ints, end: Ints, size: Ints) -> Highest:
-    """The peak that a log would have if some of its blocks were not there for some of the time.
+def peak_without(log: EventLog, begin: Ints, end: Ints, size: Ints, lo: int = 0, hi: int | None = None) -> Highest:
+    """The peak that events ``lo … hi-1`` of a log would have if some of its blocks were not there for some of the time.
 
     This is no subtraction at one moment: without a block another moment may be the highest.
 
@@ -36,6 +36,8 @@ def peak_without(log: EventLog, begin: Ints, end: Ints, size: Ints) -> Highest:
             int64.
         end: The event from which on the log has no such bytes either: the FREE of the block, ``len(log)`` where there is none.
         size: The bytes, int64.
+        lo: The first event of the part whose peak is asked for.
+        hi: What follows its last one, by itself the end of the log.
     """
     places = distinct(np.concatenate((begin, end)))
     taken = np.zeros(len(places) + 1, np.int64)
@@ -43,7 +45,7 @@ def peak_without(log: EventLog, begin: Ints, end: Ints, size: Ints) -> Highest:
     np.subtract.at(taken, places.searchsorted(end) + 1, size)
     np.cumsum(taken, out=taken)
     highest = Highest(0, -1)
-    for batch in log.batches():
+    for batch in log.batches(lo, hi):
         first, last = places.searchsorted((batch.lo, batch.hi))
         edges = np.concatenate(([batch.lo], places[first:last], [batch.hi]))
         level = batch.allocated - np.repeat(taken[first : last + 1], np.diff(edges))
