@@ -318,7 +318,8 @@ class Twins:
         alloc = alloc[~of_buckets[owners_of(self.log, alloc) % len(self._owners)]]
         free = self._free_of(alloc)
         # What a backward function makes, of a weight and of a bias, is copied when both are there.
-        yield _Found("buckets", alloc, np.minimum(np.append(alloc[2:], alloc[-1:].repeat(2)), free), free)
+        copied = alloc[np.minimum(np.arange(len(alloc)) + 2, len(alloc) - 1)]
+        yield _Found("buckets", alloc, np.minimum(copied, free), free)
 
     def _weights(self) -> Iterator[_Found]:
         """A set of blocks with the sizes of the parameters, under another variable."""
