@@ -143,7 +143,9 @@ def test_what_a_killed_recorder_leaves_can_be_read_and_the_program_finds_a_broke
         "import os, sys, time\n"
         "for i in range(1000): os.write(1, b'line %d\\n' % i)\n"
         "while os.getppid() == int(os.environ['RECORDER']): time.sleep(0.01)\n"
-        "try: os.write(1, b'more')\n"
+        # Its parent is another as soon as the recorder's first thread has ended; the last one closes the pipe.
+        "try:\n"
+        " for _ in range(3000): os.write(1, b'more'), time.sleep(0.01)\n"
         f"except BrokenPipeError: open({str(said)!r}, 'w').write('broken')"
     )
     # The shell becomes the recorder, so that the program knows who its parent is.  What that cannot remove any more goes with the test.
