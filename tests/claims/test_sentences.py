@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from night import some
-from raw_runs import raw_runs
 
 import memlens
 from memlens.claims.claim import MOST_WORDS, Claim, Weight, answer_of, sentences
 from memlens.claims.template import PAUSE
 from memlens.errors import MemlensError
+from memlens.events import Kind
 from memlens.options import Watch
 from memlens.watching.watch import Watching
 
@@ -75,8 +76,10 @@ def test_of_blocks_and_of_logs_that_are_watched(shared: Path) -> None:
         with closing(Watching(path, Watch(budgets=["growth=1B", "peak=1MiB", "reserved=1MiB"]))) as watching:
             watching.look()
             check((*watching.seen.answer.sentences, *watching.finish().answer.sentences))
-        for event in (one for one in raw_runs(path)[""].events[::500] if one.kind == "alloc"):
-            check(memlens.block(path, event.place or 0).answer.sentences)
+        log = memlens.read(path)
+        allocs = np.flatnonzero(log.kind == Kind.ALLOC)[::250]
+        for line in log.line_numbers(some(allocs, 12)):
+            check(memlens.block(path, line or 0).answer.sentences)
 
 
 def test_of_recordings_and_of_anchors_that_mark_nothing(shared: Path, tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_every_log_fits_its_terminal_with_the_answer_whether_there_is_room_for_a
     shared: Path, rows: int
 ) -> None:
     found = sorted(path for path in (shared / "data/paddle").glob("*.log*") if path.stem not in WITHOUT_EVENTS)
-    logs = [*some(found, 6), shared / "data/torch/snapshots/train_19464.pickle"]
+    logs = [*some(found, 12), shared / "data/torch/snapshots/train_19464.pickle"]
     for path in logs:
         text = ANSI.sub("", in_terminal("analyze", path, rows=rows))
         lines = text.splitlines()

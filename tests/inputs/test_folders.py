@@ -6,7 +6,7 @@ import bz2
 import gzip
 import os
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,11 @@ def test_where_one_log_is_needed_one_is_named(folder: Path) -> None:
         memlens.diff(folder, folder / "workerlog.0")
 
 
+@cache
+def long_rank() -> bytes:
+    return bz2.compress(log_text(12 * MIB, blocks=20_000).encode())
+
+
 @pytest.fixture
 def elsewhere(folder: Path) -> Iterator[str]:
     """The same folder in a store."""
@@ -85,7 +90,7 @@ def elsewhere(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
         if path.is_file():
             files.pipe(f"/runs/{path.relative_to(folder).as_posix()}", path.read_bytes())
-    files.pipe("/runs/workerlog.11.bz2", bz2.compress(log_text(12 * MIB, blocks=20_000).encode()))
+    files.pipe("/runs/workerlog.11.bz2", long_rank())
     yield "memory://runs/"
     files.rm("/runs", recursive=True)
 

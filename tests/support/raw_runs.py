@@ -310,7 +310,8 @@ def read_packed(path: Path) -> bytes:
 
 def of_paddle(text: str) -> RawRun:
     """A log of Paddle: blocks and chunks of its auto-growth allocator, or else of its oldest one, or else figures alone."""
-    notes = list(enumerate((_ANSI.sub("", line) for line in text.split("\n")), 1))
+    plain = _ANSI.sub("", text)
+    notes = list(enumerate(plain.split("\n"), 1))
     events: list[RawEvent] = []
     readers: list[Callable[[list[tuple[int, str]]], list[RawEvent]]] = [
         *(partial(_with_chunks, blocks=one) for one in _BLOCKS),
@@ -319,7 +320,7 @@ def of_paddle(text: str) -> RawRun:
     for read in readers:
         if not any(one.kind == "alloc" for one in events):
             events = read(notes) or events
-    told = any(one.kind == "reserve" for one in events) and not any("PreAlloc " in line for _, line in notes)
+    told = any(one.kind == "reserve" for one in events) and "PreAlloc " not in plain
     return RawRun(events, notes, _refused(notes), lines=text.count("\n") + (text[-1:] not in ("", "\n")), chunks=told)
 
 
@@ -342,10 +343,10 @@ def _with_chunks(notes: Iterable[tuple[int, str]], blocks: re.Pattern[str] = _BL
             for m in _CHUNK.finditer(line):
                 kind = "reserve" if m[1] else "release"
                 found.append((m.start(), RawEvent(kind, int(m[1] or m[3]), m[2], place)))
-        if "un" in line and (named := _OPERATOR.search(line)):
+        if ("Run" in line or "run " in line) and (named := _OPERATOR.search(line)):
             headers = [m[1] for m in _HEADER.finditer(line, 0, named.start())]
             owners[headers[-1] if headers else thread] = next(filter(None, named.groups()))
-        if called := _CALLED.search(line):
+        if line.startswith("I") and (called := _CALLED.search(line)):
             # A line of the program before a call, - after it; an operator of the backward pass is of the call that it is within.
             by_thread, node, call = called.groups()
             _, _, frames = calls.get(by_thread, "-").partition(" < ")
@@ -383,7 +384,7 @@ def _refused(notes: Sequence[tuple[int, str]]) -> list[Failure]:
     """What is refused: at the last request before the message that no block follows, or else at the message."""
     found = []
     for at, (place, line) in enumerate(notes):
-        if message := _REFUSED.search(line):
+        if ("error" in line or "failed" in line) and (message := _REFUSED.search(line)):
             asked = int(message["bytes"]) if message["bytes"] else _bytes(message["asked"])
             left, taken = _bytes(message["left"]), _TAKEN.search(line)
             total = left + (_bytes(taken[1]) or 0) if left is not None and taken else None
