@@ -27,4 +27,7 @@ def paddle(request: pytest.FixtureRequest, shared: Path, tmp_path_factory: pytes
         if os.environ.get("CI"):
             pytest.fail("no g++ to build Paddle's host-memory device: CI must have it")
         pytest.skip("needs g++ to build Paddle's host-memory device")
-    return RealPaddle.build(request.param, shared, tmp_path_factory.mktemp("device"))
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of all workers: the device is built, and Paddle's modules are compiled, once
+    return RealPaddle.build(request.param, shared, folder / f"device{pythons().index(request.param)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -48,8 +49,13 @@ class RealPaddle:
         version = installed.name.split("-")[1].removesuffix(".dist")
         source = shared / "data" / "paddle-hostdev"
         command = ["bash", str(source / "build.sh"), str(prefix), _ERAS[version[:3]], str(device)]
-        subprocess.run(command, check=True, timeout=120)
-        return cls(python, version, device, source / "train.py")
+        made = cls(python, version, device, source / "train.py")
+        with open(f"{device}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of workers that share the folder the first builds and compiles
+            if not (device / "libhostdev.so").exists():
+                subprocess.run(command, check=True, timeout=120)
+                subprocess.run([python, "-c", "import paddle"], env=made.environment(), check=True, timeout=120)
+        return made
 
     def environment(self) -> dict[str, str]:
         """The variables of this process without those that say what Paddle logs, and with the device."""
