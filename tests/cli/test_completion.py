@@ -13,6 +13,7 @@ import pytest
 from commands import HERE
 
 from memlens.analyzers.registry import names
+from memlens.claims.roles import ROLES
 from memlens.cli import VERBS, main
 from memlens.reports.tables import sort_names
 from memlens.summarizing.figures import METRICS
@@ -61,8 +62,8 @@ def test_verbs_and_options_are_offered(ask: Ask) -> None:
         (("analyze", "--analyzer", "peak", "--analyzer"), (*names(), "growth")),
         (("analyze", "--sort"), sort_names()),
         (("diff", "--read-as"), ("paddle", "paddle-history", "torch-snapshot", "kineto", "rmm", "parquet")),
-        (("compare", "-m"), tuple(metric.name for metric in METRICS)),
-        (("compare", "a.log", "--metric"), tuple(metric.name for metric in METRICS)),
+        (("compare", "-m"), (*(metric.name for metric in METRICS), "roles", *ROLES)),
+        (("compare", "a.log", "--metric"), (*(metric.name for metric in METRICS), "roles", *ROLES)),
     ],
     ids=str,
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from logs import LogText
+from made_trainings import Training
 
 import memlens
 
@@ -51,3 +52,17 @@ def test_no_role_is_said_where_one_run_has_none_or_where_they_are_not_all(
     found = memlens.diff(base, head)
     assert "by role" not in found.verdict
     assert bool(found.roles) == named
+
+
+def test_roles_that_steps_tell_are_those_that_blocks_were_made_for(tmp_path: Path) -> None:
+    runs = {tmp_path / f"{states}.log": Training(7, states) for states in (1, 2)}
+    for path, training in runs.items():
+        path.write_text(training.text())
+    found = memlens.diff(*runs)
+    base, head = (training.at_peak() for training in runs.values())
+    # One state more of each parameter; nothing else differs.
+    assert head - base == {"optimizer": base["parameter"]}
+    rows = {row.role: (row.base_bytes, row.head_bytes) for row in found.roles}
+    for role in ("parameter", "gradient", "optimizer"):
+        assert rows.get(role, (0, 0)) == (base[role], head[role])
+    assert found.verdict.count(f"by role: optimizer state +{base['parameter'] / 1024:.2f} KiB") == 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
+from logs import LogText
 from snapshots import entry, frame, read, segment
 
 from memlens.columns import Ints
@@ -128,6 +130,27 @@ class Training:
             rows.append((kind, self.blocks[block].size, (block + 1) << 20))
         edges = np.array([*self.steps, len(rows)], np.int64)
         return Log.from_rows(rows), (edges[:-1], edges[1:])
+
+    def text(self) -> str:
+        """As the text of a log, with a line where each step begins."""
+        made, log = set[int](), LogText()
+        for at, block in enumerate(self.events):
+            if at in self.steps:
+                log.lines.append(f"STEP {self.steps.index(at)} START")
+            (log.free if block in made else log.alloc)(self.blocks[block].size, (block + 1) << 20)
+            made.add(block)
+        return log.text
+
+    def at_peak(self) -> Counter[str]:
+        """The bytes of each role that are live at the peak."""
+        live, most = Counter[str](), Counter[str]()
+        made = set[int]()
+        for block in self.events:
+            size, role, _ = self.blocks[block]
+            live[role] += -size if block in made else size
+            made.add(block)
+            most = live.copy() if live.total() > most.total() else most
+        return most
 
     def snapshot(self, begin: int, *, of_python: bool) -> Log:
         """As a snapshot at the end, whose record began before an event.

@@ -15,7 +15,7 @@ from memlens.analyzers.roles.twins import Twin, Twins
 from memlens.claims.roles import ROLES, role_of
 from memlens.folding import bounds, peak_ends, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
-from memlens.windows.windows import BEFORE, WHOLE
+from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ class Roles:
 
     Args:
         log: The log.
-        windows: Those that it is cut into, which may be the steps of a training; where it is not cut, they are looked for.
+        windows: Those that it is cut into, which may be the steps of a training; where it is not cut into several, steps are looked for.
 
     Attributes:
         log: The log.
@@ -138,11 +138,22 @@ class Roles:
             steps = self._by_stack.steps
         return Twins(self.log, window.lo, window.hi, event, role, self._of_event, steps).rows()
 
+    def bytes_at(self, event: int) -> dict[str | None, int]:
+        """The bytes of each role of what is live right before an event, in the order of ``ROLES``; nothing where nothing tells any."""
+        live = live_events(self.log, event)
+        role = self.at(event, live)
+        if role is None:
+            return {}
+        found, place = np.unique(role.astype(np.int64) % len(_PLACES), return_inverse=True)
+        total = np.zeros(len(found), np.int64)
+        np.add.at(total, place, self.log.size[live])
+        return {_PLACES[k]: size for k, size in zip(found.tolist(), total.tolist(), strict=True)}
+
     @cached_property
     def _steps(self) -> tuple[Ints, Ints]:
         """The first event of each step, and what follows its last one."""
         windows = self._windows
-        if len(windows) == 1 and windows[0].name == WHOLE:
+        if len(windows) < 2:
             from memlens.windows.anchor_discovery import find_steps
 
             found = find_steps(self.log)

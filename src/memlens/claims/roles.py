@@ -6,6 +6,11 @@ or one of the names below, which say what became of the block.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 #: The name in the row after a walk that looked at all that variables lead to.
 SAW_ALL = "-"
 #: Who holds a block that a walk found nobody to hold, though it saw all that variables lead to.
@@ -49,6 +54,8 @@ TWINS = {
     "half_weights": ("weights, in half their size too (at most)", "keep them in that type"),
     "batch": ("a batch beside the next one", "free it before the next is loaded"),
 }
+#: What tells them, in words.
+TOLD_BY = {"holders": "holders", "stacks": "call stacks", "steps": "steps"}
 #: What each is in columns of numbers.
 ROLE_NUMBERS = {role: number for number, role in enumerate(ROLES)}
 _OTHERS = {
@@ -65,6 +72,14 @@ def role_of(holder: str) -> str | None:
     """The role of what somebody holds, one of :data:`ROLES`; ``None`` for a holder of another kind."""
     role = _OTHERS.get(holder) or holder.partition(" ")[0]
     return role if role in ROLES else None
+
+
+def large_changes(changes: Mapping[str | None, int], d_peak_bytes: int) -> dict[str, int]:
+    """The largest two changes of a role that are a tenth of that of the peak or more, where roles account for all of it; else nothing."""
+    if sum(changes.values()) != d_peak_bytes or 10 * abs(changes.get(None, 0)) > abs(d_peak_bytes):
+        return {}
+    large = [(role, size) for role, size in changes.items() if role is not None and 10 * abs(size) >= abs(d_peak_bytes)]
+    return dict(sorted(large, key=lambda one: -abs(one[1]))[:2])
 
 
 def variable_of(holder: str | None) -> str | None:

@@ -281,6 +281,7 @@ def _known(kind: str) -> Sequence[str]:
         from memlens.inputs.paddle.layers import Layer
 
         return [layer.label for layer in Layer]
-    from memlens.summarizing.figures import METRICS
+    from memlens.comparing.layout import BY_ROLE
+    from memlens.summarizing.figures import METRICS, OF_ROLES
 
-    return [metric.name for metric in METRICS]
+    return [*(metric.name for metric in METRICS), BY_ROLE, *(metric.name for metric in OF_ROLES)]

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from memlens.claims.claim import Claim, Tone, Weight
-from memlens.claims.roles import variable_of
+from memlens.claims.roles import large_changes, variable_of
 from memlens.claims.template import write
 from memlens.comparing.templates import number
 from memlens.summarizing.figures import OF_CHUNKS
@@ -132,6 +132,7 @@ class Runs:
             heads = {"head": figures[id(run)], "base": figures[id(base)], "change": change, **self._run(run)}
             heads |= self._held(run, change)
             yield "run_against_base", {**about, **heads, "base_run": self._names[id(base)], "base_path": base.path}
+            yield from self._by_role(run, change)
         elif highest == lowest:
             yield "same_figure", {**about, "highest": highest}
         else:
@@ -167,6 +168,7 @@ class Runs:
                 counts = {"changed": len(found), "runs": len(changes), "change": change, **self._run(run)}
                 counts |= self._held(run, change)
                 yield "runs_against_base", {**about, **counts, "base_run": self._base_name(), "continues": continues}
+                yield from self._by_role(run, change)
                 continues = True
 
     def _held(self, run: Run, change: int) -> dict[str, Any]:
@@ -176,6 +178,18 @@ class Runs:
             return {}
         most = holder_of_most(run.holders or {}, base.holders or {}, change)
         return {} if most is None else {"holder": variable_of(most[0]), "more_bytes": most[1]}
+
+    def _by_role(self, run: Run, change: int) -> Iterator[Made]:
+        """Yield which roles change most from the peak of its base to that of a run, where the roles account for all of it."""
+        base = self._all.base_of(run)
+        if self._metric.key != "peak_bytes" or base is None or not base.told_by == run.told_by is not None:
+            return
+        before, after = (max(one.windows, key=lambda window: window.peak_bytes or 0).roles or {} for one in (base, run))
+        changes: dict[str | None, int] = {
+            role: after.get(role, 0) - before.get(role, 0) for role in {**before, **after}
+        }
+        if roles := large_changes({**changes, None: change - sum(changes.values())}, change):
+            yield "change_by_role", {**self._run(run), "roles": roles, "d_peak_bytes": change}
 
     def _base_name(self) -> str:
         layout = self._all.layout

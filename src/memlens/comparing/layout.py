@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,18 +15,18 @@ from msgspec.structs import replace
 from memlens.comparing.templates import natural, number
 from memlens.errors import UsageError
 from memlens.results import Result
-from memlens.summarizing.figures import METRICS, Metric, RunWindow
+from memlens.summarizing.figures import METRICS, OF_ROLES, Metric, RunWindow
 
 if TYPE_CHECKING:
     from memlens.summarizing.summary import Run
 
 #: Columns of :meth:`~memlens.comparing.result.Comparison.rows`: figures of a window, and all that are no fields of a template.
-FIGURES = [name for name in RunWindow.__struct_fields__ if name not in ("name", "oom")]
+FIGURES = [name for name in RunWindow.__struct_fields__ if name not in ("name", "oom", "roles")]
 _RESERVED = frozenset(
     {
-        *("path", "status", "window", "oom_requested_bytes", "doubts", "message"),
+        *("path", "status", "window", "oom_requested_bytes", "doubts", "message", "told_by"),
         *RunWindow.__struct_fields__,
-        *(metric.change_key for metric in METRICS),
+        *(name for metric in (*METRICS, *OF_ROLES) for name in (metric.key, metric.change_key)),
     }
 )
 #: What is shown where nothing is asked for, in a list of runs and in a matrix, where each metric is a table of its own: of whole logs, where
@@ -37,22 +37,52 @@ DEFAULT = {
     ("matrix", False): ("peak", "reserved-peak"),
     ("matrix", True): ("peak", "rise", "reserved-peak"),
 }
+#: What ``--metric`` calls the peak and all that is live then, by role.
+BY_ROLE = "roles"
 #: The same for the ranks of one job.
 DEFAULT_OF_RANKS = ("peak", "reserved-peak", "live")
 
 
 def choose_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
-    """Metrics by their names, each once, in the order given.
+    """Metrics by their names, each once, in the order given; ``roles`` stands for the peak and all roles.
 
     Raises:
         UsageError: There is no such metric.
     """
-    known = {name: metric for metric in METRICS for name in (metric.name, metric.key.replace("_", "-"), *metric.also)}
-    chosen = {name: known.get(name.strip().lower().replace("_", "-")) for name in names}
-    for name, metric in chosen.items():
-        if metric is None:
-            raise UsageError(f"there is no metric {name!r}", f"Metrics: {', '.join(one.name for one in METRICS)}.")
-    return tuple(dict.fromkeys(filter(None, chosen.values())))
+    every = (*METRICS, *OF_ROLES)
+    known: dict[str, tuple[Metric, ...]] = {
+        name: (one,) for one in every for name in (one.name, one.key.replace("_", "-"), *one.also)
+    }
+    known[BY_ROLE] = (METRICS[0], *OF_ROLES)
+    chosen = [known.get(name.strip().lower().replace("_", "-")) for name in names]
+    if None in chosen:
+        hint = f"Metrics: {', '.join(one.name for one in METRICS)}, {BY_ROLE}; of the roles {', '.join(one.name for one in OF_ROLES)}."
+        raise UsageError(f"there is no metric {names[chosen.index(None)]!r}", hint)
+    return tuple(dict.fromkeys(chain(*filter(None, chosen))))
+
+
+def roles_of(runs: Sequence[Run]) -> dict[Metric, int]:
+    """The metrics of roles that some run has, in their order, and the most bytes of each."""
+    most = dict.fromkeys(OF_ROLES, 0)
+    for window in (window for run in runs if run.told_by for window in run.windows):
+        most |= {one: max(most[one], size) for one in OF_ROLES if (size := (window.roles or {}).get(one.role))}
+    return {metric: size for metric, size in most.items() if size}
+
+
+def compared_metrics(metrics: Sequence[Metric], runs: Sequence[Run]) -> list[Metric]:
+    """Metrics without roles, where rules of several kinds tell these."""
+    alike = len({run.told_by for run in runs} - {None}) < 2
+    return [metric for metric in metrics if alike or not metric.role]
+
+
+def shown_metrics(metrics: Sequence[Metric], runs: Sequence[Run]) -> tuple[Metric, ...]:
+    """Metrics without the roles that no run has; of all roles those with the most bytes first.  What is not compared never comes first."""
+    most = roles_of(runs)
+    shown = [metric for metric in metrics if not metric.role or metric in most] or [*metrics]
+    if {*OF_ROLES} <= {*metrics}:
+        shown.sort(key=lambda metric: -most.get(metric, float("inf")))
+    first = [] if compared_metrics(shown[:1], runs) else [METRICS[0]]
+    return tuple(dict.fromkeys([*first, *shown]))
 
 
 def field_values(found: Sequence[Mapping[str, str]], names: Iterable[str]) -> dict[str, tuple[str, ...]]:

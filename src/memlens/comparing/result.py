@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
-from memlens.comparing.layout import FIGURES, field_values
+from memlens.comparing.layout import FIGURES, field_values, roles_of
 from memlens.results import Result, Tabular
 from memlens.summarizing.figures import METRICS, Metric, RunWindow
 from memlens.summarizing.summary import Run
@@ -30,6 +30,7 @@ class ComparedWindow(RunWindow, frozen=True, kw_only=True):
     Attributes:
         d_peak_bytes: That of ``peak_bytes``, and so on.
         d_rise_bytes: See above, and so are the others.
+        d_roles: That of each role that is known of both.
     """
 
     d_peak_bytes: int | None
@@ -43,6 +44,7 @@ class ComparedWindow(RunWindow, frozen=True, kw_only=True):
     d_free_bytes: int | None
     d_frees: int | None
     d_duration_us: int | None
+    d_roles: Mapping[str, int]
 
 
 class RunTrust(Result, frozen=True):
@@ -62,11 +64,12 @@ class ComparedRun(Run, frozen=True, kw_only=True):
         base: The log of the run that it is compared with, ``None`` where there is none.
         typical: With ``by``: the lower median of each metric over the windows that all runs have.
         missing_windows: Windows that other runs have and this one has not.
+        told_by: What tells the roles in its windows.
     """
 
     in_json: ClassVar[tuple[str, ...]] = (
         *("path", "fields", "status", "message", "hint", "trust", "notes", "oom", "ooms", "device", "allocs"),
-        *("begins_us", "ends_us", "base", "windows", "typical", "missing_windows"),
+        *("begins_us", "ends_us", "base", "told_by", "windows", "typical", "missing_windows"),
     )
 
     windows: tuple[ComparedWindow, ...]
@@ -172,8 +175,14 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
         if base.status_of(window) == run.status_of(window) == "ok":
             for metric in metrics:
                 before, after = other.figure(metric), own.figure(metric)
-                changes[metric.change_key] = None if before is None or after is None else after - before
+                if before is not None and after is not None and (not metric.role or base.told_by == run.told_by):
+                    changes[metric.change_key] = after - before
         return changes
+
+    @cached_property
+    def roles(self) -> tuple[Metric, ...]:
+        """The metrics of roles that some run has."""
+        return tuple(roles_of(self.runs))
 
     @cached_property
     def _missing(self) -> dict[int, tuple[str, ...]]:
@@ -195,16 +204,23 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
         base = self.base_of(run)
         more = {
             "windows": tuple(
-                ComparedWindow(**structs.asdict(window), **self._changes(run, window.name if self.windows else None))
+                ComparedWindow(
+                    **structs.asdict(window), **self._all_changes(run, window.name if self.windows else None)
+                )
                 for window in run.windows
             ),
             "notes": (*run.notes, *run.remarks),
             "trust": RunTrust(not run.doubts, run.doubts) if run.status in ("ok", "oom") else None,
             "base": None if base is None else base.path,
-            "typical": None if typical is None else {metric.key: typical.figure(metric) for metric in METRICS},
+            "typical": typical and {metric.key: typical.figure(metric) for metric in (*METRICS, *self.roles)},
             "missing_windows": self.missing_windows(run),
         }
         return ComparedRun(**(structs.asdict(run) | more))
+
+    def _all_changes(self, run: Run, window: str | None) -> dict[str, Any]:
+        roles = self._changes(run, window, self.roles)
+        by_role = {metric.role: roles[metric.change_key] for metric in self.roles}
+        return {**self._changes(run, window), "d_roles": {role: d for role, d in by_role.items() if d is not None}}
 
     def rows(self) -> list[dict[str, Any]]:
         """A flat row a run, or a window of a run: its fields, what became of it, its figures and their changes.
@@ -225,5 +241,8 @@ class Comparison(Tabular, frozen=True, eq=False, dict=True):
             "doubts": " ".join(run.doubts),
             **{figure: getattr(window, figure, None) for figure in FIGURES},
             **self._changes(run, name),
+            **({"told_by": run.told_by} if self.roles else {}),
+            **{metric.key: None if window is None else window.figure(metric) for metric in self.roles},
+            **self._changes(run, name, self.roles),
             "message": run.message,
         }

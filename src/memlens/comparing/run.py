@@ -11,18 +11,21 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memlens.analyzers.composition import Roles
 from memlens.comparing.claims import claims_of
 from memlens.comparing.layout import (
     DEFAULT,
     DEFAULT_OF_RANKS,
     Layout,
     choose_metrics,
+    compared_metrics,
     field_values,
     lay_out,
     lay_out_list,
     refuse_fields,
     row_keys,
     run_key,
+    shown_metrics,
 )
 from memlens.comparing.ranks import Job, names_of_ranks, outliers_of
 from memlens.comparing.result import Comparison
@@ -182,6 +185,7 @@ def _logs_in(
 
 def compare_found(found: FoundRuns, options: Compare) -> Comparison:
     """Read runs that were found and put them side by side."""
+    choose_metrics(as_list(options.metrics))  # refused before anything is read
     side_by_side = _of_ranks if found.of_job else _of_list if found.template is None else _of_template
     comparison = side_by_side(found, options)
     return claimed(
@@ -201,7 +205,7 @@ def _of_list(found: FoundRuns, options: Compare) -> Comparison:
     layout = lay_out_list([input_name(order.given) for order in orders], options.base)
     read = record_all(orders, options)
     runs = tuple(chain(*read))
-    metrics = choose_metrics(as_list(options.metrics) or DEFAULT["list", options.given])
+    metrics = shown_metrics(choose_metrics(as_list(options.metrics) or DEFAULT["list", options.given]), runs)
     return Comparison(runs, _with_base(layout, runs, read), metrics, typical=_typical(runs, options))
 
 
@@ -220,7 +224,7 @@ def _of_template(found: FoundRuns, options: Compare) -> Comparison:
     values = field_values([run.fields for run in runs], runs[0].fields)
     layout = lay_out(values, paths, rows, cols, base)
     kind = "list" if layout.cols is None else "matrix"
-    metrics = choose_metrics(as_list(options.metrics) or DEFAULT[kind, options.given])
+    metrics = shown_metrics(choose_metrics(as_list(options.metrics) or DEFAULT[kind, options.given]), runs)
     typical = _typical(runs, options)
     windows = typical or tuple(run.window(None) for run in runs)
     missing, too_many = _missing_cells(runs, layout, values, template)
@@ -233,7 +237,7 @@ def _of_template(found: FoundRuns, options: Compare) -> Comparison:
         _with_base(layout, shown, read),
         metrics,
         scaling=tuple(slopes(runs, windows, values)),
-        outliers=tuple(outliers_of(runs, windows, values, metrics)),
+        outliers=tuple(outliers_of(runs, windows, values, compared_metrics(metrics, runs))),
         typical=tuple(window for _, window in cells) if typical else (),
         problems=tuple(too_many),
     )
@@ -241,12 +245,13 @@ def _of_template(found: FoundRuns, options: Compare) -> Comparison:
 
 def _of_ranks(found: FoundRuns, options: Compare) -> Comparison:
     runs = tuple(chain(*_with_devices(record_all(found.orders(options), options))))
-    metrics = choose_metrics(as_list(options.metrics) or DEFAULT_OF_RANKS)
+    metrics = shown_metrics(choose_metrics(as_list(options.metrics) or DEFAULT_OF_RANKS), runs)
+    compared = compared_metrics(metrics, runs)
     job = Job(runs, [run.window(None) for run in runs], names_of_ranks(runs))
-    outliers = tuple(one for metric in metrics for one in job.outliers(metric))
+    outliers = tuple(one for metric in compared for one in job.outliers(metric))
     values = field_values([run.fields for run in runs], runs[0].fields)
     layout = Layout(tuple(name for name, texts in values.items() if len(texts) > 1))
-    return Comparison(runs, layout, metrics, outliers=outliers, ranks=job.ranks(metrics))
+    return Comparison(runs, layout, metrics, outliers=outliers, ranks=job.ranks(compared))
 
 
 def _with_devices(read: Sequence[Sequence[Run]]) -> Sequence[Sequence[Run]]:
@@ -342,15 +347,17 @@ def record(order: Order) -> tuple[Run, ...]:
         return (Run(path, fields, gone, message=error.message, hint=error.hint),)
     except MemoryError:
         return (Run(path, fields, "unreadable", message="not enough memory for this log", hint="Try --jobs 1."),)
-    runs = []
+    runs, by_role = [], any(metric.role for metric in choose_metrics(as_list(options.metrics)))
     for log, name, _ in named_devices(path, logs):
         about = {"path": name, "fields": fields, "rank": rank, "buckets": options.buckets, "left_out": left_out}
         try:
             # Of a log that was read before the text is not looked through again.
             looked_for = whole and (log.landmarks is not None or log.marks is not None)
-            found = find_steps(log) if looked_for else None
+            found = find_steps(log) if looked_for or by_role else None
             steps = () if found is None or not found.repeated else found.windows
-            runs.append(summarize(log, options.windows(log), options, steps=steps, **about))
+            windows = options.windows(log)
+            about["roles"] = Roles(log, steps or windows) if by_role else None
+            runs.append(summarize(log, windows, options, steps=steps if looked_for else (), **about))
         except AnchorError as error:
             run = summarize(log, (), options, **about)
             status: Status = "no_window" if run.oom is None else "oom"

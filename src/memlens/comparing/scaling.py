@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from memlens.comparing.layout import run_key
+from memlens.comparing.layout import compared_metrics, run_key
 from memlens.comparing.templates import natural, number, numbers_ranks
 from memlens.results import Result
-from memlens.summarizing.figures import METRICS, Metric, RunWindow
+from memlens.summarizing.figures import METRICS, OF_ROLES, Metric, RunWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,7 +94,7 @@ def slopes(
         groups: dict[tuple[str, ...], _Group] = {}
         for run, window in zip(runs, windows, strict=True):
             groups.setdefault(run_key(run, others), []).append((run, window))
-        for metric in METRICS:
+        for metric in compared_metrics((*METRICS, *OF_ROLES), runs):
             for key in sorted(groups, key=lambda texts: [natural(text) for text in texts]):
                 yield from _slope(metric, field, dict(zip(others, key, strict=True)), groups[key])
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from memlens.analyzers.failures import failure_claim
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
-from memlens.claims.roles import variable_of
+from memlens.claims.roles import large_changes, variable_of
 from memlens.diffing.differences import OF_FREES
 from memlens.diffing.explaining import Explained, costs_of, explained, is_one_window, peaks_of, sign_of
 from memlens.diffing.result import Diff, RunSide, WindowDiff, unpaired_bytes
@@ -183,12 +183,9 @@ class _Difference:
             yield difference("carried_in", d_carried_in_bytes=carried_in)
 
     def _by_role(self, d_peak: int) -> Iterator[Claim]:
-        """Yield which roles change by a tenth of Δpeak or more, the largest two, where the roles account for all of it."""
-        changes = self._diff.roles
-        unknown = sum(abs(one.d_bytes) for one in changes if one.role is None)
-        if sum(one.d_bytes for one in changes) == d_peak and 10 * unknown <= abs(d_peak):
-            large = [one for one in changes if one.role is not None and 10 * abs(one.d_bytes) >= abs(d_peak)][:2]
-            yield difference("change_by_role", roles={one.role: one.d_bytes for one in large}, d_peak_bytes=d_peak)
+        """Yield which roles change most, where the roles account for all of Δpeak."""
+        if roles := large_changes({one.role: one.d_bytes for one in self._diff.roles}, d_peak):
+            yield difference("change_by_role", roles=roles, d_peak_bytes=d_peak)
 
     def _leak(self) -> Claim:
         """What windows leave behind although head needs less."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memlens.analyzers.composition import LiveBlocks, Roles
+from memlens.analyzers.composition import Roles
 from memlens.diffing.attribution import by_effect, causes_at_peak, causes_left_behind
 from memlens.diffing.claims import claims_of
 from memlens.diffing.compare import common_factor, compare, in_order
@@ -143,10 +143,7 @@ def _by_role(logs: tuple[EventLog, EventLog], peaks: tuple[int, int]) -> tuple[R
     told = [*map(Roles, logs)]
     if told[0].told_by != told[1].told_by:
         return ()
-    base, head = (
-        {share.role: share.total_bytes for share in LiveBlocks(roles, peak).shares("role")}
-        for roles, peak in zip(told, peaks, strict=True)
-    )
+    base, head = (roles.bytes_at(peak) for roles, peak in zip(told, peaks, strict=True))
     sizes = {role: (base.get(role, 0), head.get(role, 0)) for role in {**base, **head}}
     rows = (RoleChange(role, one, two, two - one) for role, (one, two) in sizes.items())
     return tuple(sorted(rows, key=lambda row: -abs(row.d_bytes)))

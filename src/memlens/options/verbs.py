@@ -117,9 +117,9 @@ class Compare(ReadAs, Cut, Spread):
             metrics are columns.
         base: Compare with the run that has VALUE in field F and is alike in all others, or with one log. Default: the first log,
             or the first value of the columns.
-        metrics: Show this metric: peak, rise, reserved-peak, live, remaining, carried-in, allocated, allocs, freed, frees or
-            duration. May be given several times. Default: peak, reserved-peak, duration, live and allocs (of a matrix the first
-            two); with anchors rise after peak, and remaining instead of live; of the ranks of a job peak, reserved-peak and live. JSON and CSV have all.
+        metrics: Show this metric: peak, rise, reserved-peak, live, remaining, carried-in, allocated, allocs, freed, frees, duration, or
+            what of a role is live at the peak (parameter, gradient, optimizer, saved, …; roles: all of them). May be given several times. Default: peak, reserved-peak, duration, live and allocs (of a matrix the first
+            two); with anchors rise after peak, and remaining instead of live; of the ranks of a job peak, reserved-peak and live. JSON and CSV have all but roles.
         jobs: Read N logs at a time, each in a process of its own on this machine. Default: one a processor.
         strict: Take a compressed log that is cut short for unreadable, instead of comparing what there is.
         buckets: Keep the levels of each run in so many buckets, from which its curve is drawn; 0 keeps none.

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from memlens.analyzers.groups import columns_of
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzing.claims import growth_claim
-from memlens.claims.roles import GRADIENT, OF_BACKWARD, ROLES, TEMPORARY, TWINS, UNSEEN
+from memlens.claims.roles import GRADIENT, OF_BACKWARD, ROLES, TEMPORARY, TOLD_BY, TWINS, UNSEEN
 from memlens.reports.blocks import ALIKE, OWNER, Column, Figure, Figures, Line, ListOptions, Table, Value, take
 from memlens.results import plain
 from memlens.text import format_bytes, format_share, format_signed, format_value, plural, short_name
@@ -147,7 +147,8 @@ def _composition(found: Any, options: ListOptions, *, full: bool) -> Iterator[Ta
             total, blocks = sum(row.total_bytes for row in rows), sum(row.count for row in rows)
             if group not in (options.group, "holder") and 2 * sum(row.total_bytes for row in rows if row.role) < total:
                 continue  # nobody asked, and most of it is not known
-            title = f"{which} by {group}{_TOLD[rows[0].told_by]}: {format_bytes(total)} in {plural(blocks, 'block')}"
+            told = "" if found.holders else f", told by {TOLD_BY[rows[0].told_by]}"
+            title = f"{which} by {group}{told}: {format_bytes(total)} in {plural(blocks, 'block')}"
             made: dict[str, Any] = {"role": _role, "holder": held_by, "share": partial(_share_of, total)}
             columns = _SHARES[group] if found.holders else (*_OF_ROLES, replace(OWNER, drop=2))
             yield ListOptions(options.top).table(title, columns, rows, group, **made)
@@ -266,8 +267,6 @@ _OF_TWINS = (
     *(Column("peak_bytes", "Peak without", "bytes", strong=True), Column("once", "To have it once", "word", drop=1)),
     replace(HOLDER, drop=2),
 )
-#: What is said of roles that rules tell.
-_TOLD = {"holders": "", "stacks": ", told by call stacks", "steps": ", told by steps"}
 _LIVE: tuple[tuple[str, str], ...] = (("peak", "Live at the peak"), ("end", "Held at the end"))
 #: Holders that no path leads to, in a column.
 _SHORT = {TEMPORARY: "(temporary)", OF_BACKWARD: "(temporary)", UNSEEN: "(not seen)", GRADIENT: "(not seen)"}

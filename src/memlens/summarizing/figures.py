@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from msgspec import Struct
 
+from memlens.claims.roles import ROLES
 from memlens.results import OnDemand, Result
 from memlens.text import format_bytes, format_count, format_duration
 
@@ -25,6 +27,7 @@ class Metric(Struct, frozen=True):
         words: What it is, above a table of it alone.
         kind: What is counted.
         also: Other names that ``--metric`` takes.
+        role: The role of which it is what is live at the peak, one of :data:`memlens.claims.roles.ROLES`.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Metric(Struct, frozen=True):
     words: str
     kind: Literal["bytes", "count", "time"] = "bytes"
     also: tuple[str, ...] = ()
+    role: str = ""
 
     def text(self, figure: int) -> str:
         """A figure as it stands in a sentence."""
@@ -68,8 +72,16 @@ METRICS: tuple[Metric, ...] = (
     Metric("frees", "frees", "Frees", "Frees", "count"),
     Metric("duration", "duration_us", "Time", "Time", "time", also=("time",)),
 )
-#: The same by their names in machine output.
-BY_KEY = {metric.key: metric for metric in METRICS}
+#: What is live at the peak of each role, which is told where it is asked for.
+OF_ROLES = tuple(
+    Metric(role, f"{role}_bytes", f"{name[0].upper()}{name[1:]}", f"Memory {of}{name} at the peak", role=role)
+    for role, name in ROLES.items()
+    for of in ["" if role in ("saved", "nobody") else "of "]
+)
+#: All of them by their names in machine output.
+BY_KEY = {metric.key: metric for metric in (*METRICS, *OF_ROLES)}
+#: Roles that leave open which of two it is.
+_OPEN = ("model", "result")
 #: Those that are known where a log tells of blocks that are allocated, of blocks at all, and of chunks.
 OF_LEVELS = ("peak_bytes", "live_bytes", "carried_in_bytes")
 OF_BLOCKS = (*OF_LEVELS, "rise_bytes", "remaining_bytes")
@@ -100,6 +112,7 @@ class RunWindow(Result, frozen=True):
         duration_us: From its first event to its last one; ``None`` where times are not known.
         oom: The run ended out of memory in this window, which has its figures up to there.
         open_end: It is an open window: it runs to the end of the log, for no end line closes it.
+        roles: The bytes of each role that are live at the peak; ``None`` where nothing tells them, or nobody asked.
     """
 
     name: str
@@ -119,15 +132,21 @@ class RunWindow(Result, frozen=True):
     duration_us: int | None = None
     oom: bool = False
     open_end: bool = False
+    roles: Mapping[str, int] | None = None
 
     def figure(self, metric: Metric) -> int | None:
         """One figure; ``None`` where it is not known."""
-        value: int | None = getattr(self, metric.key)
-        return value
+        if not metric.role:
+            value: int | None = getattr(self, metric.key)
+            return value
+        roles = self.roles or {}
+        # What nothing tells may be of any role: there is none of it where that is nothing.
+        all_told = bool(roles) and self.peak_bytes == sum(roles.values()) and roles.keys().isdisjoint(_OPEN)
+        return roles.get(metric.role, 0 if all_told else None)
 
 
 #: The columns of a :class:`WindowTable`, and the sign of a figure that is not known.
-COLUMNS = RunWindow.__struct_fields__[1:]
+COLUMNS = RunWindow.__struct_fields__[1:-1]
 _ROW = {name: row for row, name in enumerate(COLUMNS)}
 NOT_KNOWN = -(1 << 63)
 
@@ -137,21 +156,22 @@ class WindowTable(OnDemand[RunWindow]):
 
     Args:
         names: The names of the windows.
-        rows: A row a column of :class:`RunWindow` but its name, an entry a window, int64.
+        rows: A row a column of :class:`RunWindow` but its name and its roles, an entry a window, int64.
+        roles: The roles of each, where they were asked for.
     """
 
-    def __init__(self, names: Sequence[str], rows: Ints) -> None:
+    def __init__(self, names: Sequence[str], rows: Ints, roles: Sequence[Mapping[str, int] | None] = ()) -> None:
         super().__init__(len(names), self._window)
-        self.names, self._rows = names, rows
+        self.names, self._rows, self._roles = names, rows, roles
 
     def _window(self, k: int) -> RunWindow:
         *figures, oom, open_end = self._rows[:, k].tolist()
         values: list[Any] = [None if one == NOT_KNOWN else one for one in figures]
-        values += [bool(oom), bool(open_end)]
+        values += [bool(oom), bool(open_end), self._roles[k] if self._roles else None]
         return RunWindow(self.names[k], *values)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return WindowTable, (self.names, self._rows)
+        return WindowTable, (self.names, self._rows, self._roles)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -165,11 +185,19 @@ class WindowTable(OnDemand[RunWindow]):
 
     def part(self, some: slice) -> WindowTable:
         """Some windows that follow each other."""
-        return WindowTable(self.names[some], self._rows[:, some])
+        return WindowTable(self.names[some], self._rows[:, some], self._roles[some])
 
     def where(self, chosen: Flags) -> WindowTable:
         """The windows that are chosen, bool, one entry a window."""
-        return WindowTable([self.names[k] for k in np.flatnonzero(chosen).tolist()], self._rows[:, chosen])
+        names, roles = [*compress(self.names, chosen)], [*compress(self._roles, chosen)]
+        return WindowTable(names, self._rows[:, chosen], roles)
+
+    def with_roles(self, at_peak: Mapping[int, Mapping[str | None, int]]) -> WindowTable:
+        """The same with what is live at the peaks of some windows by role; ``None`` for that of which it is not known."""
+        told: list[Mapping[str, int] | None] = [None] * len(self)
+        for k, sizes in at_peak.items():
+            told[k] = {role: size for role, size in sizes.items() if role is not None} or None
+        return WindowTable(self.names, self._rows, told)
 
     @property
     def middle(self) -> int:
@@ -177,9 +205,9 @@ class WindowTable(OnDemand[RunWindow]):
         return int(np.argsort(self.column("peak_bytes"), kind="stable")[(len(self) - 1) // 2])
 
     def typical(self) -> WindowTable:
-        """The window in the middle with the lower median of each figure: one that some window has, exact, and of no size that none has."""
+        """The window in the middle, with its roles, and the lower median of each figure: one that some window has, exact, and of no size that none has."""
         found = self._rows[:, [self.middle]]
         for row in (_ROW[metric.key] for metric in METRICS):
             known = np.sort(self._rows[row][self._rows[row] != NOT_KNOWN])
             found[row, 0] = known[(len(known) - 1) // 2] if len(known) else NOT_KNOWN
-        return WindowTable([self.names[self.middle]], found)
+        return WindowTable([self.names[self.middle]], found, self._roles[self.middle :][:1])

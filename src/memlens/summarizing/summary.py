@@ -17,7 +17,7 @@ from memlens.analyzers.endings import ended, freed_last, stopped_inside
 from memlens.analyzers.failures import MemoryFailure, failures, most_telling, run_ended_in
 from memlens.analyzers.places import all_elapsed_us, lasting_us
 from memlens.facts import Kind
-from memlens.folding import bounds, figures
+from memlens.folding import bounds, figures, peak_ends
 from memlens.results import Result
 from memlens.summarizing.figures import (
     COLUMNS,
@@ -46,6 +46,7 @@ from memlens.windows.windows import (
 )
 
 if TYPE_CHECKING:
+    from memlens.analyzers.composition import Roles
     from memlens.analyzers.series.curve import Curve
     from memlens.columns import Flags, Ints
     from memlens.folding import Figures
@@ -109,6 +110,7 @@ class Run(Result, frozen=True, dict=True):
         holders: Who holds what is live at the peak of its only window, and how many bytes; ``None`` of a rank, and where its log names nobody.
         failure: Of a rank how it ran out of memory, without lists of blocks; ``None`` where it did not end so.
         ended: How it ended early, by the values of the claim ``run_ended``; nothing where it ran to its end, or out of memory.
+        told_by: What tells the roles of what is live at its peaks (:class:`~memlens.analyzers.composition.Share`); ``None`` where nothing does, or nobody asked.
     """
 
     # What only a comparison or a gate needs to know is not in it.
@@ -143,6 +145,7 @@ class Run(Result, frozen=True, dict=True):
     holders: Mapping[str, int] | None = None
     failure: MemoryFailure | None = None
     ended: Mapping[str, Any] = {}
+    told_by: str | None = None
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -181,6 +184,7 @@ def summarize(
     steps: Sequence[Window] = (),
     rank: bool = False,
     buckets: int = 0,
+    roles: Roles | None = None,
     left_out: tuple[str, ...] = (),
 ) -> Run:
     """Sum up a log.
@@ -194,6 +198,7 @@ def summarize(
         steps: The windows over which growth is judged; beside a series that is cut they are its windows.
         rank: It is of a rank of a job: of a series only the typical window is kept, and what is live at its peak and how it failed is, too.
         buckets: Keep its curve in so many buckets; 0 keeps none.
+        roles: What tells by role what is live at the peak of each window, of a rank at that of the typical one.
         left_out: What of its input is not looked at, in words.
     """
     trust, opening, oom = trust_of(log), log.facts.opening, _ending(log)
@@ -205,7 +210,8 @@ def summarize(
     stopped = stopped_inside(series, {name: found[name][at] for name in _OF_STEPS}, "window" if cut.series else "step")
     end = {} if oom else ended(trust, stopped, int(found["live_bytes"][-1]), freed_last(log) if trust.ending else 0)
     remarks = open_window(windows), PEAK_MAY_BE_EARLIER if trust.peak_may_be_earlier and windows else None
-    held = failure = holders = None
+    held = failure = holders = told_by = None
+    shown: Sequence[int] = range(len(windows))
     if log.holder is not None and len(windows) == 1 and not rank:
         holders = bytes_by_holder(windows[0])
     if rank:
@@ -221,11 +227,16 @@ def summarize(
             )
         if windows:
             counted = _counted(table, windows)
-            table = table.where(counted)
-            middle = int(np.flatnonzero(counted)[table.middle])
+            middle = int(np.flatnonzero(counted)[table.where(counted).middle])
             summit = int(found.summit[middle]) if found["rise_bytes"][middle] else None
-            held = held_at_peak(windows[middle], summit, int(found["peak_bytes"][middle]))
-            table = table.typical() if cut.series else table
+            held, shown = held_at_peak(windows[middle], summit, int(found["peak_bytes"][middle])), [middle]
+    if roles and windows:
+        peaks = peak_ends(windows).tolist()
+        table = table.with_roles({k: roles.bytes_at(peaks[k]) for k in shown})
+        told_by = roles.told_by if any(window.roles for window in table) else None
+    if rank and windows:
+        table = table.where(counted)
+        table = table.typical() if cut.series else table
     return Run(
         path,
         fields or {},
@@ -251,6 +262,7 @@ def summarize(
         holders=holders,
         failure=failure,
         ended=end,
+        told_by=told_by,
     )
 
 

@@ -5,9 +5,11 @@ They come to how figures grow with a field, and which ranks stand out.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from memlens.claims.claim import Claim, Weight
+from memlens.claims.roles import TOLD_BY
 from memlens.reports.blocks import ALL_ROWS, Block, Column, Line, Table, answered, apart, labelled, take
 from memlens.reports.compare.ranks import outliers_blocks, rank_blocks, rank_lines
 from memlens.reports.compare.tables import DOUBTFUL, column_values, field_columns, tables_of, value_title
@@ -74,6 +76,7 @@ def _weight(block: Block, comparison: Comparison) -> int:
 
 def _on_runs(comparison: Comparison) -> Iterator[Line]:
     yield from _trust(comparison.runs)
+    yield from _told(comparison)
     for problem in comparison.problems:
         yield Line(problem, "doubt", label="Folder")
     yield from _without_figures(comparison.runs)
@@ -132,6 +135,18 @@ def _trust(runs: Sequence[Run]) -> Iterator[Line]:
     yield from labelled(f"Doubt {DOUBTFUL}", lines, "more doubtful run")
     if doubtful:
         yield Line("memlens analyze tells what that means for its figures.", "hint", label=" ")
+
+
+def _told(comparison: Comparison) -> Iterator[Line]:
+    """What tells the roles that are shown; what is told otherwise is not compared."""
+    told = Counter(run.told_by for run in comparison.present if run.told_by)
+    ways = [f"{TOLD_BY[by]} in {plural(count, 'run')}" for by, count in told.items()]
+    if len(ways) > 1:
+        yield Line(f"told by {', by '.join(ways)}, and not compared", "doubt", label="Roles")
+    elif ways:
+        yield Line(f"told by {TOLD_BY[next(iter(told))]}", "quiet", label="Roles")
+    elif any(metric.role for metric in comparison.metrics):
+        yield Line("nothing tells them", "doubt", label="Roles")
 
 
 def _without_figures(runs: Sequence[Run]) -> Iterator[Line]:

@@ -194,14 +194,16 @@ def field_columns(comparison: Comparison, fields: Sequence[str]) -> list[Column]
 def _metric_columns(scale: Scale, index: int, changing: bool, kept: int) -> list[Column]:
     """The columns of a metric, the ``index``-th one of a table.
 
-    What leaves a narrow table first: the percentages of all metrics but the first, then metrics from the last one on.  The first
-    ``kept`` metrics with their changes stay, and the percentage of the first one.
+    What leaves a narrow table first: the percentages of all metrics but the first, then the changes of roles, then metrics from the last
+    one on.  The first ``kept`` metrics with their changes stay, and the percentage of the first one.
     """
     metric, change = scale.metric, f"Δ{scale.metric.title.lower()}"
     drop = 0 if index < kept else 2 * index
     columns = [Column(metric.key, scale.heading, "count", drop=drop, strong=not index)]
     if changing:
-        columns.append(Column(metric.change_key, change, "count", drop=drop and drop + 1))
+        columns.append(
+            Column(metric.change_key, change, "count", drop=50 + index if metric.role else drop and drop + 1)
+        )
         columns.append(Column(f"{metric.change_key}_percent", f"{change} %", "count", drop=index and 100 + index))
     return columns
 
