@@ -130,6 +130,8 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         holder: Who was last seen to hold the block of an event, as a number of ``holder_names``, int64, -1 where unknown; ``None`` where the log does not
             tell.
         holder_names: The role of a tensor, its path from a variable of the program, and where that is: ``variable feats[*] (main, train.py)``.
+        role: What call stacks told of the block of each ALLOC, as a number of :data:`memlens.claims.roles.ROLES`, int8, -1 where unknown, of a log whose
+            stacks were not kept; else ``None``.
         device: The device whose memory this is, where the input has several; ``None`` where nothing is known of devices.
         stream: Stream of each event, as a number that the format gives, int64, -1 where unknown; ``None`` when the input has none.
         pool: The memory pool that an event's block or chunk is in, as a number of ``pool_names``, int32, -1 where unknown; ``None`` where nothing
@@ -157,6 +159,7 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
     owner_names: tuple[str, ...] = ()
     holder: NDArray[np.int64] | None = None
     holder_names: tuple[str, ...] = ()
+    role: NDArray[np.int8] | None = None
     device: int | None = None
     stream: NDArray[np.int64] | None = None
     pool: NDArray[np.int32] | None = None

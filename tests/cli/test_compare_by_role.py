@@ -76,7 +76,7 @@ def test_roles_of_real_runs_are_those_of_analyze(shared: Path, kind: str) -> Non
     found = compare(paths, metrics="roles", by=by)
     windows = 0
     for path, run, out in zip(paths, found.runs, found.to_dict()["runs"], strict=True):
-        values = api.analyze(path, by=by, analyzers=["composition", "peak"]).to_dict()
+        values = api.analyze(path, by=by, analyzers=["composition", "peak"], top=None).to_dict()
         for window, own, written in zip(values["logs"][0]["windows"], run.windows, out["windows"], strict=True):
             shares = [one for one in window["composition"]["roles"] if one["at"] == "peak"]
             told = {one["role"]: one["total_bytes"] for one in shares if one["role"]}

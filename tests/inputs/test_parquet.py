@@ -51,11 +51,12 @@ def figures(log: Any, **options: Any) -> dict[str, Any]:
     return found
 
 
-def without_roles(found: dict[str, Any]) -> dict[str, Any]:
-    """What is said of a snapshot, but for roles: whole call stacks tell them, which are not kept."""
-    windows = [{name: one for name, one in window.items() if name != "composition"} for window in found["windows"]]
-    claims = [one for one in found["claims"] if one["kind"] != "by_role"]
-    return {**found, "windows": windows, "claims": claims, "verdict": None}
+def without_twins(found: dict[str, Any]) -> dict[str, Any]:
+    """What is said of a snapshot, but for what exists twice: whole call stacks tell its steps, which are not kept."""
+    for window in found["windows"]:
+        window["composition"] = {**window["composition"], "twins": []}
+    claims = [one for one in found["claims"] if one["kind"] != "exists_twice"]
+    return {**found, "claims": claims, "verdict": None}
 
 
 @pytest.mark.parametrize("folder", ["paddle", "traps", "rmm", "torch/snapshots", "torch/kineto"])
@@ -71,7 +72,7 @@ def test_all_figures_of_every_real_log_are_those_of_its_events(shared: Path, tmp
         for log in logs:
             device = log.device if len(logs) > 1 else None
             written = exported(path, tmp_path, device=device)
-            strip = without_roles if folder == "torch/snapshots" else dict
+            strip = without_twins if folder == "torch/snapshots" else dict
             assert strip(figures(written)) == strip(figures(path, device=device)), path
             assert memlens.read(written).device == log.device
             read += 1
@@ -187,6 +188,43 @@ FACTS = Facts(
     settings={"expandable_segments": "True"},
     uneven_segments=(UnevenSegment(1 << 47, "overlap", 0, 5),),
 )
+
+
+@pytest.mark.parametrize("name", ["medium_256_training", "train_19464", "pre_existing_blocks", "without_frames"])
+def test_the_roles_that_call_stacks_told_are_in_the_table_and_come_back(
+    shared: Path, tmp_path: Path, name: str
+) -> None:
+    path = shared / "data" / "torch" / "snapshots" / f"{name}.pickle"
+    written = exported(path, tmp_path)
+    (log,) = memlens.analyze(path, top=None).to_dict()["logs"]
+    at_end = [one for one in log["windows"][0]["composition"]["roles"] if one["at"] == "end"]
+    assert {one["told_by"] for one in at_end} == {"stacks"}
+    # What is never freed, by the table alone.
+    frame = pd.read_parquet(written)
+    last = frame[frame.kind.isin(["ALLOC", "FREE"])].groupby("addr").tail(1)
+    held = last[last.kind == "ALLOC"].groupby("role", observed=True).size_bytes.sum().to_dict()
+    assert held == {one["role"]: one["total_bytes"] for one in at_end if one["role"]}
+    # The same as lifetimes, and of a file that is made of a file.
+    lives = tmp_path / "lives.parquet"
+    memlens.export(path, output=lives, table="lifetimes")
+    table = pd.read_parquet(lives)
+    assert table[table.fate == "held"].groupby("role", observed=True).size_bytes.sum().to_dict() == held
+    again = tmp_path / "again.parquet"
+    memlens.export(written, output=again)
+    assert pd.read_parquet(again)["role"].equals(frame["role"])
+
+
+def test_roles_that_no_export_writes_are_none(shared: Path, tmp_path: Path) -> None:
+    path = exported(shared / "data" / "torch" / "snapshots" / "ring_3000.pickle", tmp_path)
+    table = parquet.read_table(path)
+    strange = table.set_column(table.schema.get_field_index("role"), "role", pa.array(["weights"] * len(table)))
+    parquet.write_table(strange, path)
+    of_log = memlens.read(path).role
+    assert of_log is not None
+    assert {*of_log.tolist()} == {-1}
+    # What a table of another program calls a role tells nothing.
+    parquet.write_table(table.replace_schema_metadata({}), path)
+    assert memlens.read(path).role is None
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

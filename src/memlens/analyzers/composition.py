@@ -100,28 +100,30 @@ class Roles:
     Attributes:
         log: The log.
         told_by: See :class:`Share`.
+        of_event: The role of the block of each ALLOC, as in :meth:`at`; ``None`` where it is told of moments alone.
     """
 
     def __init__(self, log: EventLog, windows: Sequence[Window] = ()) -> None:
         self.log, self._windows = log, windows
-        self._of_event: NDArray[np.int8] | None = None
+        self.of_event: NDArray[np.int8] | None = log.role
+        self.told_by = "stacks"
         self._by_stack: ByStack | None = None
         if log.holder is not None:
             roles = [*map(role_of, log.holder_names), None]
-            self.told_by, self._of_event = "holders", np.array([*map(_PLACES.index, roles)], np.int8)[log.holder]
-            return
-        if log not in _BY_STACK:
-            from memlens.analyzers.roles.by_stack import roles_by_stack
+            self.told_by, self.of_event = "holders", np.array([*map(_PLACES.index, roles)], np.int8)[log.holder]
+        elif log.role is None:
+            if log not in _BY_STACK:
+                from memlens.analyzers.roles.by_stack import roles_by_stack
 
-            _BY_STACK[log] = roles_by_stack(log)
-        self._by_stack = _BY_STACK[log]
-        self.told_by = "steps" if self._by_stack is None else "stacks"
-        self._of_event = None if self._by_stack is None else self._by_stack.role
+                _BY_STACK[log] = roles_by_stack(log)
+            self._by_stack = _BY_STACK[log]
+            self.told_by = "steps" if self._by_stack is None else "stacks"
+            self.of_event = None if self._by_stack is None else self._by_stack.role
 
     def at(self, event: int, live: Ints) -> NDArray[np.int8] | None:
         """The roles of what is live right before an event, as numbers of ``ROLES``, -1 or one more for none; ``None`` where nothing tells any."""
-        if self._of_event is not None:
-            return self._of_event[live]
+        if self.of_event is not None:
+            return self.of_event[live]
         from memlens.analyzers.roles.by_steps import roles_by_steps
 
         return roles_by_steps(self.log, *self._steps, event, live)
@@ -136,7 +138,7 @@ class Roles:
         steps = np.append(lo, hi[-1:])
         if not len(steps) and self._by_stack is not None:
             steps = self._by_stack.steps
-        return Twins(self.log, window.lo, window.hi, event, role, self._of_event, steps).rows()
+        return Twins(self.log, window.lo, window.hi, event, role, self.of_event, steps).rows()
 
     def bytes_at(self, event: int) -> dict[str | None, int]:
         """The bytes of each role of what is live right before an event, in the order of ``ROLES``; nothing where nothing tells any."""

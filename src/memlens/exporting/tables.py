@@ -16,8 +16,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import released_events
 from memlens.analyzers.places import all_elapsed_us
+from memlens.claims.roles import ROLES
 from memlens.facts import Kind
 from memlens.inputs.parquet.metadata import KEY, metadata_of
 from memlens.reports.machine import cell
@@ -142,7 +144,7 @@ def table_of(wanted: Wanted) -> Table:
 
     With a series the first column says which window each row is in.
     """
-    log, windows, line = wanted.log, wanted.windows, line_numbers(wanted.log)
+    log, windows, line, role = wanted.log, wanted.windows, line_numbers(wanted.log), Roles(wanted.log).of_event
     if wanted.table == "events":
         counts = np.array([len(window) for window in windows])
         parts = [np.arange(window.lo, window.hi, dtype=np.int64) for window in windows]
@@ -157,8 +159,12 @@ def table_of(wanted: Wanted) -> Table:
         own.append(Column("window", number, None, tuple(window.name for window in windows)))
 
     def columns(part: slice) -> list[Column]:
-        found = event_columns(log, line, events[part]) if wanted.table == "events" else lives.columns(log, line, part)
-        return [*(Column(one.name, one.values[part], one.unknown, one.names) for one in own), *found]
+        alloc = events[part] if wanted.table == "events" else lives.alloc[part]
+        found = event_columns(log, line, alloc) if wanted.table == "events" else lives.columns(log, line, part)
+        roles = (
+            [] if role is None else [Column("role", np.where(role[alloc] < len(ROLES), role[alloc], -1), -1, (*ROLES,))]
+        )
+        return [*(Column(one.name, one.values[part], one.unknown, one.names) for one in own), *found, *roles]
 
     return Table(rows, columns)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import structs
 
+from memlens.claims.roles import ROLE_NUMBERS
 from memlens.errors import AnchorError, InputError, NoEventsError
 from memlens.facts import Facts, Kind, Mark
 from memlens.inputs.builder import Builder
@@ -50,6 +51,8 @@ COLUMNS: dict[str, tuple[str, type[np.generic], int]] = {
 }
 #: The columns of text, which have the same name in the log.
 NAMED = ("owner", "holder", "pool", "user_metadata")
+#: Those of a few names, what stands for each, and the type of their numbers.
+_CODED = {"kind": {kind.name: int(kind) for kind in Kind}, "role": ROLE_NUMBERS}
 _NEEDED = ("kind", "size_bytes", "addr")
 _PIECE = 1 << 20
 #: Bytes that any compressed input may unpack to.
@@ -154,7 +157,7 @@ def _table(source: FileSource, stream: ByteStream) -> tuple[dict[str, Any], byte
             raise DamagedError(f"it claims {claimed.num_rows:,} rows in {size:,} bytes, which no table of events has")
         columns: dict[str, Any] = {}
         for name in (
-            "kind",
+            *_CODED,
             *NAMED,
             *COLUMNS,
             "device",
@@ -163,7 +166,10 @@ def _table(source: FileSource, stream: ByteStream) -> tuple[dict[str, Any], byte
                 columns |= _column(name, file.read(columns=[name]).column(0))
         if {len(column) for column in columns.values() if isinstance(column, np.ndarray)} != {claimed.num_rows}:
             raise DamagedError("it has another number of rows than it says")
-        return _checked(columns), (schema.metadata or {}).get(KEY)
+        text = (schema.metadata or {}).get(KEY)
+        if text is None:  # what another program calls a role
+            columns.pop("role", None)
+        return _checked(columns), text
 
 
 def _whole(stream: ByteStream) -> bytes:
@@ -186,12 +192,11 @@ def _column(name: str, column: Any) -> dict[str, Any]:
     """
     import pyarrow as pa
 
-    if name in ("kind", *NAMED):
+    if name in (*_CODED, *NAMED):
         codes, names = _coded(name, column)
-        if name != "kind":
+        if name in NAMED:
             return {name: codes, f"{name}_names": names}
-        kinds = [Kind[text] if text in Kind.__members__ else -1 for text in names]
-        return {name: np.array([*kinds, -1], np.int8)[codes]}
+        return {name: np.array([*(_CODED[name].get(text, -1) for text in names), -1], np.int8)[codes]}
     # A column of numbers in which some were missing is one of floating-point numbers after pandas.
     if not any(fits(column.type) for fits in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)):
         raise DamagedError(f"its column {name} holds no whole numbers but {column.type}")
