@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import memlens
+from memlens.analyzers.composition import Roles
 from memlens.analyzers.series.curve import curve
 from memlens.drawing.levels import EXACT, levels
-from memlens.drawing.lifetimes import WindowBlocks, largest_blocks
+from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks
 from memlens.drawing.page import MODULES, Owners, encoded, pack, pack_json, script_of
 from memlens.facts import Kind
 from memlens.text import format_bytes
@@ -131,7 +132,9 @@ def test_bars_and_rest_are_the_level_at_every_column(node: Callable[..., str], s
     owners = Owners(log)
     view = {
         "levels": levels(log.whole, curve(log.whole, buckets=EXACT), owners),
-        "lifetimes": largest_blocks(WindowBlocks(log.whole), owners, most=200, contexts=0),
+        "lifetimes": largest_blocks(
+            blocks := WindowBlocks(log.whole), owners, BlockRoles(blocks, Roles(log)), most=200, contexts=0
+        ),
     }
     width = 731
     script = f"""

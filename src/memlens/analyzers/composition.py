@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.roles.by_stack import ByStack
-    from memlens.columns import Ints
+    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
@@ -140,6 +140,31 @@ class Roles:
             steps = self._by_stack.steps
         return Twins(self.log, window.lo, window.hi, event, role, self.of_event, steps).rows()
 
+    def of_blocks(self, alloc: Ints, live: Flags, event: int) -> NDArray[np.int8]:
+        """The roles of some blocks, as numbers of ``ROLES``, -1 for none.
+
+        Where steps tell them, those of what is live at one moment are those of that moment; others are told in the step that makes them, of many
+        steps in those of the most bytes.
+
+        Args:
+            alloc: The ALLOC of each, int64, rising.
+            live: Which of them are live at the moment, bool.
+            event: The event before which that is.
+        """
+        role = np.full(len(alloc), -1, np.int8)
+        if self.of_event is not None:
+            role[:] = self.of_event[alloc]
+        elif (told := self.at(event, alloc[live])) is not None:
+            role[live] = told
+            lo, hi = self._steps
+            step = np.where(live, len(lo), np.maximum(lo.searchsorted(alloc, "right") - 1, 0))
+            bytes_of = np.bincount(step, self.log.size[alloc], len(lo) + 1)[:-1]
+            for k in np.argsort(-bytes_of, kind="stable")[:_MOST_STEPS].tolist():
+                if (told := self.at(int(hi[k]), alloc[step == k])) is not None:
+                    role[step == k] = told
+        role[role == len(ROLES)] = -1
+        return role
+
     def bytes_at(self, event: int) -> dict[str | None, int]:
         """The bytes of each role of what is live right before an event, in the order of ``ROLES``; nothing where nothing tells any."""
         live = live_events(self.log, event)
@@ -168,6 +193,8 @@ class Roles:
 
 
 _PLACES = (*ROLES, None)
+#: Steps that are looked at to tell the roles of blocks of all of them.
+_MOST_STEPS = 64
 _BY_STACK: WeakKeyDictionary[EventLog, ByStack | None] = WeakKeyDictionary()
 
 

@@ -12,6 +12,7 @@ from memlens.analyzers.context import context_lines
 from memlens.analyzers.fates import joined, live_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import all_elapsed_us, lines_at
+from memlens.claims.roles import ROLES, TOLD_BY
 from memlens.columns import distinct
 from memlens.drawing.page import pack_json
 from memlens.facts import Kind
@@ -22,6 +23,7 @@ from memlens.trust.failures import failures_in, refused_before
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from memlens.analyzers.composition import Roles
     from memlens.columns import Ints
     from memlens.drawing.page import Owners
     from memlens.windows.windows import Window
@@ -110,8 +112,62 @@ class WindowBlocks:
         return fate
 
 
+#: The colour of each role in the style sheet, where those of sizes, owners and fates have names; and of blocks without one.
+_ROLE_INKS = {
+    "parameter": "owner-5",
+    "gradient": "owner-1",
+    "optimizer": "owner-3",
+    "buffer": "size-3",
+    "model": "size-2",
+    "saved": "owner-6",
+    "communication": "size-1",
+    "cache": "owner-4",
+    "workspace": "size-4",
+    "result": "size-5",
+    "variable": "owner-7",
+    "garbage": "fate-held",
+    "temporary": "owner-2",
+    "nobody": "allocated-light",
+}
+_NO_ROLE = {"ink": "owner-other", "name": "role not known"}
+
+
+class BlockRoles:
+    """The roles of the blocks of a window by their numbers in a page; the last one is none.
+
+    Args:
+        of: The blocks.
+        roles: What tells their roles.
+    """
+
+    def __init__(self, of: WindowBlocks, roles: Roles) -> None:
+        self._alloc, self._told_by = of.alloc, roles.told_by
+        role = roles.of_blocks(of.alloc, of.at_peak, of.peak + 1)
+        self._used = np.unique(role[role >= 0])
+        self._role = np.where(role < 0, len(self._used), self._used.searchsorted(role)).astype(np.int64)
+
+    def code(self, alloc: Ints) -> Ints:
+        """The numbers of the roles of some of the blocks, given their ALLOCs, int64."""
+        if not len(self._alloc):
+            return np.zeros_like(alloc)
+        place = np.minimum(self._alloc.searchsorted(alloc), len(self._alloc) - 1)
+        return np.where(self._alloc[place] == alloc, self._role[place], len(self._used))
+
+    def view(self) -> dict[str, Any] | None:
+        """Return what the page says of them: their colours and names, and what tells them; nothing where nothing does."""
+        names = [[*ROLES][k] for k in self._used.tolist()]
+        classes = [{"ink": _ROLE_INKS[name], "name": ROLES[name]} for name in names]
+        return {"told_by": TOLD_BY[self._told_by], "classes": [*classes, _NO_ROLE]} if names else None
+
+
 def largest_blocks(
-    of: WindowBlocks, owners: Owners, *, also: ArrayLike = (), most: int = MOST, contexts: int = CONTEXTS
+    of: WindowBlocks,
+    owners: Owners,
+    roles: BlockRoles,
+    *,
+    also: ArrayLike = (),
+    most: int = MOST,
+    contexts: int = CONTEXTS,
 ) -> dict[str, Any]:
     """Return the page's blocks of a window that have bars: half of them the largest, half those of the most bytes times events.
 
@@ -120,6 +176,7 @@ def largest_blocks(
     Args:
         of: The blocks of the window.
         owners: Gives the numbers of their owners.
+        roles: Gives the numbers of their roles.
         also: ALLOC events of blocks that have bars in any case: those that another part of the page names.
         most: How many bars there are, beside ``also``.
         contexts: Of how many blocks the lines around their events are looked up.
@@ -132,7 +189,7 @@ def largest_blocks(
         ``[index, ALLOC, FREE]``, the latter ``[number of the first line, its text, …]``, texts from the log, made harmless; empty where there are none.
         ``fates``, of all blocks of the window how many have each fate and how many bytes they are.  ``most_bytes``, the most bytes of these blocks
         that are live together: more than the peak where a log frees what it never allocated.  ``largest_owners``, the owners whose blocks are largest
-        in bytes times events: those that have colours of their own.  ``left_out``, the blocks without bars.  ``known``, whether the log tells which
+        in bytes times events: those that have colours of their own; ``role``, the page's number of the role of each.  ``left_out``, the blocks without bars.  ``known``, whether the log tells which
         blocks are live.
     """
     log, area = of.log, of.size * of.life.astype(np.float64)
@@ -161,6 +218,7 @@ def largest_blocks(
     return {
         "alloc": alloc,
         "free": end,
+        "role": roles.code(alloc),
         "size_bytes": size,
         "fate": fate[bars],
         "life_events": np.where(freed >= 0, freed, len(log)) - alloc,

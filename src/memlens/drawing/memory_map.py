@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.segments import Layout, Moment, Pool, Segments
+    from memlens.drawing.lifetimes import BlockRoles
     from memlens.drawing.page import Owners
     from memlens.events import EventLog
 
@@ -95,7 +96,9 @@ class MemoryMap(NamedTuple):
     pieces: Pieces | None
 
 
-def maps_view(log: EventLog, maps: Sequence[MemoryMap], left_failures: int, owners: Owners) -> dict[str, Any]:
+def maps_view(
+    log: EventLog, maps: Sequence[MemoryMap], left_failures: int, owners: Owners, roles: BlockRoles
+) -> dict[str, Any]:
     """Return the page's memory maps: the figures of each moment, and its pieces in columns.
 
     Args:
@@ -103,6 +106,7 @@ def maps_view(log: EventLog, maps: Sequence[MemoryMap], left_failures: int, owne
         maps: The moments, in the order of the log.
         left_failures: Failures that come after these.
         owners: Gives the owners their numbers.
+        roles: Gives the roles of blocks theirs.
     """
     shown = [one.pieces.event[one.pieces.kind == Piece.BLOCK] for one in maps if one.pieces is not None]
     # Of all moments together: a text that is packed is gone through once.
@@ -123,14 +127,18 @@ def maps_view(log: EventLog, maps: Sequence[MemoryMap], left_failures: int, owne
             {
                 **one.moment.to_dict(),
                 "name": _NAMES[one.moment.at],
-                "pieces": None if one.pieces is None else _columns(log, one.pools, one.pieces, owners, next(lines_of)),
+                "pieces": None
+                if one.pieces is None
+                else _columns(log, one.pools, one.pieces, owners, roles, next(lines_of)),
             }
             for one in maps
         ],
     }
 
 
-def _columns(log: EventLog, pools: Sequence[Pool], pieces: Pieces, owners: Owners, lines: Ints) -> dict[str, Any]:
+def _columns(
+    log: EventLog, pools: Sequence[Pool], pieces: Pieces, owners: Owners, roles: BlockRoles, lines: Ints
+) -> dict[str, Any]:
     blocks, several = pieces.event[pieces.kind == Piece.BLOCK], pieces.kind == Piece.SEVERAL
     return {
         # The largest chunks first, and by address.
@@ -144,6 +152,7 @@ def _columns(log: EventLog, pools: Sequence[Pool], pieces: Pieces, owners: Owner
         "events": blocks,
         "lines": lines,
         "owners": owners.code(blocks),
+        "roles": roles.code(blocks),
         # One entry for each piece that stands for several.
         "several": {name: getattr(pieces, name)[several] for name in ("blocks", "block_bytes", "gaps", "gap_bytes")},
         "left_chunks": pieces.left_chunks,

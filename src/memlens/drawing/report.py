@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 
 from memlens.analyzers import registry
+from memlens.analyzers.composition import Roles
 from memlens.analyzers.groups import columns_of
 from memlens.analyzers.series.curve import curve
 from memlens.analyzing.analyze import analyze_with
@@ -21,7 +22,7 @@ from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
 from memlens.drawing.differences import compared, diff_view
 from memlens.drawing.levels import EXACT, bands, levels, marks, series_of
-from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
+from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import maps_view, memory_maps
 from memlens.drawing.page import Owners, pack_json, page
 from memlens.folding import profile
@@ -137,6 +138,7 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     else:  # those of the whole of a log that was cut into a series
         results = {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
     series = series_of(log, options)
+    roles = BlockRoles(blocks, Roles(log, () if options.series else series))
     drawn = curve(window, buckets=EXACT)
     maps, left_failures = memory_maps(log, results["segments"])
     return {
@@ -149,9 +151,10 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
         "levels": levels(window, drawn, owners),
         "marks": marks(window, drawn),
         "bands": bands(window, series),
-        "lifetimes": largest_blocks(blocks, owners, also=_named(results["unmatched"], maps)),
+        "lifetimes": largest_blocks(blocks, owners, roles, also=_named(results["unmatched"], maps)),
         "moments": moments(window, blocks, owners),
-        "maps": maps_view(log, maps, left_failures, owners),
+        "maps": maps_view(log, maps, left_failures, owners, roles),
+        "roles": roles.view(),
         "flame": flame_view(results["peak"], owners, terms.line),
         "windows": windows_view(series, analysis),
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),

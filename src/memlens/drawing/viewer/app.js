@@ -24,6 +24,7 @@ import { Levels } from "./levels.js";
  * @property {any} lifetimes columns of blocks
  * @property {any} moments what is alive at moments
  * @property {any} maps
+ * @property {{ told_by: string, classes: { ink: string, name: string }[] } | null} roles the last one is none
  * @property {any} flame
  * @property {any} windows
  * @property {any} held

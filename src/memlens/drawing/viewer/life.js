@@ -79,7 +79,7 @@ function lifeDetails(app, bar) {
   /** @type {[string, Node | string][]} */
   const entries = [
     ["Size", element("span", { "data-bytes": size }, formatExact(size))],
-    ["Fate", columns.fates[of("fate")].words],
+    ["Fate", [columns.fates[of("fate")].words, app.view.roles?.classes[of("role")].name].filter(Boolean).join(" \u00b7 ")],
     ["Life", `${formatCount(of("life_events"))} events${gone ? lasted : " to the end of the log"}`],
     ["Allocated", born ? at(born, alloc) : "before the input begins"], ["by", ownerNode(app, of("owner"))],
     ["Freed", gone ? at(gone, freed ? free : null) : "never"], [terms.line === "line" ? "after" : "by", ownerNode(app, of("free_owner"))],

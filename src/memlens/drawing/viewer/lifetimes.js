@@ -1,7 +1,7 @@
 /** Who is alive from when to when: the largest blocks as bars, stacked up to the curve; all others are one band on top of them. */
 
 import { color, drawing, stroke, write } from "./canvas.js";
-import { byOwner, bySize, shortOwner } from "./colors.js";
+import { byOwner, byRole, bySize, roleWay, shortOwner } from "./colors.js";
 import { button, choice, element, explained, legendOf, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { grid } from "./grid.js";
@@ -21,9 +21,9 @@ const HEADROOM = 1.04;
  * @returns {string}
  */
 function blockText(app, bar) {
-  const { size_bytes: size, owner, fate, fates, alloc_line: alloc, free_line: free } = app.view.lifetimes;
+  const { size_bytes: size, owner, fate, fates, role, alloc_line: alloc, free_line: free } = app.view.lifetimes;
   const born = alloc[bar] ? `allocated at ${app.lineText(alloc[bar])}` : "live before the input begins", gone = free[bar] ? `freed at ${app.lineText(free[bar])}` : "never freed";
-  return [formatExact(size[bar]), shortOwner(app, owner[bar]), born, gone, fates[fate[bar]].words].filter(Boolean).join(" \u00b7 ");
+  return [formatExact(size[bar]), shortOwner(app, owner[bar]), born, gone, fates[fate[bar]].words, app.view.roles?.classes[role[bar]].name].filter(Boolean).join(" \u00b7 ");
 }
 
 /**
@@ -47,7 +47,7 @@ export function lifetimes(app) {
   const { axis, levels } = app, { lifetimes: columns } = app.view, lives = livesOf(app);
   if (!columns.known)
     return section("lifetimes", "Lifetimes", element("p", {}, "The lines of this log have no addresses, so which blocks are live is not known."));
-  const colorings = /** @type {import("./colors.js").Colouring[]} */ ([bySize(lives.size), byOwner(app, columns.owner), { classOf: Uint8Array.from(columns.fate), classes: columns.fates }]);
+  const colorings = /** @type {import("./colors.js").Colouring[]} */ ([bySize(lives.size), byOwner(app, columns.owner), { classOf: Uint8Array.from(columns.fate), classes: columns.fates }, byRole(app, columns.role)]);
   let way = new Set(columns.owner).size > 1 ? 1 : 0;
   const highest = Math.max(levels.peak, lives.most) * HEADROOM;
   /** The bar that the pointer is on. */
@@ -117,7 +117,7 @@ export function lifetimes(app) {
   app.onSelect(redraw);
   Object.assign(canvas.dataset, { bars: lives.size.length, leftOutBlocks: columns.left_out.blocks, leftOutBytes: columns.left_out.bytes });
   const bars = Array.from(lives.size.keys()).sort((a, b) => lives.size[b] - lives.size[a] || a - b).slice(0, LISTED);
-  return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, choice("Colour by", ["size", "owner", "fate"], colour, { first: way, id: "lifetimes-by" })),
+  return section("lifetimes", "Lifetimes", element("p", { class: "controls" }, choice("Colour by", ["size", "owner", "fate", ...roleWay(app)], colour, { first: way, id: "lifetimes-by" })),
     legend, canvas, line, hint,
     lives.most > levels.peak ? element("p", { class: "hint" }, "This log frees what it never allocates, so the blocks that are live are more than the curve says: the bars reach above it.") : "",
     element("details", { id: "largest" }, element("summary", {}, `The ${formatCount(bars.length)} largest blocks as a list`), blockTable(app, "largest-blocks", bars)));

@@ -1,7 +1,7 @@
 /** What lies where in the chunks of the device: at the peak, at failures and at the end. */
 
 import { boxes } from "./boxes.js";
-import { byOwner, bySize } from "./colors.js";
+import { byOwner, byRole, bySize, roleWay } from "./colors.js";
 import { button, choice, element, legendOf, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { grid } from "./grid.js";
@@ -106,7 +106,7 @@ export function memoryMap(app) {
     }
     const bytes = blocks.reduce((sum, block) => (columns.events[block.number] === event ? sum + block.size : sum), 0);
     const line = columns.lines[number], owner = app.ownerText(columns.owners[number]);
-    return [`Block of ${formatExact(bytes)} ${where}${line ? `, allocated at ${app.lineText(line)}` : ""}${owner && `, by ${owner}`}.`, { bytes, event }];
+    return [`Block of ${formatExact(bytes)} ${where}${line ? `, allocated at ${app.lineText(line)}` : ""}${owner && `, by ${owner}`}${app.view.roles ? `; ${app.view.roles.classes[columns.roles[number]].name}` : ""}.`, { bytes, event }];
   }
 
   /** @param {number} chunk the only one to be shown, -1 for all */
@@ -127,11 +127,11 @@ export function memoryMap(app) {
   const legend = element("div"), rest = element("p", { class: "quiet" }), all = button(`All ${terms.chunk}s`, () => alone(-1));
   const controls = element("p", { class: "controls" },
     choice("Order", ["largest first", "by address"], (k) => { byAddress = k; update(); }),
-    choice("Colour", ["by size", "by owner"], (k) => { owned = k; update(); }, { first: owned }), all);
+    choice("Colour", ["size", "owner", ...roleWay(app)].map((way) => `by ${way}`), (k) => { owned = k; update(); }, { first: owned, id: "map-by" }), all);
 
   function update() {
     const moment = moments[shown];
-    coloring = owned && columns ? byOwner(app, columns.owners) : bySize(Float64Array.from(blocks, ({ size }) => size));
+    coloring = owned && columns ? (owned > 1 ? byRole(app, columns.roles) : byOwner(app, columns.owners)) : bySize(Float64Array.from(blocks, ({ size }) => size));
     buttons.forEach((/** @type {HTMLElement} */ one, /** @type {number} */ k) => one.setAttribute("aria-pressed", String(k === shown)));
     canvas.hidden = controls.hidden = picture.hint.hidden = !columns;
     all.hidden = only < 0;

@@ -1,0 +1,97 @@
+"""Bars by role: those of the blocks that are live at the peak are what analyze says of it, in the same words, and what nothing tells is grey."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Make, Page
+from made_trainings import Training
+from unpacked import view_of
+
+from memlens.claims.roles import ROLES, TOLD_BY
+from memlens.drawing.lifetimes import _NO_ROLE, _ROLE_INKS
+
+CANVAS = "#lifetimes canvas"
+
+
+def test_each_role_has_a_colour_of_its_own() -> None:
+    assert _ROLE_INKS.keys() == ROLES.keys()
+    assert len({*_ROLE_INKS.values(), _NO_ROLE["ink"]}) == len(ROLES) + 1
+
+
+def at_peak(view: Any, peak: int) -> Counter[str]:
+    """The bytes of the bars that are live right after an event, by the names of their roles."""
+    found, lives = Counter[str](), view["lifetimes"]
+    for alloc, free, size, role in zip(*(lives[key] for key in ("alloc", "free", "size_bytes", "role")), strict=True):
+        if alloc <= peak < free:
+            found[view["roles"]["classes"][role]["name"]] += size
+    return found
+
+
+def colour_by_role(page: Page) -> str:
+    """Choose it, and give the words of the choice."""
+    words: str = page.run("""
+        const select = document.querySelector("#lifetimes-by"), last = select.options[select.options.length - 1];
+        select.value = last.value; select.dispatchEvent(new Event("change")); return last.value;""")
+    page.settle()
+    return words
+
+
+@pytest.mark.parametrize("name", ["snapshot", "small", "leak", "training", "recorded"])
+def test_bars_by_role_are_what_analyze_says(
+    report: Make, inputs: Make, tmp_path: Path, shared: Path, name: str
+) -> None:
+    if name == "training":
+        (path := tmp_path / "training.log").write_text(Training(3, 2).text())
+        made = report(str(path))
+    elif name == "recorded":
+        made = report(str(shared / "data" / "paddle" / "331_parts_pir_transformer.log"))
+    else:
+        made = report(*inputs(name))
+    (window,) = made.log["windows"]
+    shares = [one for one in window["composition"]["roles"] if one["at"] == "peak"]
+    told = {ROLES.get(one["role"], "role not known"): one["total_bytes"] for one in shares}
+    view = view_of(made.path.read_text())
+    lives = view["lifetimes"]
+    page = made.open()
+    if not told:
+        assert view["roles"] is None
+        assert page.run("return document.querySelector('#lifetimes-by').options.length") == 3
+        return
+    names = [one["name"] for one in view["roles"]["classes"]]
+    drawn = at_peak(view, window["peak"]["event"])
+    assert drawn <= Counter(told)
+    assert drawn == told or lives["left_out"]["blocks"]
+    assert colour_by_role(page) == f"role, told by {TOLD_BY[shares[0]['told_by']]}"
+    legend = page.run("return [...document.querySelectorAll('#lifetimes .legend span')].map((one) => one.textContent)")
+    assert [*filter(None, legend)][:-1] == [one for k, one in enumerate(names) if k in lives["role"]]
+    assert page.pixels(CANVAS) > 3
+    # The sentence of a bar ends with its role, and so it is said of the block that is clicked.
+    page.hover(CANVAS, 0.5, 0.97)
+    bar, sentence = page.run(
+        "const { dataset, textContent } = document.querySelector('#lifetimes-at'); return [dataset.block, textContent]"
+    )
+    role = names[lives["role"][int(bar)]]
+    assert sentence.endswith(role)
+    page.click(CANVAS, 0.5, 0.97)
+    assert role in page.text("#life")
+    # The memory map at the peak has the same roles.
+    for moment in view["maps"]["moments"]:
+        if moment["at"] == "peak" and (pieces := moment["pieces"]) is not None:
+            sizes = [size for kind, size in zip(pieces["kinds"], pieces["size_bytes"], strict=True) if kind == 0]
+            found = Counter[str]()
+            for role, size in zip(pieces["roles"], sizes, strict=True):
+                found[names[role]] += size
+            assert found <= Counter(told)
+            assert max(told, key=told.__getitem__) == max(found, key=found.__getitem__)
+            page.run("""const select = document.querySelector("#map-by");
+                select.selectedIndex = 2; select.dispatchEvent(new Event("change"));""")
+            page.settle()
+            legend = page.run(
+                "return [...document.querySelectorAll('#map .legend span')].map((one) => one.textContent)"
+            )
+            assert {*found} <= {*legend}
+    page.assert_well()
