@@ -12,6 +12,7 @@ from memlens.analyzers import registry
 from memlens.analyzers.composition import Composition
 from memlens.analyzers.lifetimes import LifetimeSummary
 from memlens.analyzers.peak import Peak, Remaining
+from memlens.analyzers.roles.activations import Activations
 from memlens.analyzers.segments import Segments
 from memlens.analyzers.series.growth import Growth
 from memlens.analyzers.stats import Stats
@@ -23,6 +24,7 @@ RESULTS: dict[str, type[Result]] = {
     "remaining": Remaining,
     "peak": Peak,
     "composition": Composition,
+    "activations": Activations,
     "segments": Segments,
     "stats": Stats,
     "unmatched": Unmatched,

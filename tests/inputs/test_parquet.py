@@ -52,10 +52,11 @@ def figures(log: Any, **options: Any) -> dict[str, Any]:
 
 
 def without_twins(found: dict[str, Any]) -> dict[str, Any]:
-    """What is said of a snapshot, but for what exists twice: whole call stacks tell its steps, which are not kept."""
+    """What is said of a snapshot, but for what exists twice and the lines of layers: whole call stacks tell them, which are not kept."""
     for window in found["windows"]:
         window["composition"] = {**window["composition"], "twins": []}
-    claims = [one for one in found["claims"] if one["kind"] != "exists_twice"]
+        del window["activations"]
+    claims = [one for one in found["claims"] if one["kind"] not in ("exists_twice", "activations")]
     return {**found, "claims": claims, "verdict": None}
 
 

@@ -129,6 +129,28 @@ def test_bytes_of_each_role_are_those_of_the_model(paddle: RealPaddle, tmp_path:
     assert found == MODELS[kind]
 
 
+# Layers
+
+
+def test_the_peak_with_layers_recomputed_is_that_of_a_run_that_recomputes_them(
+    paddle: RealPaddle, tmp_path: Path
+) -> None:
+    found: dict[int, Any] = {}
+    for every in (0, 2, 1):
+        (folder := tmp_path / str(every)).mkdir()
+        run = record(paddle, folder, [str(MARKED.parent / "paddle_layers.py"), str(every)])
+        assert run.code == 0, run.said
+        found[every] = memlens.analyze(run.log, whole=True).logs[0].windows[0].results
+    plain = found[0]["activations"]
+    assert [row.layer for row in plain.layers] == [*range(1, 7), None]
+    assert {row.owner for row in plain.lines[:2]} == {"paddle_layers.py:34 forward", "paddle_layers.py:35 forward"}
+    estimates = {row.which: row.peak_bytes for row in plain.recomputed}
+    for every, which in ((2, "every_second"), (1, "all")):
+        real = found[every]["peak"].peak_bytes
+        assert abs(estimates[which] - real) <= 0.012 * real
+        assert real < 0.8 * found[0]["peak"].peak_bytes
+
+
 # Several processes
 
 

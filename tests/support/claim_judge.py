@@ -204,6 +204,20 @@ def _twice(v: Values, run: RawRun) -> None:
     assert v["total_bytes"] % 256 == v["peak_without_bytes"] % 256 == 0
 
 
+@of("activations")
+def _activations(v: Values, run: RawRun) -> None:
+    live = run.live_after(_peak_of(v, run))
+    if run.holders:
+        assert v.get("saved_bytes", 0) in (0, sum(run.events[k].size for k in live if run.role_of(k) == "saved"))
+    if "owner" in v:
+        assert 0 < v["total_bytes"] <= v["saved_bytes"] <= v["peak_bytes"]
+        theirs = [run.events[k] for k in live if v["owner"] in run.events[k].call.split(" < ")]
+        assert not theirs or v["total_bytes"] <= sum(one.size for one in theirs)
+    if "layers" in v:  # by replay, whose truth is in tests/analyzers/test_activations.py
+        assert v["layers"] >= 2
+        assert 10 * v["recomputed_peak_bytes"] <= 9 * v["peak_bytes"]
+
+
 def _held_by(run: RawRun, blocks: Iterable[int], least: int) -> set[str]:
     """Who holds so many bytes of some blocks, their keys and indices left aside, as sentences name them."""
     found = Counter[str]()

@@ -10,6 +10,7 @@ import numpy as np
 from logs import LogText
 from snapshots import entry, frame, read, segment
 
+from memlens.claims.roles import GRADIENT, GRAPH, TEMPORARY
 from memlens.columns import Ints
 from memlens.facts import Kind
 from memlens.log import Log
@@ -63,12 +64,10 @@ class Training:
 
     def __init__(self, seed: int, states: int, *, alike: bool = False, late: bool = False, anew: bool = False) -> None:
         chance = self._chance = random.Random(seed)
+        self._begin()
         self._late, self._anew = late, anew
         self._gradients: list[int] = []
         self._states: list[int] = []
-        self.events: list[int] = []
-        self.blocks: list[Block] = []
-        self.steps: list[int] = []
         sizes = [512 * chance.randint(4, 60) for _ in range(chance.randint(3, 8))]
         self.parameters = [*sizes, *(chance.choice(sizes) for _ in range(chance.randint(8, 20)))]
         self._sizes = sizes if alike else []
@@ -78,6 +77,12 @@ class Training:
         for number in range(chance.randint(3, 5)):
             self.steps.append(len(self.events))
             self._step(saved, states if number == 0 or anew else 0)
+
+    def _begin(self) -> None:
+        self.events: list[int] = []
+        self.blocks: list[Block] = []
+        self.steps: list[int] = []
+        self.stacks: dict[str, list[dict[str, Any]]] = dict(STACKS)
 
     def _other(self, most: int) -> int:
         """A size of something else: no parameter's, unless such may be."""
@@ -162,7 +167,7 @@ class Training:
         made, live, trace = set[int](), dict[int, None](), []
         for at, block in enumerate(self.events):
             size, _, phase = self.blocks[block]
-            frames: list[dict[str, Any]] = [] if of_python and phase == "backward" else STACKS[phase]
+            frames: list[dict[str, Any]] = [] if of_python and phase == "backward" else self.stacks[phase]
             actions = ("alloc",) if block not in made else ("free_requested", "free_completed")
             if block in made:
                 del live[block]
@@ -182,6 +187,170 @@ class Training:
     def role_of(self, log: Log, event: int, shift: int) -> str:
         """What the block is that an event of a log made."""
         return self.blocks[(int(log.addr[event]) >> shift) - 1].role
+
+
+class Layered(Training):
+    """A training by chance of a model whose layers all do the same, of which some are made again in the backward pass.
+
+    Args:
+        seed: The chance; it is another training with the same seed where other layers are made again, and the same in all else.
+        layers: How many there are.
+        again: Those that are made again, from 0.
+        large: How large what is saved is.
+        heavy: How large parameters are.
+        unrolled: Each layer stands on lines of its own.
+
+    Attributes:
+        layer: The layer of each block that a forward pass makes and does not give back, by its number.
+        line: The line of the model that each of these is made by.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        layers: int,
+        again: frozenset[int] = frozenset(),
+        *,
+        large: int = 8,
+        heavy: int = 1,
+        unrolled: bool = False,
+    ) -> None:
+        chance = self._chance = random.Random(seed)
+        self._begin()
+        self._layers, self._again, self._unrolled = layers, again, unrolled
+        self.layer: dict[int, int] = {}
+        self.line: dict[int, str] = {}
+        #: Of each operator of a layer the line of the model that calls it, and what it saves, the last of them what it gives.
+        self._work = [
+            (10 + k // 2, [large * 512 * chance.randint(4, 60) for _ in range(chance.randint(1, 3))])
+            for k in range(chance.randint(3, 7))
+        ]
+        self._while = large * 512 * chance.randint(1, 4)
+        self._weights = [heavy * 512 * chance.randint(4, 60) + 256 for _ in range(3)]
+        weights = [*self._weights * layers, *(512 * chance.randint(4, 90) for _ in range(2))]
+        self.parameters = [self._make(size, "parameter", "model") for size in weights]
+        # What is beside the layers is less than what is in them.
+        units = sum(sum(sizes) for _, sizes in self._work) // (large * 512)
+        self._given, self._logits = (large * 512 * chance.randint(1, most) for most in (units // 2, units))
+        for number in range(3):
+            self.steps.append(len(self.events))
+            self._train(states=2 if number == 0 else 0)
+
+    def _forward(self, line: int, of: str, size: int, role: str, layer: int) -> int:
+        """A block that a line of the forward pass makes, in a layer or beside them."""
+        # Operators of one line are called by lines of a module.
+        inside = [
+            frame("/home/user/net.py", line, "forward"),
+            frame("/venv/torch/nn/modules/module.py", 1750, "_call_impl"),
+        ]
+        outside = [
+            frame("/home/user/net.py", 50, "forward"),
+            frame("/venv/torch/nn/modules/module.py", 1750, "_call_impl"),
+        ]
+        phase = f"forward {line} {of}"
+        self.stacks[phase] = [
+            frame("/venv/torch/nn/functional.py", int(of), "apply"),
+            *inside,
+            *outside * (layer >= 0),
+            _MAIN,
+        ]
+        block = self._make(size, role, phase)
+        if role == "saved":
+            # Where each layer is called by a line of its own, what tells its work from that beside the layers is the line outside.
+            told = 50 if self._unrolled and layer >= 0 else line
+            self.layer[block], self.line[block] = layer, f"net.py:{told} forward"
+        return block
+
+    def _run(self, layer: int, *, back: bool = False) -> list[tuple[int, int]]:
+        """Run a layer: what it saves, with the operator that does, and at last what it gives."""
+        saved = []
+        for at, (work, sizes) in enumerate(self._work):
+            line = work + 100 * (layer + 1) * self._unrolled
+            for number, size in enumerate(sizes):
+                gives = (at, number) == (len(self._work) - 1, len(sizes) - 1)
+                role = "saved" if gives or layer not in self._again else "temporary"
+                for what, of, made in (("temporary", 50, self._while), (role, number, size)):
+                    if back:
+                        block = self._make(made, "temporary", "backward")
+                    else:
+                        block = self._forward(line, f"{100 * at + of}", made, what, layer)
+                    if of == 50:
+                        self.events.append(block)
+                saved.append((at, block))
+        return saved
+
+    def _train(self, states: int) -> None:
+        make, drop = self._make, self.events.append
+        batch = make(2048, "variable", "program")
+        given = self._forward(40, "1", self._given, "saved", -1)
+        saved, outputs = [], [given]
+        for layer in range(self._layers):
+            own = self._run(layer)
+            outputs.append(own.pop()[1])
+            if layer in self._again:
+                for _, block in own:
+                    drop(block)
+            saved.append(own)
+        logits = self._forward(60, "1", self._logits, "saved", -1)
+        drop(self._forward(60, "2", 1024, "temporary", -1))
+        gradients = [make(self.blocks[self.parameters[-1]].size, "gradient", "backward")]
+        passed = make(self._logits, "temporary", "backward")
+        drop(logits)
+        for layer in reversed(range(self._layers)):
+            drop(outputs[layer + 1])
+            own = self._run(layer, back=True) if layer in self._again else saved[layer]
+            given_again = own.pop()[1] if layer in self._again else None
+            gradients += [make(size, "gradient", "backward") for size in self._weights]
+            for at, block in reversed(own):
+                handed = make(self._work[at][1][0], "temporary", "backward")
+                drop(passed)
+                drop(block)
+                passed = handed
+            if given_again is not None:
+                drop(given_again)
+        drop(outputs[0])
+        drop(passed)
+        gradients.append(make(self.blocks[self.parameters[-2]].size, "gradient", "backward"))
+        for parameter in self.parameters:
+            for _ in range(states):
+                make(self.blocks[parameter].size, "optimizer", "optimizer")
+        for _ in range(10):
+            drop(make(2304, "temporary", "optimizer"))
+        for block in [*gradients, batch]:
+            drop(block)
+
+    def recorded(self) -> Log:
+        """As a log whose owners and holders were recorded."""
+        names = [*self.stacks]
+        owners = [
+            " < ".join(f"{one['filename'].rpartition('/')[2]}:{one['line']} {one['name']}" for one in self.stacks[name])
+            for name in names
+        ]
+        holders = {"parameter": "parameter net (a.py)", "gradient": GRADIENT, "optimizer": "optimizer adam (a.py)"}
+        holders |= {"saved": GRAPH, "temporary": TEMPORARY, "variable": "variable batch (a.py)"}
+        rows, owner, holder, made = [], [], [], set[int]()
+        for block in self.events:
+            size, role, phase = self.blocks[block]
+            rows.append((Kind.FREE if block in made else Kind.ALLOC, size, (block + 1) << 20))
+            made.add(block)
+            owner.append(names.index(phase))
+            holder.append([*holders].index(role))
+        columns = {"owner": np.array(owner, np.int32), "owner_names": tuple(owners)}
+        return Log.from_rows(rows, **columns, holder=np.array(holder, np.int64), holder_names=tuple(holders.values()))
+
+    def peak(self) -> tuple[int, list[int]]:
+        """The highest level, and the blocks that are live then, by a plain count."""
+        level, top, live, there = 0, -1, dict[int, None](), list[int]()
+        for block in self.events:
+            if block in live:
+                del live[block]
+                level -= self.blocks[block].size
+            else:
+                live[block] = None
+                level += self.blocks[block].size
+            if level > top:
+                top, there = level, [*live]
+        return top, there
 
 
 def live_at(log: Log, event: int) -> Ints:

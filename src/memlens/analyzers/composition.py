@@ -12,7 +12,8 @@ import numpy as np
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.analyzers.roles.twins import Twin, Twins
-from memlens.claims.roles import ROLES, role_of
+from memlens.claims.roles import ROLE_NUMBERS, ROLES, role_of
+from memlens.facts import Kind
 from memlens.folding import bounds, peak_ends, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.windows.windows import BEFORE
@@ -88,6 +89,12 @@ def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
         return Composition(deferred(by, "role"), holders, deferred(twins))
 
     return OnDemand(len(windows), one)
+
+
+def largest_share(found: Composition | None) -> Share | None:
+    """The role of the most that is live at the peak; ``None`` where nothing tells one."""
+    shares = () if found is None else found.roles[:1]
+    return next((share for share in shares if share.at == "peak"), None)
 
 
 class Roles:
@@ -175,6 +182,12 @@ class Roles:
         total = np.zeros(len(found), np.int64)
         np.add.at(total, place, self.log.size[live])
         return {_PLACES[k]: size for k, size in zip(found.tolist(), total.tolist(), strict=True)}
+
+    def of(self, role: str) -> Ints | None:
+        """The ALLOCs of all blocks of a role, rising; ``None`` where roles are told of moments alone."""
+        if self.of_event is None:
+            return None
+        return np.flatnonzero((self.of_event == ROLE_NUMBERS[role]) & (self.log.kind == Kind.ALLOC))
 
     @cached_property
     def _steps(self) -> tuple[Ints, Ints]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from memlens.analyzers.composition import composition
 from memlens.analyzers.lifetimes import lifetimes
 from memlens.analyzers.peak import peak, remaining
+from memlens.analyzers.roles.activations import activations
 from memlens.analyzers.segments import segments
 from memlens.analyzers.stats import stats
 from memlens.analyzers.unmatched import unmatched
@@ -59,6 +60,7 @@ class Analyzer(Struct, frozen=True):
 BUILT_IN: tuple[Analyzer, ...] = (
     Analyzer("remaining", remaining),
     Analyzer("composition", composition),
+    Analyzer("activations", activations),
     Analyzer("peak", peak),
     Analyzer("segments", segments),
     Analyzer("stats", stats),

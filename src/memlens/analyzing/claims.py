@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.analyzers.composition import largest_share
 from memlens.analyzers.endings import ended, stopped_inside
 from memlens.analyzers.failures import failure_claim, most_telling
 from memlens.analyzers.groups import largest_of
@@ -331,6 +332,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         yield from _by_role(window, peak.peak_bytes)
         if not (log.ooms or _grows(log)):  # which are what a user would act on
             yield from _twice(window, peak.peak_bytes)
+        yield from _activations(window, peak.peak_bytes)
     if known and chunks_known and there is not None:
         yield from _most_reserved(log, peak.peak_bytes, there)
 
@@ -352,6 +354,21 @@ def _twice(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
         values = {"what": most.kind, "total_bytes": most.total_bytes, "peak_without_bytes": most.peak_bytes}
         who = {"holder": None if most.of is None else (most.holder or "").partition(" ")[2], "of": most.of}
         yield claim("exists_twice", Weight.REMEDY, **values, **who, peak_bytes=whole, at_most=most.at_most or None)
+
+
+def _activations(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
+    """Where most of the peak is saved for backward, the line of the most of that, and what recomputing all layers would leave, a tenth less or lower."""
+    most, found = largest_share(window.results.get("composition")), window.results.get("activations")
+    if found is None or most is None or most.role != "saved" or 10 * most.total_bytes < whole or not found.lines:
+        return
+    values: dict[str, Any] = {}
+    first, *others = found.lines[:2]
+    if first.owner is not None and all(other.total_bytes < first.total_bytes for other in others):
+        values = {"saved_bytes": most.total_bytes, "total_bytes": first.total_bytes, "owner": first.owner}
+    if found.recomputed and 10 * (peak := found.recomputed[-1].peak_bytes) <= 9 * whole:
+        values |= {"layers": found.recomputed[-1].count, "recomputed_peak_bytes": peak}
+    if values:
+        yield claim("activations", Weight.REMEDY, **values, peak_bytes=whole)
 
 
 def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[Claim]:

@@ -42,6 +42,10 @@ _ENOUGH = (
 _MADE = "{chunks:plural device allocation}[ instead of {chunks_as_set:count}{chunks>chunks_as_set? (slower)|}]"
 _CHUNKS = f"[{{chunks:given}}; it makes {_MADE}]"
 
+_RECOMPUTED = (
+    "recomputing all {layers:count} layers would leave a peak of about {recomputed_peak_bytes:bytes} (an estimate)"
+)
+
 #: By the kind of the claim.
 WORDS: dict[str, Words] = {
     # One log.
@@ -89,6 +93,10 @@ WORDS: dict[str, Words] = {
         "[, held by {holder:owner}][ beside {of:owner}] ({total_bytes:bytes}"
         "{what=gradients?; clear them right after step()|{what=buckets?; gradient_as_bucket_view=True|}}),"
         " the peak would be {peak_without_bytes:bytes}{at_most? or more}"
+    ),
+    "activations": Words(
+        "[of {saved_bytes:bytes} saved for backward {total_bytes:share saved_bytes} is by {owner:owner}"
+        f"[; {_RECOMPUTED}]|{_RECOMPUTED}]"
     ),
     "peak_may_come_later": Words(
         "the {entries?recording|log} ends {inside?inside this {unit}|near its peak}, so the true peak may come later",

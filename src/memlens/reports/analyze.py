@@ -59,8 +59,12 @@ _LEVELS, _SUMS = ("Peak", "Reserved"), ("Allocated", "Freed")
 #: The picture shrinks, and goes before fewer than three rows are left of what is live at the peak, and of what piles up.
 _OF_PICTURE, _OF_PHASES, _OF_HELD, _OF_TABLES = (0, 1, 21), (10, 11, 12, 15), (10, 11, 12, 24), 12
 _OF_REMARKS, _OF_FIGURES, _OF_STEPS = (12, 12, 14, 18), (10, 18, 25), (17, 19, 26)
+_OF_SAVED = (-4, -3, -2, -1)
 _OF_LIVE, _OF_PILES, _OF_LIVE_IN_FAILURES = (13, 22, 23, 40), (13, 22, 23, 41), (10, 11, 12, 16)
 
+
+#: What lists are of, where they are left out.
+_NAMES_OF_LISTS = {"composition": "roles", "activations": "saved for backward"}
 
 #: How a log of these layers comes to name who allocates.
 _NAMES = f"{RECORD_NAMES}; for operators alone: GLOG_v=4."
@@ -197,11 +201,8 @@ def _one_window(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:
         if name == "unmatched":
             yield Part((*lists, ()), _OF_HELD, "held at the end")
         else:  # the report of a failure has what matters then
-            yield Part(
-                (*lists, ()),
-                _OF_LIVE_IN_FAILURES if log.ooms else _OF_LIVE,
-                "roles" if name == "composition" else "live at the peak",
-            )
+            weights = _OF_SAVED if name == "activations" else _OF_LIVE_IN_FAILURES if log.ooms else _OF_LIVE
+            yield Part((*lists, ()), weights, _NAMES_OF_LISTS.get(name, "live at the peak"))
 
 
 def _steps(log: LogAnalysis, options: _ScreenOptions) -> Iterator[Part]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from memlens.analyzers.composition import largest_share
 from memlens.analyzers.groups import columns_of
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzing.claims import growth_claim
@@ -76,6 +77,10 @@ def lists_of(
             yield from _live(result, options, paired)
     elif name == "composition":
         yield from _composition(result, options, full=full)
+    elif name == "activations":
+        most = largest_share(window.results.get("composition"))
+        if full or (most is not None and most.role == "saved"):
+            yield from _activations(result, options, full=full)
     elif name == "unmatched":
         yield from _held(result, window, options, paired)
         if full and paired and (rest := tuple(_other_fates(result))):
@@ -156,6 +161,24 @@ def _composition(found: Any, options: ListOptions, *, full: bool) -> Iterator[Ta
         title = "Exists twice at the peak"
         yield ListOptions(options.top).table(
             title, _OF_TWINS, found.twins, "kind", kind=_twin, once=_once, holder=held_by
+        )
+
+
+def _activations(found: Any, options: ListOptions, *, full: bool) -> Iterator[Table]:
+    """What is saved for backward at the peak by line; and where all is asked for by layer, and what recomputing layers would leave."""
+    saved = "Saved for backward at the peak"
+    total, blocks = sum(row.total_bytes for row in found.lines), sum(row.count for row in found.lines)
+    made: dict[str, Any] = {"layer": lambda row: row.layer or "none", "share": partial(_share_of, total)}
+    for by, column, rows in (("line", OWNER, found.lines), ("layer", _LAYER, found.layers if full else ())):
+        if rows:
+            title = f"{saved} by {by}: {format_bytes(total)} in {plural(blocks, 'block')}"
+            columns = [column, *_OF_SAVED, *([_WAITS_US] if any(row.waits_us is not None for row in rows) else [])]
+            some = ListOptions(options.top if full else min(options.top, _FEW_LINES))
+            yield some.table(title, columns, rows, by, **made)
+    if full and found.recomputed:
+        made = {"which": lambda row: _RECOMPUTED[row.which]}
+        yield ListOptions(3).table(
+            "The peak if layers were recomputed (an estimate)", _PEAKS, found.recomputed, "row", **made
         )
 
 
@@ -256,6 +279,22 @@ def piling_table(growth: Any, options: ListOptions) -> Table:
 
 #: Who holds blocks, and the groups that are looked at for one.
 HOLDER, _LOOKED_AT = Column("holder", "Held by", "name"), 20
+#: Columns of what is saved for backward, and of peaks with some of it recomputed; and lines on one screen.
+_LAYER = Column("layer", "Layer", "word")
+_OF_SAVED = (
+    Column("count", "Count", "count", drop=2),
+    ALIKE[-1],
+    _SHARE,
+    Column("waits_events", "Waits, events", "count"),
+)
+_WAITS_US = Column("waits_us", "Time", "duration", drop=1)
+_PEAKS = (
+    Column("which", "Recomputed", "name"),
+    Column("count", "Layers", "count"),
+    Column("peak_bytes", "Peak", "bytes", strong=True),
+)
+_RECOMPUTED = {"first": "the first layer", "every_second": "every second layer", "all": "all layers"}
+_FEW_LINES = 3
 #: Columns of what is live by role and by holder, and at which moments it is.
 _OF_ROLES = (Column("role", "Role", "name"), Column("count", "Count", "count"), ALIKE[-1], _SHARE)
 _SHARES = {

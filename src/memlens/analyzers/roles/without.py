@@ -35,7 +35,7 @@ def peak_without(log: EventLog, begin: Ints, end: Ints, size: Ints, lo: int = 0,
         begin: The event from which on bytes are not there: the ALLOC of a block that is never made, or the event that gives it back earlier;
             int64.
         end: The event from which on the log has no such bytes either: the FREE of the block, ``len(log)`` where there is none.
-        size: The bytes, int64.
+        size: The bytes, int64; below 0 of what is there and was not.
         lo: The first event of the part whose peak is asked for.
         hi: What follows its last one, by itself the end of the log.
     """

@@ -13,7 +13,7 @@ from memlens.options import Analyze
 from memlens.options.keywords import option
 
 #: What the tables show; asked for unless -A or a machine format wants more.
-_ON_SCREEN = ("remaining", "composition", "peak", "segments", "stats", "unmatched")
+_ON_SCREEN = ("remaining", "composition", "activations", "peak", "segments", "stats", "unmatched")
 _IN_TABLES = ("remaining", "peak", "stats")
 
 

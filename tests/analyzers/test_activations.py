@@ -1,0 +1,162 @@
+"""What is saved for backward, by line and by layer, and what recomputing layers leaves of a peak."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_trainings import Layered
+from night import many
+
+import memlens
+from memlens.analyzers.composition import composition
+from memlens.analyzers.roles.activations import Activations, activations
+from memlens.log import Log
+
+SEEDS, LAYERS = st.integers(0, 1 << 32), st.integers(2, 12)
+
+
+def logs_of(training: Layered) -> list[Log]:
+    """As a snapshot with call stacks, those of Python alone, too, and as a log of holders."""
+    return [*(training.snapshot(0, of_python=alone) for alone in (False, True)), training.recorded()]
+
+
+def found_in(log: Log) -> Activations:
+    (found,) = activations([log.whole])
+    return found
+
+
+@given(SEEDS, LAYERS)
+def test_layers_and_lines_are_those_that_blocks_were_made_by(seed: int, layers: int) -> None:
+    training = Layered(seed, layers)
+    _, live = training.peak()
+    saved = [block for block in live if training.blocks[block].role == "saved"]
+    by_layer, by_line = Counter[int](), Counter[str]()
+    for block in saved:
+        by_layer[training.layer[block]] += training.blocks[block].size
+        by_line[training.line[block]] += training.blocks[block].size
+    for log in logs_of(training):
+        found = found_in(log)
+        assert {(row.layer or 0) - 1: row.total_bytes for row in found.layers} == by_layer
+        # What is beside the layers is by the line that calls the operator.
+        assert {row.owner: row.total_bytes for row in found.lines} == by_line
+        assert {row.which: row.count for row in found.recomputed} == {
+            "first": 1,
+            "every_second": -(-layers // 2),
+            "all": layers,
+        }
+        # The first layer waits longest.
+        waits = [row.waits_events for row in found.layers if row.layer]
+        assert waits == sorted(waits, reverse=True)
+
+
+@given(SEEDS, LAYERS)
+def test_the_peak_with_layers_recomputed_is_that_of_the_training_that_recomputes_them(seed: int, layers: int) -> None:
+    again = {"first": {0}, "every_second": {*range(0, layers, 2)}, "all": {*range(layers)}}
+    real = {which: Layered(seed, layers, frozenset(those)).peak()[0] for which, those in again.items()}
+    for log in logs_of(Layered(seed, layers)):
+        for row in found_in(log).recomputed:
+            assert abs(row.peak_bytes - real[row.which]) <= 0.01 * real[row.which], row
+
+
+@given(SEEDS, LAYERS, st.booleans())
+def test_where_no_loop_makes_layers_none_are_found(seed: int, layers: int, unrolled: bool) -> None:
+    # Layers that stand on lines of their own, and a single one.
+    training = Layered(seed, layers if unrolled else 1, unrolled=unrolled)
+    for log in logs_of(training):
+        found = found_in(log)
+        assert (found.layers, found.recomputed) == ((), ())
+        saved = [block for block in training.peak()[1] if training.blocks[block].role == "saved"]
+        assert sum(row.total_bytes for row in found.lines) == sum(training.blocks[block].size for block in saved)
+
+
+@given(SEEDS, LAYERS)
+def test_layers_that_are_recomputed_already_are_not_to_be_recomputed_again(seed: int, layers: int) -> None:
+    for log in logs_of(Layered(seed, layers, frozenset(range(layers)))):
+        assert not found_in(log).recomputed
+
+
+#: The layers of the models that snapshots are of, as their configurations say; of the last one the output layer holds most of what is saved.
+SNAPSHOTS = {"medium_256_training": 24, "medium_512_training": 24, "train_19464": 36, "pre_existing_blocks": 12}
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_layers_of_real_snapshots_are_those_of_the_models(shared: Path, name: str) -> None:
+    log = memlens.read(shared / "data" / "torch" / "snapshots" / f"{name}.pickle")
+    found = found_in(log)
+    assert {row.which: row.count for row in found.recomputed}["all"] == SNAPSHOTS[name]
+    saved = [share for share in composition([log.whole])[0].roles if (share.at, share.role) == ("peak", "saved")]
+    for rows in (found.lines, found.layers):
+        assert not rows or sum(row.total_bytes for row in rows) == saved[0].total_bytes
+        assert not rows or sum(row.count for row in rows) == saved[0].count
+    if found.layers:
+        assert [row.layer for row in found.layers] == [*range(1, SNAPSHOTS[name] + 1), None]
+        assert len({row.total_bytes for row in found.layers if row.layer}) == 1
+        assert {row.owner for row in found.lines[:2]} in (
+            {f"model.py:{n} forward" for n in (382, 386)},
+            {f"adapters.py:{n} forward" for n in (448, 449)},
+        )
+    # The levels with fewer layers recomputed are no lower.
+    peaks = [row.peak_bytes for row in found.recomputed]
+    assert peaks == sorted(peaks, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["forward_fp32", "medium_1024_inference", "state_only_2023", "segments_only", "oom_2023"]
+)
+def test_of_runs_without_a_backward_pass_nothing_is_said(shared: Path, name: str) -> None:
+    found = found_in(memlens.read(shared / "data" / "torch" / "snapshots" / f"{name}.pickle"))
+    assert (found.lines, found.layers, found.recomputed) == ((), (), ())
+
+
+def claims_on(log: Log) -> list[dict[str, Any]]:
+    return [one.to_dict() for one in memlens.analyze(log).logs[0].claims if one.kind == "activations"]
+
+
+def test_a_claim_is_made_where_most_is_saved_for_backward_and_nowhere_else() -> None:
+    fresh, made = random.Random(), Counter[bool]()
+    for seed in [fresh.getrandbits(32) for _ in range(many(80))]:
+        layers, unrolled = fresh.randint(2, 9), fresh.random() < 0.3
+        large, heavy = fresh.choice([1, 2, 8]), fresh.choice([1, 8])
+        training = Layered(seed, layers, large=large, heavy=heavy, unrolled=unrolled)
+        peak, live = training.peak()
+        by_role, by_line = Counter[str](), Counter[str]()
+        for block in live:
+            by_role[training.blocks[block].role] += training.blocks[block].size
+            if block in training.line and training.blocks[block].role == "saved":
+                by_line[training.line[block]] += training.blocks[block].size
+        (role, most), (_, second) = by_role.most_common(2)
+        (line, total), (_, less) = by_line.most_common(2) if len(by_line) > 1 else [*by_line.items(), ("", 0)]
+        if second == most or less == total or (role == "saved" and 10 * most < peak):
+            continue
+        real = Layered(seed, layers, frozenset(range(layers)), large=large, heavy=heavy).peak()[0]
+        for claims in map(claims_on, logs_of(training)):
+            made[bool(claims)] += 1
+            assert len(claims) == (role == "saved")
+            for one in claims:
+                assert (one["peak_bytes"], one["saved_bytes"], one["total_bytes"]) == (peak, most, total)
+                assert one["owner"] == line
+                # Recomputation is spoken of where it saves a tenth.
+                if unrolled or real > 0.91 * peak:
+                    assert "layers" not in one
+                elif real < 0.89 * peak:
+                    assert one["layers"] == layers
+                    assert abs(one["recomputed_peak_bytes"] - real) <= 0.01 * real
+    assert made[True]
+    assert made[False]
+
+
+@pytest.mark.parametrize("name", ["10_v10_dygraph_331.log.gz", "10_v10_ast_pt_30.log.gz"])
+def test_where_roles_are_told_by_steps_lines_are_operators_and_no_layers_are_found(shared: Path, name: str) -> None:
+    (log,) = memlens.analyze(shared / "data" / "paddle" / name, whole=True).logs
+    results = log.windows[0].results
+    (saved,) = [share for share in results["composition"].roles if (share.at, share.role) == ("peak", "saved")]
+    assert saved.told_by == "steps"
+    found = results["activations"]
+    assert sum(row.total_bytes for row in found.lines) == saved.total_bytes
+    assert (found.layers, found.recomputed) == ((), ())
