@@ -47,7 +47,7 @@ ROLES = {
 }
 #: What exists twice, and what makes it exist once.
 TWINS = {
-    "gradients": ("gradients of the step before", "clear them right after step()"),
+    "gradients": ("gradients of the step before", "set them to None after step()"),
     "buckets": ("gradients, in DDP's buckets too", "gradient_as_bucket_view=True"),
     "states": ("old optimizer state beside the new", "update it in place"),
     "weights": ("weights, a second set", "load one, or keep it on the host"),

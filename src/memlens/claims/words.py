@@ -91,7 +91,7 @@ WORDS: dict[str, Words] = {
         "|{what=states?old optimizer state beside the new|{what=weights?a second set of weights"
         "|{what=half_weights?copies of weights in half their size|a batch beside the next one}}}}}"
         "[, held by {holder:owner}][ beside {of:owner}] ({total_bytes:bytes}"
-        "{what=gradients?; clear them right after step()|{what=buckets?; gradient_as_bucket_view=True|}}),"
+        "{what=gradients?; set them to None after step()|{what=buckets?; gradient_as_bucket_view=True|}}),"
         " the peak would be {peak_without_bytes:bytes}{at_most? or more}"
     ),
     "activations": Words(
