@@ -115,10 +115,11 @@ def test_roles_of_real_logs_are_the_models_arithmetic(shared: Path) -> None:
         best = max(logs.windows, key=lambda window: window.results["peak"].peak_bytes)
         rows = {share.role: share for share in best.results["composition"].roles if share.at == "peak"}
         assert {share.told_by for share in rows.values()} == {"steps"}, name
-        # Each block is a multiple of 256 bytes.
+        # Each block is a multiple of 256 bytes, in one log behind 32 bytes that nobody asked for.
         numbers = parameters(json.loads(stats.read_text())["argv"])
-        truth = sum(-(-4 * n // 256) * 256 for n in numbers)
-        assert abs(rows["parameter"].total_bytes - truth) <= 0.016 * truth, name
+        more = 32 if "padding32" in name else 0
+        truth = sum(-(-(4 * n + more) // 256) * 256 for n in numbers)
+        assert abs(rows["parameter"].total_bytes - truth) <= 0.01 * truth, name
         # Two states of each, and for each parameter two numbers, of 256 bytes as well.
         assert 2 * truth * 0.98 <= rows["optimizer"].total_bytes <= 2 * truth * 1.02 + 512 * len(numbers), name
         # What was saved for the backward pass, by the lines that the program prints: made before it begins, and given back after.
