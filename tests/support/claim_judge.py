@@ -180,7 +180,7 @@ def _by_role(v: Values, run: RawRun) -> None:
 
 @of("exists_twice")
 def _twice(v: Values, run: RawRun) -> None:
-    """What is there twice goes at the most; of gradients in logs without names it is counted again, with other small blocks of their sizes."""
+    """What is there twice goes at the most; of gradients in logs without names it is counted again, with small blocks that are no parameters'."""
     event = _peak_of(v, run)
     assert v["peak_bytes"] - v["total_bytes"] <= v["peak_without_bytes"] <= v["peak_bytes"] * 19 / 20
     assert v.get("at_most", False) == (v["what"] == "half_weights")
@@ -189,11 +189,22 @@ def _twice(v: Values, run: RawRun) -> None:
     starts = [lo for lo, _ in run.windows.values()][1:]
     last = max(k for k, one in enumerate(run.events) if one.kind == "alloc")
     born = [(k, run.partner.get(k, last + 1)) for k, one in enumerate(run.events) if one.kind == "alloc"]
-    stays = {run.events[k].size for k, end in born if k < starts[0] and end > last}
+    stays = Counter(run.events[k].size for k, end in born if k < starts[0] and end > last)
+    # An optimizer leaves two blocks of each parameter in the first step, or none.
+    second = starts[1] if len(starts) > 1 else len(run.events)
+    states = Counter(run.events[k].size for k, end in born if starts[0] <= k < second and end > last)
+    if any(states[size] >= 2 for size in stays):
+        stays = Counter({size: min(count, states[size] // 2) for size, count in stays.items()})
     # Of the sizes of what stays, what a step makes and leaves to the next; that of the last step but one may go with the program.
     made = ((bisect(starts, k), k, end) for k, end in born if k >= starts[0] and run.events[k].size in stays)
     left = ((step, k, end) for step, k, end in made if step < len(starts) and starts[step] < end)
-    old = [(starts[step], k, end) for step, k, end in left if end <= last or step == len(starts) - 1]
+    # Of as many as stay those that go first; a batch goes at the end of a step.
+    first = Counter[tuple[int, int]]()
+    old = []
+    for step, k, end in sorted(left, key=lambda one: one[2]):
+        first[step, run.events[k].size] += 1
+        if first[step, run.events[k].size] <= stays[run.events[k].size] and (end <= last or step == len(starts) - 1):
+            old.append((starts[step], k, end))
     there = sum(run.events[k].size for begin, k, end in old if begin <= event < end)
     levels = [*run.allocated]
     for begin, k, end in old:

@@ -329,10 +329,11 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
         if largest["total_bytes"] <= peak.peak_bytes:
             yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)
-        yield from _by_role(window, peak.peak_bytes)
-        if not (log.ooms or _grows(log)):  # which are what a user would act on
-            yield from _twice(window, peak.peak_bytes)
-        yield from _activations(window, peak.peak_bytes)
+        if "several_processes" not in codes:  # which have several models
+            yield from _by_role(window, peak.peak_bytes)
+            if not (log.ooms or _grows(log)):  # which are what a user would act on
+                yield from _twice(window, peak.peak_bytes)
+            yield from _activations(window, peak.peak_bytes)
     if known and chunks_known and there is not None:
         yield from _most_reserved(log, peak.peak_bytes, there)
 
