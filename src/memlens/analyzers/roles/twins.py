@@ -186,6 +186,10 @@ class Twins:
     def _is(self, *roles: str) -> Flags:
         return np.isin(self.role, [ROLE_NUMBERS[role] for role in roles])
 
+    def _by(self, owners: re.Pattern[str]) -> Flags:
+        """Which of all owners are of a kind, bool."""
+        return np.array([bool(label and owners.search(label)) for label in self._owners], np.bool_)
+
     @cached_property
     def _crossing(self) -> _Crossing:
         """Of the whole log."""
@@ -290,7 +294,7 @@ class Twins:
         """What comes from the host, and follows one of its size that is still there."""
         if self.every is None or self.log.owner is None:
             return
-        loaded = np.array([bool(label and _LOADED.search(label)) for label in self._owners])
+        loaded = self._by(_LOADED)
         those = self._is("variable") & loaded[self.owner]
         if those.any() and len(distinct(self.step[those])) > 1:
             blocks = self._of_role("variable", those)
@@ -299,20 +303,22 @@ class Twins:
             loaded = loaded[owners_of(self.log, blocks.alloc) % len(self._owners)]
             blocks = blocks.take(loaded & (gone <= blocks.born + 2))
             for size in distinct(self.log.size[blocks.alloc]).tolist():
-                alike = blocks.take(self.log.size[blocks.alloc] == size)
+                of_size = blocks.take(self.log.size[blocks.alloc] == size)
                 # Each is followed by the one that comes as many later as a step loads.
-                a_step = max(int(np.median(np.unique(alike.born, return_counts=True)[1])), 1)
-                old, new = alike.take(slice(-a_step)), alike.take(slice(a_step, None))
+                a_step = max(int(np.median(np.unique(of_size.born, return_counts=True)[1])), 1)
+                old, new = of_size.take(slice(-a_step)), of_size.take(slice(a_step, None))
                 both = new.alloc < old.free
                 yield _Found("batch", old.alloc[both], new.alloc[both], old.free[both])
 
     def _buckets(self) -> Iterator[_Found]:
         """Gradients that buckets hold too."""
-        of_buckets = np.array([bool(label and _BUCKETS.search(label)) for label in self._owners])
+        gradients = self._is("gradient")
+        if self.every is None or not gradients.any():
+            return
+        of_buckets = self._by(_BUCKETS)
         buckets = of_buckets[self.owner]
-        gradients = self._is("gradient") & ~buckets
-        covered = self.size[buckets].sum() >= _COVERED * self.size[gradients].sum()
-        if self.every is None or not gradients.any() or not covered:
+        gradients &= ~buckets
+        if not gradients.any() or self.size[buckets].sum() < _COVERED * self.size[gradients].sum():
             return
         alloc = np.flatnonzero((self.every == ROLE_NUMBERS["gradient"]) & (self.log.kind == Kind.ALLOC))
         alloc = alloc[~of_buckets[owners_of(self.log, alloc) % len(self._owners)]]
@@ -325,7 +331,7 @@ class Twins:
         """A set of blocks with the sizes of the parameters, under another variable."""
         own = self._is("parameter", "buffer")
         if self.log.holder is None:
-            copied = np.array([bool(label and _COPIED.search(label)) for label in self._owners])[self.owner]
+            copied = self._by(_COPIED)[self.owner]
             first = self._is("parameter", "model") & ~copied
             if alike(self.size[copied & ~own].tolist(), self.size[first].tolist()):
                 yield self._whole("weights", self.live[copied & ~own])
@@ -349,19 +355,23 @@ class Twins:
     def _half_weights(self) -> Iterator[_Found]:
         """Copies of parameters in half their size, each once, that a pass makes."""
         parameters = self._is("parameter", "model")
-        numbers = self.log.source.stack_numbers(self.log.offset)
-        if numbers is None or not parameters.any():
+        if not parameters.any():
             return
-        numbers = np.where(np.arange(len(numbers)) < self.log.facts.opening, np.int32(-1), numbers)
-        cast = {n: any(map(_CAST.search, self.log.source.stack_of(n))) for n in distinct(numbers[self.live]).tolist()}
-        stacks = [number for number, is_cast in cast.items() if is_cast and number >= 0]
-        halves = np.isin(numbers[self.live], stacks) & ~parameters & np.isin(2 * self.size, self.size[parameters])
+        numbers = self._stacks(self.live)
+        used = distinct(numbers[numbers >= 0]).tolist()
+        stacks = [number for number in used if any(map(_CAST.search, self.log.source.stack_of(number)))]
+        halves = np.isin(numbers, stacks) & ~parameters & np.isin(2 * self.size, self.size[parameters])
         have, most = Counter((2 * self.size[halves]).tolist()), Counter(self.size[parameters].tolist())
         whole = int(self.size[parameters].sum())
         if sum(size * min(count, most[size]) for size, count in have.items()) >= _HALF * whole and not have - most:
-            made = np.isin(numbers, stacks) & (self.log.kind == Kind.ALLOC)
-            alloc = np.flatnonzero(made & np.isin(self.log.size, self.size[halves]))
-            yield self._whole("half_weights", alloc)
+            alloc = np.flatnonzero((self.log.kind == Kind.ALLOC) & np.isin(self.log.size, self.size[halves]))
+            yield self._whole("half_weights", alloc[np.isin(self._stacks(alloc), stacks)])
+
+    def _stacks(self, alloc: Ints) -> NDArray[np.int32]:
+        """The number of the call stack of each of some ALLOCs, -1 for none, and of what was there before the input."""
+        numbers = self.log.source.stack_numbers(self.log.offset[alloc])
+        known = (alloc >= self.log.facts.opening) & (numbers is not None)
+        return np.where(known, np.int32(-1) if numbers is None else numbers, np.int32(-1))
 
     def _whole(self, kind: str, alloc: Ints, holder: str | None = None, of: str | None = None) -> _Found:
         """Blocks that need not be there at all."""
