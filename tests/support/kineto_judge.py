@@ -29,6 +29,11 @@ def assert_as_plain(text: bytes, logs: list[Log]) -> None:
         assert log.device == number
         device = next(key for key in plain if key[0] == kind and (kind == 0 or key[1] == number))
         _assert_log(log, plain[device])
+        # There are stacks where any of the trace has a frame of Python.
+        framed = any(event.framed for of_device in plain.values() for event in of_device.events)
+        for event in plain[device].events:
+            if event.kind in {"alloc", "free"}:
+                assert log.source.stack(event.index) == (event.stack if framed else ())
 
 
 def _assert_log(log: Log, plain: PlainLog) -> None:

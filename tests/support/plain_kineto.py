@@ -24,6 +24,8 @@ class Event:
     thread: int
     owner: str | None
     index: int
+    stack: tuple[str, ...] = ()
+    framed: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,8 @@ def make_log(device: Any, changes: Any, spans: Any, failures: Any, malformed: in
             made += 1
             addr = made
             opening.append(("alloc", -size, addr))
-        owner = names(track, time)
-        events.append(Event("alloc" if size > 0 else "free", abs(size), addr, time_us, track[1], owner, at))
+        owner, *stack = names(track, time)
+        events.append(Event("alloc" if size > 0 else "free", abs(size), addr, time_us, track[1], owner, at, *stack))
         totals.append(change.get("Total Allocated"))
     if device[0] != 0 and totals[0] is not None:
         rest = totals[0] - mine[0][3]["Bytes"] - sum(size for kind, size, _ in opening if kind == "alloc")
@@ -141,7 +143,7 @@ def make_log(device: Any, changes: Any, spans: Any, failures: Any, malformed: in
 
 
 def owner_finder(spans: Any) -> Any:
-    """A function from a track and a time, asked for in order of time, to an owner."""
+    """A function from a track and a time, asked for in order of time, to an owner, a stack, and whether it has frames of Python."""
     waiting: dict[Any, list[Any]] = defaultdict(list)
     running: dict[Any, list[Any]] = defaultdict(list)
     for kind, track, start, end, number, name, stack in spans:
@@ -161,7 +163,14 @@ def owner_finder(spans: Any) -> Any:
         now[:] = [interval for interval in now if -interval[1] >= time]
         return (now[-1][3], now[-1][4]) if now else ("", None)
 
-    def find(track: Any, time: int) -> str | None:
+    def chain(track: Any, kind: str) -> list[str]:
+        found: list[Any] = []
+        for interval in reversed(running[track, kind]):
+            if not found or interval[1] <= found[-1][1]:  # it ends no earlier
+                found.append(interval)
+        return [interval[3] for interval in found]
+
+    def find(track: Any, time: int) -> tuple[str | None, tuple[str, ...], bool]:
         (op, stack), (frame, _), (own, _) = (innermost(track, kind, time) for kind in ("op", "frame", "own"))
         if stack:
             frames = [text for text in stack.split(";") if level(text)]
@@ -170,9 +179,18 @@ def owner_finder(spans: Any) -> Any:
         frame = "(generated code)" if is_generated(frame) else frame
         parts = [op]
         parts += [part for part in (frame, own) if part not in parts]
-        return " < ".join(dict.fromkeys(part for part in parts if part)) or None
+        operators, lines = chain(track, "op"), stack.split(";") if stack else chain(track, "frame")
+        node = re.compile(r"autograd::engine::evaluate_function|\w+Backward\d*$")
+        known = bool(lines) or any(map(node.match, operators))
+        whole = (*operators, *(as_line(line) for line in lines if level(line))) if known else ()
+        return " < ".join(dict.fromkeys(part for part in parts if part)) or None, whole, bool(lines)
 
     return find
+
+
+def as_line(frame: str) -> str:
+    path, line, function = re.fullmatch(r"(.+?)\((\d+)\): (.*)", frame, re.DOTALL).groups()  # type: ignore[union-attr]
+    return f"{path}:{line} {function}"
 
 
 def is_generated(name: str) -> bool:

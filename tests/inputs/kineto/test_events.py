@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kineto_judge import read_bytes
 from texts import read_packed
 
-from memlens.inputs.kineto.events import Events, _one_in_thousandths, _thousandths
-from memlens.inputs.kineto.logs import innermost
+from memlens.inputs.kineto.events import Events, SpanKind, Spans, _one_in_thousandths, _thousandths
+from memlens.inputs.kineto.stacks import CallStacks, Nesting
 from memlens.log import Log
 
 
@@ -74,12 +74,13 @@ moments = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 22)), max_size=2
 def test_it_is_the_one_that_started_last_and_then_ends_first(
     spans: list[tuple[int, int, int]], asked: list[tuple[int, int]]
 ) -> None:
-    found = innermost(
+    nesting = Nesting(
         np.array([track for track, _, _ in spans], np.int64),
         np.array([start for _, start, _ in spans], np.int64),
         np.array([start + lasts for _, start, lasts in spans], np.int64),
-        np.array([track for track, _ in asked], np.int64),
-        np.array([moment for _, moment in asked], np.int64),
+    )
+    found = nesting.innermost(
+        np.array([track for track, _ in asked], np.int64), np.array([moment for _, moment in asked], np.int64)
     )
     for (track, moment), mine in zip(asked, found.tolist(), strict=True):
         around = [
@@ -90,9 +91,23 @@ def test_it_is_the_one_that_started_last_and_then_ends_first(
         assert mine == (max(around)[2] if around else -1)
 
 
+    for k, (track, start, lasts) in enumerate(spans):
+        before = [
+            (other, -length, j)
+            for j, (of, other, length) in enumerate(spans)
+            if of == track and (other, -length, j) < (start, -lasts, k) and other + length >= start + lasts
+        ]
+        assert nesting.around(np.array([k])).tolist() == [max(before)[2] if before else -1]
+
+
 def test_a_deep_nest_and_many_moments_cost_little() -> None:
     count = 200_000
     start = np.arange(count, dtype=np.int64)
     zeros = np.zeros(count, np.int64)
-    found = innermost(zeros, start, 2 * count - start, zeros, np.full(count, 2 * count, np.int64))
-    assert (found == 0).all()
+    nesting = Nesting(zeros, start, 2 * count - start)
+    assert (nesting.innermost(zeros, np.full(count, 2 * count, np.int64)) == 0).all()
+    spans = Spans(start, 2 * count - start, zeros, zeros + SpanKind.FRAME, zeros, zeros - 1)
+    stacks = CallStacks(spans, ["a.py(1): f"], lambda _: "a.py:1 f", zeros[:1] - 1, start[-1:])
+    assert stacks.numbers is not None
+    assert set(stacks.stack_of(0)) == {"a.py:1 f"}
+    assert len(stacks.stack_of(0)) == 512

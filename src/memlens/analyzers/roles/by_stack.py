@@ -39,7 +39,7 @@ _PHASES = (
     (_NETWORK, r"param_and_grad_buffer\.py|torch/(?:distributed|_composable)/[\w/]*fsdp[\w/]*\.py:\d+ (?!forward$)"),
     (_NETWORK, r"torch/nn/parallel/(?:distributed|comm)\.py:\d+ (?!forward$|_run_ddp_forward$)"),
     (_OPTIMIZER, r"torch/optim/(?!lr_scheduler)\w+\.py:\d+ (?!zero_grad$)|(?:apex|bitsandbytes)/\w*optim"),
-    (_BACKWARD, r"torch::autograd::Engine|\bNode::operator\(\)|Backward\d*::apply\("),
+    (_BACKWARD, r"torch::autograd::Engine|^autograd::engine::|^\w+Backward\d*$|\bNode::operator\(\)|Backward\d*::apply\("),
     (_BACKWARD, r"torch/utils/checkpoint\.py:\d+ (?:unpack_hook|recompute_fn|backward)$"),
     (_BACKWARD, r"torch/(?:_tensor|autograd/(?:__init__|graph))\.py:\d+ (?:backward|_engine_run_backward)$"),
     (_MODEL, r"nn/modules/module\.py:\d+ (?:_apply|to|cuda|load_state_dict)$| from_pretrained$"),
@@ -94,11 +94,12 @@ class ByStack(NamedTuple):
 
 
 def roles_by_stack(log: EventLog) -> ByStack | None:
-    """The roles of the blocks of a log; ``None`` where it has no stacks.
+    """The roles of the blocks of a log; ``None`` where it has no stacks or addresses, or these tell none.
 
     Rules after measurements of seventy snapshots that training and serving programs of others wrote.
     """
-    numbers = log.source.stack_numbers(log.offset)
+    # Without addresses it is not known which of the blocks of one size is given back.
+    numbers = None if "no_addresses" in log.facts.hints else log.source.stack_numbers(log.offset)
     if numbers is None or not (numbers >= 0).any():
         return None
     if (of_opening := log.source.opening_stacks()) is not None:
@@ -111,6 +112,8 @@ def roles_by_stack(log: EventLog) -> ByStack | None:
     blocks = _Blocks(log, phase_of[numbers + 1], of_python=of_python)
     blocks.by_phase()
     blocks.by_size()
+    if not (blocks.role >= 0).any():
+        return None
     role = np.full(len(log), -1, np.int8)
     role[blocks.alloc] = blocks.role
     runs = blocks.runs
@@ -210,8 +213,7 @@ class _Blocks:
     def by_size(self) -> None:
         """Say the roles of what stays, and of what was there before, by the sizes of what a backward pass or an optimizer makes and leaves."""
         stays = ~self.freed & (self.has("model") | (self.opening & (self.phase == _NONE)))
-        like_model = np.isin(self.size, self.size[stays])
-        backward = self.backward & like_model
+        backward = self.backward & np.isin(self.size, self.size[stays | self.has("optimizer")])
         cleared = backward & self.freed
         at_once = self._go_at_once(cleared, int(self.size[stays & np.isin(self.size, self.size[cleared])].sum()))
         self.say("gradient", backward & (~self.freed | (self.gone > self.born) | at_once))

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from msgspec import structs
 
+from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import held_events, until
 from memlens.analyzers.groups import commonest_holders, kinds_of_blocks, owner_labels
 from memlens.analyzers.series.shapes import MINIMUM, floor_of
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
+from memlens.claims.roles import ROLES
 from memlens.columns import distinct, spans
 from memlens.facts import Kind
 from memlens.folding import bounds, profile
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.series.phases import Pieces
+    from memlens.columns import Ints
+    from memlens.events import EventLog
     from memlens.windows.windows import Window
 
 
@@ -47,6 +51,7 @@ class Pile(Result, frozen=True):
         bytes_per_window: ``total_bytes`` by the number of these windows.
         at_exit: So many are freed after the last ALLOC of the log.
         holder: Who holds half of them or more, where that was recorded: ``variable feats[*] (main, train.py)``.
+        role: What most of them are to the program, where holders or call stacks tell it: one of :data:`memlens.claims.roles.ROLES`.
     """
 
     size_bytes: int
@@ -58,6 +63,7 @@ class Pile(Result, frozen=True):
     phase: str | None = None
     at_exit: bool = False
     holder: str | None = None
+    role: str | None = None
 
 
 @lazy("piling")
@@ -251,6 +257,7 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
     at_exit = np.bincount(part[inside], freed_late, minlength=len(parts)) >= kept
     names, found = owner_labels(log), []
     holders = commonest_holders(log, left, kind[: len(left)], len(sizes))
+    roles = _commonest_roles(log, left, kind[: len(left)], len(sizes))
     edges = parts.searchsorted(phases * np.arange(len(sizes) + 1)).tolist()
     for k in np.flatnonzero(seen >= PILE_WINDOWS).tolist():
         of_kind = edges[k] + np.flatnonzero(kept[edges[k] : edges[k + 1]] > 0)
@@ -260,10 +267,21 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
             phase = pieces.names[place - 1] if pieces and place else None
             total, late = size * count, bool(at_exit[of_kind].all())
             held = None if holders is None or holders[0][k] < 0 else holders[1][holders[0][k]]
-            found.append(
-                Pile(size, count, total, names[owners[k]], int(seen[k]), total / len(windows), phase, late, held)
-            )
+            each, owner = total / len(windows), names[owners[k]]
+            found.append(Pile(size, count, total, owner, int(seen[k]), each, phase, late, held, roles.get(k)))
     return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes, pile.owner or "")))
+
+
+def _commonest_roles(log: EventLog, blocks: Ints, kind: Ints, kinds: int) -> dict[int, str | None]:
+    """What most of the blocks of each kind are to the program, of the kinds of which that is told."""
+    of_event = Roles(log).of_event
+    if of_event is None:  # steps tell nothing of what an earlier one left
+        return {}
+    names = (*ROLES, None)
+    pairs, counts = np.unique(kind * len(names) + of_event[blocks] % len(names), return_counts=True)
+    of, role = np.divmod(pairs, len(names))
+    most = (role < len(ROLES)) & (2 * counts > np.bincount(kind, minlength=kinds)[of])
+    return {k: names[number] for k, number in zip(of[most].tolist(), role[most].tolist(), strict=True)}
 
 
 def _passing(windows: Sequence[Window], end: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

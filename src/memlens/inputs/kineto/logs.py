@@ -30,8 +30,8 @@ from memlens.facts import Kind, Mark, OutOfMemory, StatLines
 from memlens.inputs.builder import Builder
 from memlens.inputs.holders import Calls, held_at
 from memlens.inputs.kineto.events import UNKNOWN, Changes, SpanKind
+from memlens.inputs.kineto.stacks import IS_NODE, CallStacks, KinetoSource, Nesting
 from memlens.inputs.stack_names import GENERATED, is_generated
-from memlens.source import NumberedSource
 from memlens.text import format_bytes
 
 if TYPE_CHECKING:
@@ -53,16 +53,13 @@ _CPU_TYPE = 0
 _NO_ADDRESS = (1 << 64) - 1
 _KINDS = {0: "CPU", 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
 _JOINED = " < "
-_FILE_FRAME = re.compile(r"(?P<path>(?!<built-in |nn\.Module: ).+?)\(\d+\): ")
+_FILE_FRAME = re.compile(r"(?P<path>(?!<built-in |nn\.Module: ).+?)\((?P<line>\d+)\): ")
 #: Code that the user has not written: PyTorch's, that of installed packages, and the interpreter's own wrappers around it.
 _FOREIGN = re.compile(
     r"(?:.*[/\\])?(?:torch|site-packages|dist-packages|importlib)[/\\]"
     r"|<(?!stdin|ipython|string)|(?:.*[/\\])?(?:contextlib|functools|threading|runpy|queue)\.py\Z"
 )
 _NO_FRAME, _FRAME, _OWN_FRAME = 0, 1, 2
-#: How the engine of backward passes names an operator that is a node of the graph.
-_NODE = "autograd::engine::evaluate_function"
-_RANK_BITS = np.int64(32)
 
 
 def make_logs(
@@ -88,7 +85,7 @@ def make_logs(
         number = CPU if kind == _CPU_TYPE else device
         while number in logs:
             number = max(number, 0) + 1000 * max(kind, 1)
-        facts, columns, calls = _columns_of(trace, number, kind, device)
+        facts, columns, calls, source = _columns_of(trace, name, number, kind, device)
         if "no_addresses" not in facts["hints"]:
             time, opening = columns["time_us"], facts["opening"]
             before = time.searchsorted([] if walks is None else walks.time_us)
@@ -96,7 +93,7 @@ def make_logs(
                 walks, int(time[opening]), before, columns["kind"], columns["addr"], columns["size"], calls
             )
         facts |= {"bytes": size, "malformed": events.malformed, "malformed_samples": tuple(events.samples)}
-        builder = Builder(NumberedSource(name), request, {})
+        builder = Builder(source, request, {})
         logs[number] = builder.finish(cut_short=cut_short, facts=facts, columns=columns)
     return [logs[number] for number in sorted(logs)]
 
@@ -106,7 +103,9 @@ class _Trace:
 
     def __init__(self, events: Events, base: int, *, with_calls: bool) -> None:
         self.changes, spans, texts = events.changes, events.spans, events.texts
-        self.owner, self.owner_names = owners_of(self.changes.track, self.changes.time, spans, texts)
+        around = _around(self.changes.track, self.changes.time, spans, texts)
+        self.owner, self.owner_names = owners_of(around, spans, texts)
+        self.stacks = CallStacks(spans, texts, _as_line, *around[:2])
         self.calls = calls_of(self.changes.track, self.changes.time, spans, texts) if with_calls else None
         self.thread = np.array([thread for _, thread in events.tracks], np.int64)[self.changes.track]
         # The clock's zero is a time itself: nothing is lost by rounding down after both are added.
@@ -117,7 +116,7 @@ class _Trace:
         self.marks = [texts[number] for number in spans.name[annotations].tolist()]
         failures = sorted(events.failures, key=lambda failure: failure.time)
         times, tracks = (np.array([failure[k] for failure in failures], np.int64) for k in (0, 1))
-        asking, names = owners_of(tracks, times, spans, texts)
+        asking, names = owners_of(_around(tracks, times, spans, texts), spans, texts)
         asked_by = [names[number] if number >= 0 else "" for number in asking.tolist()]
         self.failures = list(zip(failures, asked_by, strict=True))
 
@@ -129,9 +128,9 @@ def device_name(kind: int, device: int) -> str:
 
 
 def _columns_of(
-    trace: _Trace, number: int, kind: int, device: int
-) -> tuple[dict[str, Any], dict[str, Any], Calls | None]:
-    """The facts of one device, the columns and other fields of its log, and what runs at its events, where that is asked for."""
+    trace: _Trace, name: str, number: int, kind: int, device: int
+) -> tuple[dict[str, Any], dict[str, Any], Calls | None, KinetoSource]:
+    """The facts of one device, the columns and other fields of its log, what runs at its events, where that is asked for, and its source."""
     changes = trace.changes
     rows = np.flatnonzero((changes.kind == kind) & (changes.device == device))
     rows = rows[np.argsort(changes.time[rows], kind="stable")]
@@ -195,7 +194,7 @@ def _columns_of(
     }
     kinds_of_calls = zip(trace.calls or (), (-1, False, True), strict=False)
     woven = [joined(column[rows], column[rows[at]], none) for column, none in kinds_of_calls]
-    return facts, columns, Calls(*woven) if woven else None
+    return facts, columns, Calls(*woven) if woven else None, KinetoSource(name, trace.stacks, rows, offset)
 
 
 def _numbered_by_time(*times: Integers) -> list[Integers]:
@@ -266,26 +265,28 @@ def _out_of_memory(failure: Failure, owner: str, offset: int) -> OutOfMemory:
     return OutOfMemory(offset, offset + 1, device, failure.size, None, text, owner=owner)
 
 
+def _around(track: Integers, time: Integers, spans: Spans, texts: Sequence[str]) -> tuple[Integers, ...]:
+    """The innermost operator, frame of a file and frame of the user's around each time on its track, as indices of the spans, -1 for none."""
+    level = np.array([_frame_level(text) for text in texts], np.int64)[spans.name]
+    is_frame = spans.kind == SpanKind.FRAME
+    chosen = (spans.kind == SpanKind.OP, is_frame & (level >= _FRAME), is_frame & (level >= _OWN_FRAME))
+    return tuple(_enclosing(spans, those, track, time) for those in chosen)
+
+
 def owners_of(
-    track: Integers, time: Integers, spans: Spans, texts: Sequence[str]
+    around: Sequence[Integers], spans: Spans, texts: Sequence[str]
 ) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Name the owners of changes of memory, or of failures.
 
     Args:
-        track: The track of each change, int64.
-        time: When it happens, int64.
+        around: What is around each, as :func:`_around` gives it.
         spans: The operators and frames of the whole trace.
         texts: The names of the spans, and their call stacks, by number.
 
     Returns:
         For each change the number of its owner, int32, -1 for none; and the names of the owners.
     """
-    level = np.array([_frame_level(text) for text in texts], np.int64)[spans.name]
-    is_frame = spans.kind == SpanKind.FRAME
-    op, frame, own = (
-        _enclosing(spans, chosen, track, time)
-        for chosen in (spans.kind == SpanKind.OP, is_frame & (level >= _FRAME), is_frame & (level >= _OWN_FRAME))
-    )
+    op, frame, own = around
     names_of, stack = np.append(spans.name, -1), np.append(spans.stack, -1)
     # int64 (changes, 4): the texts that a name is made of; -1 for none.
     parts = np.stack((names_of[op], stack[op], names_of[frame], names_of[own]), axis=1)
@@ -307,7 +308,7 @@ def calls_of(track: Integers, time: Integers, spans: Spans, texts: Sequence[str]
         spans: The operators and frames of the whole trace.
         texts: The names of the spans, by number.
     """
-    is_node = np.array([text.startswith(_NODE) for text in texts], np.bool_)[spans.name]
+    is_node = np.array([bool(IS_NODE(text)) for text in texts], np.bool_)[spans.name]
     operators = spans.kind == SpanKind.OP
     rows = np.flatnonzero(operators)
     if not len(rows):
@@ -344,6 +345,12 @@ def _frame_level(name: str) -> int:
     return _FRAME if _FOREIGN.match(path) or is_generated(path) else _OWN_FRAME
 
 
+def _as_line(name: str) -> str:
+    """A frame of a file as ``file:line function``; ``""`` of what is none."""
+    found = _FILE_FRAME.match(name)
+    return "" if found is None else f"{found['path']}:{found['line']} {name[found.end() :]}"
+
+
 def _shown(name: str) -> str:
     """The label of a frame in the name of an owner."""
     found = _FILE_FRAME.match(name)
@@ -353,59 +360,5 @@ def _shown(name: str) -> str:
 def _enclosing(spans: Spans, chosen: NDArray[np.bool_], track: Integers, time: Integers) -> Integers:
     """The innermost of the chosen spans around each time on its track, as an index of all spans; -1 for none."""
     rows = np.flatnonzero(chosen)
-    found = innermost(spans.track[rows], spans.start[rows], spans.end[rows], track, time)
-    return np.where(found >= 0, np.append(rows, -1)[found], -1)
-
-
-def innermost(track: Integers, start: Integers, end: Integers, of_track: Integers, time: Integers) -> Integers:
-    """The interval of the same track that holds a time and started last; of those that started together, the one that ends first.
-
-    Intervals may overlap in any way.  Both ends belong to an interval.
-
-    Args:
-        track: Whose each interval is, numbered from 0, below 2**31; int64, ``(n,)``.
-        start: When it starts, int64.
-        end: When it ends, int64.
-        of_track: Whose each time is, int64, ``(m,)``.
-        time: The times, int64.
-
-    Returns:
-        For each time the index of an interval, or -1; int64, ``(m,)``.
-    """
-    if not len(track) or not len(time):
-        return np.full(len(time), -1, np.int64)
-    # Times as ranks, so that a track and a time make one number.
-    _, rank = np.unique(np.concatenate((start, time)), return_inverse=True)
-    rank = rank.astype(np.int64).reshape(-1)
-    key = (track << _RANK_BITS) | rank[: len(start)]
-    order = np.lexsort((np.arange(len(end)), -end, key))
-    key = key[order]
-    last = key.searchsorted((of_track << _RANK_BITS) | rank[len(start) :], "right") - 1
-    first = key.searchsorted(of_track << _RANK_BITS, "left")
-    found = _last_reaching(end[order], last, time)
-    found[found < first] = -1  # what was found is another track's
-    return np.where(found >= 0, order[found], -1)
-
-
-def _last_reaching(values: Integers, last: Integers, least: Integers) -> Integers:
-    """The last index up to ``last`` whose value is at least ``least``, or -1, for each pair of the two.
-
-    What stands up to an index is cut into aligned blocks of powers of two, as the bits of its length say, the nearest ones the smallest.
-    The first block whose largest value is enough is halved until one value is left, on the right where that has one.
-    """
-    largest = [values]  # of each whole block of 1, 2, 4, … values
-    while len(largest[-1]) > 1:
-        largest.append(np.maximum(largest[-1][:-1:2], largest[-1][1::2]))
-    length = last + 1
-    block, size = np.full(len(last), -1, np.int64), np.full(len(last), -1, np.int64)
-    for power, most in enumerate(largest):
-        at = np.flatnonzero((block < 0) & (length >> power & 1 == 1))
-        nearest = (length[at] >> power) - 1
-        enough = most[nearest] >= least[at]
-        block[at[enough]], size[at[enough]] = nearest[enough], power
-        length[at[~enough]] -= 1 << power
-    for power in range(len(largest) - 1, 0, -1):
-        at = np.flatnonzero(size == power)
-        right = 2 * block[at] + 1
-        block[at], size[at] = right - (largest[power - 1][right] < least[at]), power - 1
-    return block
+    nesting = Nesting(spans.track[rows], spans.start[rows], spans.end[rows])
+    return np.append(rows, -1)[nesting.innermost(track, time)]
