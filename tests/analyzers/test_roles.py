@@ -22,6 +22,7 @@ from memlens.analyzers.roles.by_stack import roles_by_stack
 from memlens.analyzers.roles.by_steps import roles_by_steps
 from memlens.claims.roles import ROLES
 from memlens.facts import Kind
+from memlens.inputs import read_all
 from memlens.log import Log
 
 NAMES = (*ROLES, None)
@@ -222,3 +223,34 @@ def test_states_without_a_record_have_no_roles(shared: Path, name: str) -> None:
     live = live_at(log, len(log))
     roles = Roles(log).at(len(log), live)
     assert roles is None or {NAMES[role] for role in roles.tolist()} <= {None, "workspace"}
+
+
+# -- by the operators and frames of Kineto traces ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "leaked"),
+    [("cnn", 0), ("cnn_leak", 5 * 320), ("transformer", 0), ("transformer_6l_26steps", 26 * 1_024_000)],
+)
+def test_roles_of_real_traces_are_adam_s_arithmetic(shared: Path, name: str, leaked: int) -> None:
+    log = memlens.read(shared / "data" / "torch" / "kineto" / f"{name}.json.gz")
+    found = roles_by_stack(log)
+    assert found is not None
+    is_gradient = np.array([NAMES[role] == "gradient" for role in found.role.tolist()]) & (log.kind == Kind.ALLOC)
+    partner = np.where(log.lifetimes.partner < 0, len(log), log.lifetimes.partner)
+    change = np.where(is_gradient, log.size, 0)
+    np.subtract.at(change, partner[is_gradient & (partner < len(log))], log.size[is_gradient & (partner < len(log))])
+    most = live_at(log, int(change.cumsum().argmax()) + 1)
+    gradients = log.size[most[is_gradient[most]]]
+    # Adam keeps two states of each parameter, and counts its steps in four bytes; the loss has a gradient of four, too.
+    sizes = Counter(gradients.tolist()) - Counter([4])
+    end = totals(log, found.role[live_at(log, len(log))], live_at(log, len(log)))
+    assert end == Counter(
+        {"optimizer": sum(2 * size * count + 4 * count for size, count in sizes.items()), "variable": leaked}
+    )
+
+
+@pytest.mark.parametrize("name", ["cnn_nostack", "gpu_2021_resnet50", "gpu_2022_rank1"])
+def test_of_traces_without_frames_or_without_addresses_no_role_is_told(shared: Path, name: str) -> None:
+    for log in read_all(shared / "data" / "torch" / "kineto" / f"{name}.json.gz"):
+        assert roles_by_stack(log) is None

@@ -141,10 +141,11 @@ class Roles:
         role = self.at(event, live)
         if role is None or not len(live):
             return ()
-        lo, hi = self._steps
-        steps = np.append(lo, hi[-1:])
-        if not len(steps) and self._by_stack is not None:
-            steps = self._by_stack.steps
+        if self._by_stack is not None and len(self._by_stack.steps) > 1:
+            steps = self._by_stack.steps  # those that annotations count may begin with the optimizer's
+        else:
+            lo, hi = self._steps
+            steps = np.append(lo, hi[-1:])
         return Twins(self.log, window.lo, window.hi, event, role, self.of_event, steps).rows()
 
     def of_blocks(self, alloc: Ints, live: Flags, event: int) -> NDArray[np.int8]:

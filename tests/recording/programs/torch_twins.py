@@ -93,6 +93,9 @@ def main() -> None:
         if kind != "late":
             optimizer.zero_grad()
         del x, loss
+    if kind == "autocast":
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, cache_enabled=twice):
+            model(torch.rand(4096, WIDTH))
     if kind == "average" and twice:
         del average
 

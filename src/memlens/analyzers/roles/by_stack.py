@@ -214,7 +214,7 @@ class _Blocks:
         """Say the roles of what stays, and of what was there before, by the sizes of what a backward pass or an optimizer makes and leaves."""
         stays = ~self.freed & (self.has("model") | (self.opening & (self.phase == _NONE)))
         backward = self.backward & np.isin(self.size, self.size[stays | self.has("optimizer")])
-        cleared = backward & self.freed
+        cleared = backward & self.freed & np.isin(self.size, self.size[stays])
         at_once = self._go_at_once(cleared, int(self.size[stays & np.isin(self.size, self.size[cleared])].sum()))
         self.say("gradient", backward & (~self.freed | (self.gone > self.born) | at_once))
         # What goes after the last block that a phase makes may go for another reason, unless states take its place.
