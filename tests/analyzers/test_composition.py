@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from logs import window_of
 
+from memlens.analyzers import growth
 from memlens.analyzers.composition import Share, composition
 from memlens.analyzers.peak import live_before
 from memlens.claims.roles import GRAPH, NO_VARIABLE, OF_BACKWARD, ROLES, TEMPORARY, UNSEEN, role_of, variable_of
@@ -94,6 +95,20 @@ def check_most(row: Share, blocks: list[tuple[int, int, int]], by: int) -> None:
             owners[None if owner < 0 else OWNERS[owner]] += size
             holders[names[1]] += size
     assert (owners[row.owner], holders[row.holder]) == (max(owners.values()), max(holders.values()))
+
+
+@given(st.lists(st.lists(st.integers(-1, len(NAMES) - 1), min_size=4, max_size=4), min_size=8, max_size=12))
+def test_what_piles_up_is_what_most_of_its_blocks_are(steps: list[list[int]]) -> None:
+    log = log_of([(1 + k % 2, -1, held, False) for step in steps for k, held in enumerate(step)])
+    found = growth([window_of(log, 4 * k, 4 * k + 4, str(k)) for k in range(len(steps))])
+    assert found.since_window is not None
+    assert {pile.size_bytes for pile in found.piling} == {1, 2}
+    for pile in found.piling:
+        held = [one for step in steps[found.since_window :] for one in step[pile.size_bytes - 1 :: 2]]
+        roles = Counter(HOLDERS[NAMES[one]][0] if one >= 0 else None for one in held)
+        assert pile.count == roles.total()
+        role, count = roles.most_common(1)[0]
+        assert pile.role == (role if 2 * count > pile.count else None)
 
 
 def test_a_log_without_holders_has_no_composition() -> None:

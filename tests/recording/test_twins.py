@@ -17,10 +17,9 @@ import memlens
 PROGRAMS = Path(__file__).parent / "programs"
 #: By what a program does the kind of what exists twice in it.
 OF_PADDLE = {"zero": "gradients", "late": "gradients", "average": "weights", "loaded": "weights", "batch": "batch"}
-OF_TORCH = {
-    **{"buckets": "buckets", "states": "states", "late": "gradients", "average": "weights"},
-    "autocast": "half_weights",  # in a forward pass without gradients, and a cache switched off: a training saves the copies for backward, too
-}
+OF_TORCH = {"buckets": "buckets", "states": "states", "late": "gradients", "average": "weights"}
+# In a forward pass without gradients, and a cache switched off: a training saves the copies for backward, too.
+OF_TORCH["autocast"] = "half_weights"
 
 
 def twins(log: Path) -> tuple[int, dict[str, Any]]:

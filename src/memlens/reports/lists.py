@@ -273,8 +273,10 @@ def growth_line(growth: Any) -> Line:
 def piling_table(growth: Any, options: ListOptions) -> Table:
     """The table of what piles up over a series."""
     columns, what = owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS), growth.piling)
-    rounded = {"bytes_per_window": lambda pile: round(pile.bytes_per_window)}
-    return ListOptions(options.top).table("Piling up", columns, growth.piling, what, holder=held_by, **rounded)
+    if HOLDER not in columns and any(pile.role for pile in growth.piling):  # whose it is says what it is
+        columns = (*(column for column in columns if column != OWNER), _OF_ROLES[0], *(OWNER,) * (OWNER in columns))
+    made = {"bytes_per_window": lambda pile: round(pile.bytes_per_window), "role": _role, "holder": held_by}
+    return ListOptions(options.top).table("Piling up", columns, growth.piling, what, **made)
 
 
 #: Who holds blocks, and the groups that are looked at for one.

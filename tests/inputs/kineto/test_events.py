@@ -90,7 +90,6 @@ def test_it_is_the_one_that_started_last_and_then_ends_first(
         ]
         assert mine == (max(around)[2] if around else -1)
 
-
     for k, (track, start, lasts) in enumerate(spans):
         before = [
             (other, -length, j)

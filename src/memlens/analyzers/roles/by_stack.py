@@ -39,7 +39,10 @@ _PHASES = (
     (_NETWORK, r"param_and_grad_buffer\.py|torch/(?:distributed|_composable)/[\w/]*fsdp[\w/]*\.py:\d+ (?!forward$)"),
     (_NETWORK, r"torch/nn/parallel/(?:distributed|comm)\.py:\d+ (?!forward$|_run_ddp_forward$)"),
     (_OPTIMIZER, r"torch/optim/(?!lr_scheduler)\w+\.py:\d+ (?!zero_grad$)|(?:apex|bitsandbytes)/\w*optim"),
-    (_BACKWARD, r"torch::autograd::Engine|^autograd::engine::|^\w+Backward\d*$|\bNode::operator\(\)|Backward\d*::apply\("),
+    (
+        _BACKWARD,
+        r"torch::autograd::Engine|^autograd::engine::|^\w+Backward\d*$|\bNode::operator\(\)|Backward\d*::apply\(",
+    ),
     (_BACKWARD, r"torch/utils/checkpoint\.py:\d+ (?:unpack_hook|recompute_fn|backward)$"),
     (_BACKWARD, r"torch/(?:_tensor|autograd/(?:__init__|graph))\.py:\d+ (?:backward|_engine_run_backward)$"),
     (_MODEL, r"nn/modules/module\.py:\d+ (?:_apply|to|cuda|load_state_dict)$| from_pretrained$"),

@@ -129,6 +129,8 @@ def _chains(nesting: Nesting, name: Ints, asked: Ints) -> _Chains:
     seen[-1] = True  # stands for none
     level = distinct(asked[asked >= 0])
     for _ in range(_MOST_FRAMES):
+        if not len(level):
+            break
         seen[level] = True
         around[level] = nesting.around(level)
         level = distinct(around[level])
