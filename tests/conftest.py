@@ -8,14 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-from night import many
+from hypothesis import HealthCheck, settings
+from night import NIGHT, many
 
 from memlens.native import load
 
 ROOT = Path(__file__).resolve().parents[1]
-# How long an example takes says how busy the machine is.
-settings.register_profile("memlens", deadline=None, max_examples=many(100))
+# How long an example takes says how busy the machine is; and by day each run draws the same ones.
+settings.register_profile(
+    "memlens",
+    deadline=None,
+    derandomize=not NIGHT,
+    max_examples=many(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("memlens")
 # Under nohup, or behind a shell's "&", signals are ignored, and so they would be in the programs that tests start and interrupt.
 for _ignored in ("SIGINT", "SIGHUP", "SIGQUIT"):

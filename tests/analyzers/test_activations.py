@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_trainings import Layered
-from night import many
+from night import chance_of, many
 
 import memlens
 from memlens.analyzers.composition import composition
@@ -119,7 +118,7 @@ def claims_on(log: Log) -> list[dict[str, Any]]:
 
 
 def test_a_claim_is_made_where_most_is_saved_for_backward_and_nowhere_else() -> None:
-    fresh, made = random.Random(), Counter[bool]()
+    fresh, made = chance_of("claimed"), Counter[bool]()
     for seed in [fresh.getrandbits(32) for _ in range(many(80))]:
         layers, unrolled = fresh.randint(2, 9), fresh.random() < 0.3
         large, heavy = fresh.choice([1, 2, 8]), fresh.choice([1, 8])

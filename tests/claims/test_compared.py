@@ -15,7 +15,7 @@ from edited_runs import EDITS, Row, rows_of, write
 from made_gates import FAILING
 from made_gates import write as write_series
 from made_results import MADE
-from night import some
+from night import chance_of, some
 from real_windows import RUNS
 
 import memlens
@@ -117,7 +117,7 @@ def run(examples: Path) -> list[Row]:
 def test_what_is_claimed_of_edited_runs_is_so(
     run: list[Row], tmp_path: Path, rounds: Callable[[int], range], name: str, by: str | None
 ) -> None:
-    chance = Random()
+    chance = chance_of(f"{name} {by}")
     for _ in rounds(ROUNDS):
         seed = chance.getrandbits(32)
         edited = EDITS[name](EDITS[name](run, Random(seed)), Random(seed + 1))
@@ -165,9 +165,9 @@ def test_of_a_run_that_failed_it_is_said_where_the_other_one_was(shared: Path) -
 
 
 def test_what_is_claimed_of_one_window_of_real_runs_is_so(shared: Path) -> None:
-    logs, seen = shared / "data/paddle", set[str]()
+    logs, seen, chance = shared / "data/paddle", set[str](), chance_of("windows")
     for name, other in permutations(["05_fixed_331.log.gz", "05_leak_graph_331.log.gz", "05_grow_batch_331.log.gz"], 2):
-        step = Random().randrange(2, 28)
+        step = chance.randrange(2, 28)
         diff = memlens.diff(logs / name, logs / other, start=f"STEP {step} START", end=f"STEP {step + 1} START")
         claims = [
             one for one in diff.to_dict()["claims"] if one["kind"] in ("carried_in", "left_behind", "older_freed")
@@ -188,7 +188,7 @@ def gated(base: Path, head: Path, chance: Random) -> set[str]:
 def test_what_a_gate_claims_of_runs_that_grow_or_end_early_is_so(
     tmp_path: Path, rounds: Callable[[int], range]
 ) -> None:
-    fresh, seen = Random(), set[str]()
+    fresh, seen = chance_of("gated"), set[str]()
     # Where blocks cross the ends of steps, one steady leak in a hundred does not grow steadily; of three, one does.
     for name in ("lost step", *["steady leak"] * 3, *(fresh.choice([*FAILING]) for _ in rounds(2))):
         seed = fresh.getrandbits(32)
@@ -206,7 +206,7 @@ def test_what_a_gate_claims_of_runs_that_grow_or_end_early_is_so(
 def test_of_batches_padded_to_another_length_the_largest_block_at_the_peak_is_named(
     tmp_path: Path, rounds: Callable[[int], range]
 ) -> None:
-    fresh = Random()
+    fresh = chance_of("padded")
     for _ in rounds(3):
         seed = fresh.getrandbits(32)
         chance = Random(seed)

@@ -21,7 +21,7 @@ from failing_runs import run_until_full
 from hypothesis import given
 from hypothesis import strategies as st
 from made_series import LEAKS, NO_LEAKS, Maker, made
-from night import NIGHT, some
+from night import NIGHT, chance_of, some
 from printed_steps import PRINTS
 from printed_steps import run as printed
 from raw_runs import RawRun, of_paddle, raw_runs, read_packed
@@ -114,7 +114,7 @@ def test_the_claims_on_windows_of_real_logs_are_right(shared: Path, part: int) -
 
 @pytest.mark.parametrize("part", some(range(_PARTS)))
 def test_the_claims_on_blocks_of_real_inputs_are_right(shared: Path, examples: Path, part: int) -> None:
-    chance = random.Random()
+    chance = chance_of(f"blocks {part}")
     for path in inputs(examples, shared / "data")[part::_PARTS]:
         found = list(analyses(path, whole=True)) if path.stat().st_size <= _MOST else []
         if len(found) == 1 and "no_lifetimes" not in found[0][0].trust.doubt_codes:
@@ -160,7 +160,7 @@ def test_the_claims_on_a_log_that_grows_are_right(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr("memlens.watching.judging._PATIENCE", 0)  # growth is judged at each look
-    text, log, chance = read_packed(shared / "data/paddle" / name), tmp_path / "run.log", random.Random()
+    text, log, chance = read_packed(shared / "data/paddle" / name), tmp_path / "run.log", chance_of(name)
     log.touch()
     cuts = sorted([*(chance.randrange(len(text)) for _ in range(12)), len(text)])
     seen: Counter[str] = Counter()
@@ -247,7 +247,7 @@ def test_of_logs_without_a_block_it_is_said_how_many_there_are(tmp_path: Path) -
 )
 def test_the_claims_on_other_settings_are_right(shared: Path, name: str) -> None:
     path = shared / "data/paddle" / name
-    of, chance = whatif_judge.Requests(raw_runs(path)[""]), random.Random()
+    of, chance = whatif_judge.Requests(raw_runs(path)[""]), chance_of(name)
     for memory in (None, *(int(of.live_peak * chance.uniform(*span)) for span in ((0.8, 1), (1, 1.2), (1.2, 2)))):
         found = memlens.whatif(path, memory=memory).to_dict()["claims"]
         assert whatif_judge.judge(found, of).total() == len(found), memory
@@ -268,7 +268,7 @@ def test_what_is_claimed_of_several_processes_under_other_settings_is_right(shar
 def test_what_would_have_carried_a_run_on_is_as_claimed(
     tmp_path: Path, examples: Path, rounds: Callable[[int], range]
 ) -> None:
-    fresh, paths = random.Random(), [examples / "oom.log.gz"]
+    fresh, paths = chance_of("remedy"), [examples / "oom.log.gz"]
     for seed in [57, *(fresh.getrandbits(32) for _ in rounds(12))]:  # of 57 all that is live is a multiple of 2 KiB
         paths.append(tmp_path / f"{seed}.log")
         text = run_until_full(seed, ("full", "size")[seed % 2])[0].text
@@ -290,7 +290,7 @@ def test_what_would_have_carried_a_run_on_is_as_claimed(
 def test_the_claims_on_runs_that_print_their_steps_are_right(
     name: str, rounds: Callable[[int], range], tmp_path: Path
 ) -> None:
-    path, fresh = tmp_path / "run.log", random.Random()
+    path, fresh = tmp_path / "run.log", chance_of(name)
     for seed in [fresh.getrandbits(32) for _ in rounds(1)]:
         for leak in (True, False):
             path.write_bytes(printed(name, random.Random(seed), leak=leak, at_exit=seed % 2 == 0).text)

@@ -15,6 +15,7 @@ from edited_runs import EDITS, rows_of
 from edited_runs import write as write_rows
 from made_rank_logs import KIB, MIB, Program, write
 from many_judge import JUDGES, RawRuns, judge
+from night import chance_of
 
 import memlens
 from memlens.reports.compare import compare_blocks
@@ -81,7 +82,7 @@ def write_ended(folder: Path, name: str, end: str, run: Program = USUAL) -> Path
 
 
 def test_how_ranks_ended_is_said_first_and_is_so(tmp_path: Path, rounds: Callable[[int], range]) -> None:
-    fresh = Random()
+    fresh = chance_of("ends")
     for seed in [fresh.getrandbits(32) for _ in rounds(8)]:
         chance = Random(seed)
         ends = [chance.choice(["", *ENDS]) for _ in range(chance.randint(2, 9))]
@@ -192,7 +193,7 @@ def a_job(folder: Path, chance: Random) -> list[Path]:
 
 
 def test_what_is_claimed_of_the_ranks_of_a_job_is_so(tmp_path: Path, rounds: Callable[[int], range]) -> None:
-    fresh, seen = Random(), Counter[str]()
+    fresh, seen = chance_of("job"), Counter[str]()
     for seed in [fresh.getrandbits(32) for _ in rounds(30)]:
         paths = a_job(tmp_path / str(seed), Random(seed))
         seen += judged([str(path) for path in paths], paths) if len(paths) > 1 else Counter()
@@ -216,7 +217,7 @@ def a_matrix(folder: Path, chance: Random) -> list[Path]:
 
 
 def test_what_is_claimed_of_a_matrix_of_runs_is_so(tmp_path: Path, rounds: Callable[[int], range]) -> None:
-    fresh, seen = Random(), Counter[str]()
+    fresh, seen = chance_of("matrix"), Counter[str]()
     for seed in [fresh.getrandbits(32) for _ in rounds(12)]:
         folder = tmp_path / str(seed)
         paths = a_matrix(folder, Random(seed))
@@ -226,7 +227,7 @@ def test_what_is_claimed_of_a_matrix_of_runs_is_so(tmp_path: Path, rounds: Calla
 
 
 def test_what_is_claimed_of_a_list_of_runs_is_so(examples: Path, tmp_path: Path) -> None:
-    chance, run = Random(), rows_of(examples / "cnn_5steps.log.gz")
+    chance, run = chance_of("list"), rows_of(examples / "cnn_5steps.log.gz")
     for count in (1, 3, 6):
         paths = [tmp_path / f"{count} {k}.log" for k in range(count)]
         for path in paths:

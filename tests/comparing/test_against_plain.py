@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from made_ranks import LOUD, QUIET
+from night import generator_of
 from plain_ranks import plain_outliers, plain_peers
 
 from memlens.comparing.outliers import Peers, codes_of, peers_of, standing_out
@@ -14,7 +15,7 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 def test_the_same_ranks_stand_out(rounds: Callable[[int], range]) -> None:
-    chance, some = np.random.default_rng(), 0
+    chance, some = generator_of("stand out"), 0
     for _ in rounds(300):
         count = int(chance.integers(1, 60))
         noise = chance.choice([0.0, 1.0, 10.0, 200.0]) * chance.standard_t(chance.integers(1, 5), count)
@@ -31,7 +32,7 @@ def test_the_same_ranks_stand_out(rounds: Callable[[int], range]) -> None:
 
 
 def test_the_same_fields_make_peers(rounds: Callable[[int], range]) -> None:
-    chance, some = np.random.default_rng(), 0
+    chance, some = generator_of("peers"), 0
     for number in rounds(120):
         count = int(chance.choice([12, 16, 32, 64, 96]))
         fields = {
@@ -52,7 +53,7 @@ def test_the_same_fields_make_peers(rounds: Callable[[int], range]) -> None:
 
 
 def test_the_same_of_made_up_jobs(rounds: Callable[[int], range]) -> None:
-    chance = np.random.default_rng()
+    chance = generator_of("jobs")
     for _ in rounds(3):
         for kind in (*QUIET, *LOUD):
             job = kind(chance, 64)

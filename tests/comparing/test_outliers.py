@@ -8,6 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from made_ranks import LOUD, QUIET, Job, Maker, alike, one_leaks, some_leak, stages
+from night import generator_of
 
 from memlens.comparing.outliers import Peers, StandsOut, peers_of, standing_out
 
@@ -37,7 +38,7 @@ def test_one_percent_and_one_mebibyte_are_the_least() -> None:
 
 
 def test_the_farthest_comes_first_and_the_order_of_ranks_says_nothing() -> None:
-    chance = np.random.default_rng()
+    chance = generator_of("order")
     assert [one.rank for one in found([100 * MIB] * 40 + [60 * MIB, 130 * MIB])] == [40, 41]
     for _ in range(50):
         figures = (10 * GIB + 100 * MIB * chance.standard_t(2, 40)).astype(np.int64)
@@ -110,7 +111,7 @@ def named(job: Job) -> frozenset[int]:
 
 
 def _jobs(kind: Maker, rounds: range) -> list[Job]:
-    chance = np.random.default_rng()
+    chance = generator_of(kind.__name__)
     return [kind(chance, size) for _ in rounds for size in (64, 256, 1024)]
 
 
@@ -131,7 +132,7 @@ def test_of_jobs_in_which_some_stand_out_nearly_all_have_just_these_named(
 
 
 def test_ten_thousand_ranks_are_judged() -> None:
-    chance = np.random.default_rng()
+    chance = generator_of("ten thousand")
     for kind in (alike, stages, one_leaks, some_leak):  # 20 times as far as ranks usually are, and more
         job = kind(chance, 10_000)
         assert named(job) >= job.outliers

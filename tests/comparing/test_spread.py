@@ -9,6 +9,7 @@ import made_comparisons as made
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from night import generator_of
 
 from memlens.comparing.outliers import medians, peers_of
 from memlens.comparing.ranks import Ranks
@@ -80,7 +81,7 @@ def test_a_field_that_makes_no_peers_is_looked_at_beyond_them() -> None:
 
 def test_a_stage_that_explains_more_than_it_leaves_makes_peers_and_machines_by_chance_do_not() -> None:
     stage = np.arange(64) // 8
-    noise = np.random.default_rng().integers(0, 5 * MIB, 64)
+    noise = generator_of("noise").integers(0, 5 * MIB, 64)
     figures = 10 * GIB + stage * 300 * MIB + noise
     assert peers_of(figures, {"pp": stage}, MIB).fields == ("pp",)
     assert peers_of(10 * GIB + noise, {"pp": stage}, MIB).fields == ()  # of 10 GiB, 5 MiB are not worth a word

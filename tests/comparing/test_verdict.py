@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import made_comparisons as made
 import pytest
+from night import chance_of
 
 from memlens.comparing.result import Comparison
 from memlens.reports.blocks import brief
@@ -52,7 +51,7 @@ def test_case_3_says_who_ran_out_how_much_changed_and_that_it_grows_in_one_branc
 
 
 def test_of_many_runs_the_highest_and_the_lowest_are_named_and_counted_against_the_base() -> None:
-    chance = Random()
+    chance = chance_of("listed")
     for _ in range(100):
         sizes = chance.sample(range(1, 1000), chance.randint(3, 9))
         comparison = made.listed(*(made.run(f"{n}.log", made.window(size)) for n, size in enumerate(sizes)))

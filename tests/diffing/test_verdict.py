@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 from edited_runs import Row, kept_block, new_temporary, rows_of, temporary, write
+from night import chance_of
 
 import memlens
 from memlens.diffing.result import Diff
@@ -34,8 +35,8 @@ def compared(base: list[Row], head: list[Row], folder: Path) -> Diff:
 def test_a_missing_free_is_named_with_its_size_and_its_lines(
     run: list[Row], tmp_path: Path, rounds: Callable[[int], range]
 ) -> None:
-    for _ in rounds(ROUNDS):
-        seed = Random().getrandbits(32)
+    fresh = chance_of("missing free")
+    for seed in [fresh.getrandbits(32) for _ in rounds(ROUNDS)]:
         step, alloc, free = temporary(run, Random(seed))
         size, base = 333_312, list(run)  # no other block has this size
         for place in (alloc, free):
@@ -56,8 +57,8 @@ def test_a_missing_free_is_named_with_its_size_and_its_lines(
 def test_a_new_block_is_named_with_its_lines_kept_or_not(
     run: list[Row], tmp_path: Path, rounds: Callable[[int], range]
 ) -> None:
-    for _ in rounds(ROUNDS):
-        seed = Random().getrandbits(32)
+    fresh = chance_of("new block")
+    for seed in [fresh.getrandbits(32) for _ in rounds(ROUNDS)]:
         head = kept_block(run, Random(seed))
         line = next(place for place, row in enumerate(head, 1) if row[2] == 999_999)
         said = said_of(compared(run, head, tmp_path))

@@ -12,6 +12,7 @@ from answers import replace
 from compared_judge import RawRun
 from edited_runs import Row, rows_of, write
 from logs import LogText
+from night import chance_of
 
 import memlens
 from memlens.diffing.result import Diff
@@ -60,8 +61,8 @@ def test_at_the_peak_only_blocks_that_are_live_there_are_counted_and_one_of_them
 ) -> None:
     size, seen = 777_216, 0
     run = [row for row in rows_of(examples / "cnn_5steps.log.gz") if row[0] != "STEP"]
-    for _ in rounds(12):
-        seed = Random().getrandbits(32)
+    fresh = chance_of("at the peak")
+    for seed in [fresh.getrandbits(32) for _ in rounds(12)]:
         chance, head = Random(seed), list(run)
         for number in range(30):
             start = chance.randrange(len(head))

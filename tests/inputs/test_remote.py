@@ -355,7 +355,7 @@ def test_fewer_bytes_than_there_are_is_an_error_and_no_shorter_log(monkeypatch: 
 _TEXTS = st.binary(min_size=1, max_size=80).map(lambda text: b"x" + text.replace(b"a", b"\n"))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(text=_TEXTS, data=st.data())
 def test_what_is_looked_up_is_as_in_the_whole_text(text: bytes, data: st.DataObject) -> None:
     """Any text and any sizes: lines, their numbers, spans and stretches of a remote log as those of a text in memory."""

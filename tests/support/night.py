@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from random import Random
 from typing import TypeVar
+
+import numpy as np
 
 _T = TypeVar("_T")
 
@@ -12,8 +15,18 @@ _T = TypeVar("_T")
 NIGHT = int(os.environ.get("MEMLENS_ROUNDS", "1")) > 1
 
 
+def chance_of(name: str) -> Random:
+    """Seeds of a test: by day the same in each run, so that what fails is what a change did; at night others."""
+    return Random() if NIGHT else Random(name)
+
+
+def generator_of(name: str) -> np.random.Generator:
+    """The same for columns."""
+    return np.random.default_rng(chance_of(name).getrandbits(64))
+
+
 def many(count: int) -> int:
-    """Examples of a property: so many at night, a quarter of them by day, with other seeds in each run."""
+    """Examples of a property: so many at night, a quarter of them by day."""
     return count if NIGHT else max(count // 4, 5)
 
 

@@ -5,12 +5,12 @@ For logs of Paddle's auto-growth allocator that one thread wrote; new chunks lie
 
 from __future__ import annotations
 
-import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from night import chance_of
 from paddle_allocator import MIB, DeviceRefusedError, PaddleAllocator
 from raw_runs import RawRun
 
@@ -46,7 +46,7 @@ class Requests:
         least = flags.get("FLAGS_auto_growth_chunk_size_in_mb", 0) * MIB or self.least
         pools = [flags.get(f"FLAGS_{one}_pool_auto_growth_chunk_size_in_mb", 0) * MIB for one in ("small", "large")]
         allocator = PaddleAllocator(
-            random.Random(),
+            chance_of("addresses"),
             chunk=(pools[0] or _PIECE, pools[1] or _PIECE) if small else (least, least),
             idle=bool(flags.get("FLAGS_free_idle_chunk")),
             miss=bool(flags.get("FLAGS_free_when_no_cache_hit")),

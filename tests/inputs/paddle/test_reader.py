@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
 from night import many, some
@@ -303,7 +303,7 @@ def test_a_pipe_is_read_once_and_says_so_when_asked_again(tmp_path: Path) -> Non
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=many(150), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=many(150))
 def test_any_bytes_are_a_log_or_a_clear_error(noise: bytes) -> None:
     for text in (noise, b"\x1f\x8b" + noise, b"\x28\xb5\x2f\xfd" + noise, b"\xfd7zXZ\x00" + noise, b"BZh9" + noise):
         try:
