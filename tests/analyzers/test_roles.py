@@ -61,6 +61,21 @@ def test_roles_by_steps_are_those_that_blocks_were_made_for(seed: int, states: i
         assert NAMES[role] == want or (want == "variable" and NAMES[role] in ("saved", "temporary"))
 
 
+@given(SEEDS, st.integers(0, 2), st.booleans())
+def test_what_a_step_leaves_to_the_next_one_is_kept_by_the_program(seed: int, states: int, early: bool) -> None:
+    training = Training(seed, states, ahead=True)
+    log, (lo, hi) = training.log()
+    # Made by the line that begins the step, or before it: in the end of the step before, as others read the log.
+    lo, hi = (lo, hi) if early else (lo - 1, np.append(hi[:-1] - 1, hi[-1]))
+    for start in lo[1:].tolist():
+        batch = start - 1 if early else start
+        live = live_at(log, event := start + 4)
+        roles = roles_by_steps(log, lo, hi, event, live)
+        assert roles is not None
+        told = NAMES[roles[live.tolist().index(batch)]]
+        assert told == "variable" if early else told in ("saved", "temporary", "variable")
+
+
 @given(SEEDS, st.integers(0, 2))
 def test_where_nothing_tells_steps_apart_from_what_was_before_no_role_is_told(seed: int, states: int) -> None:
     training = Training(seed, states)
@@ -101,7 +116,7 @@ ADAMW = re.compile(r"(?:04|05_(?!oom)|06|10_v(?:8|10_)|262|30b?2?_|331_)")
 
 
 def test_roles_of_real_logs_are_the_models_arithmetic(shared: Path) -> None:
-    seen = 0
+    seen, unnamed = 0, []
     for stats in sorted((shared / "data" / "paddle").glob("*.stats.json")):
         name = stats.name.removesuffix(".stats.json")
         path = next(
@@ -139,9 +154,11 @@ def test_roles_of_real_logs_are_the_models_arithmetic(shared: Path) -> None:
         assert event > begins, name
         # Of a loss, and where several threads are at work, a block may be on the other side.
         assert abs(rows["saved"].total_bytes - int(log.size[saved].sum())) <= 512, name
-        leaks_graphs = "leak_graph" in name
-        assert leaks_graphs or rows[None].total_bytes <= 0.14 * sum(row.total_bytes for row in rows.values()), name
+        if "leak_graph" not in name:
+            unnamed.append(rows[None].total_bytes / sum(row.total_bytes for row in rows.values()))
     assert seen >= 27
+    assert sorted(unnamed)[20] <= 0.01
+    assert max(unnamed) <= 0.12
 
 
 # -- by stacks -------------------------------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ class Training:
         alike: Other blocks may be as large as parameters.
         late: Gradients are given back after the forward pass of the next step, and not at the end of their own.
         anew: The optimizer makes its states anew in each step, and gives the old ones back when the new ones are there.
+        ahead: The batch of a step is made at the end of the one before it.
 
     Attributes:
         events: Numbers of blocks, made where they come first, given back where they come again.
@@ -62,10 +63,20 @@ class Training:
         steps_of: How many there are.
     """
 
-    def __init__(self, seed: int, states: int, *, alike: bool = False, late: bool = False, anew: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        states: int,
+        *,
+        alike: bool = False,
+        late: bool = False,
+        anew: bool = False,
+        ahead: bool = False,
+    ) -> None:
         chance = self._chance = random.Random(seed)
         self._begin()
-        self._late, self._anew = late, anew
+        self._late, self._anew, self._ahead = late, anew, ahead
+        self._batch: int | None = None
         self._gradients: list[int] = []
         self._states: list[int] = []
         sizes = [512 * chance.randint(4, 60) for _ in range(chance.randint(3, 8))]
@@ -97,7 +108,7 @@ class Training:
 
     def _step(self, saved: list[int], states: int) -> None:
         chance, make, drop = self._chance, self._make, self.events.append
-        batch = make(self._other(90), "variable", "program")
+        batch = make(self._other(90), "variable", "program") if self._batch is None else self._batch
         kept: list[int] = []
         for size in saved:
             drop(make(self._other(50), "temporary", "forward"))
@@ -124,6 +135,8 @@ class Training:
         if not self._late:
             self.events += gradients
         drop(batch)
+        if self._ahead:
+            self._batch = make(self._other(90), "variable", "program")
 
     def log(self) -> tuple[Log, tuple[Ints, Ints]]:
         """As a log without stacks, with the first event of each step, and what follows its last one."""

@@ -93,7 +93,14 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     np.minimum.at(first, step[gradient], alloc[gradient])
     own = (step >= 0) & (role < 0) & (free < hi[step])
     role[own] = ROLE_NUMBERS["temporary"]
-    role[own & (alloc < first[step]) & (free > first[step])] = ROLE_NUMBERS["saved"]
+    forward = alloc < first[step]
+    role[own & forward & (free > first[step])] = ROLE_NUMBERS["saved"]
+    # … and gives back in the next step was kept by the program until it had another one: a batch, a loss.  So was what the last step but one
+    # left to the last, where steps before these left nothing of its size.
+    kept = (step >= 0) & (role < 0) & (free < np.append(hi[1:], 0)[step])
+    older = live[(live >= hi[0]) & (live < recent)]
+    kept &= ~stays | ~np.isin(size, log.size[older])
+    role[kept & (forward | ~np.isin(size, size[parameter]))] = ROLE_NUMBERS["variable"]
     place = np.minimum(alloc.searchsorted(live), len(alloc) - 1)
     return np.where(alloc[place] == live, role[place], np.int8(-1))
 
