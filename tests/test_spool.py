@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from made_logs import made_log
-from night import some
+from night import NIGHT, some
 
 import memlens
 from memlens import MemlensError, folding, spool
@@ -90,7 +90,7 @@ def columns_of(path: Path) -> list[dict[str, Any]]:
 def test_made_logs(seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"spooled {seed}")
     path = tmp_path / "made.log"
-    path.write_text(made_log(rng, rng.choice([50, 300, 900])))
+    path.write_text(made_log(rng, rng.choice([50, 300, 900 if NIGHT else 150])))
     for cut in CUTS:
         size, room = rng.choice([300, 1000, 4000]), rng.choice([0, 500, 5000])
 
@@ -108,7 +108,7 @@ def test_runs_compared_and_judged(seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"judged {seed}")
     base, head = tmp_path / "base.log", tmp_path / "head.log"
     for path in (base, head):
-        path.write_text(made_log(rng, 700))
+        path.write_text(made_log(rng, 700 if NIGHT else 250))
 
     def found() -> Any:
         compared = [memlens.compare([base, head], by=cut, jobs=1).to_dict() for cut in (None, r"STEP_\d+")]
@@ -131,7 +131,7 @@ def test_real_logs(part: int, cut: dict[str, Any], shared: Path) -> None:
         if path.is_file() and path.stat().st_size < 1 << 19 and not path.name.endswith((".json", ".md"))
     ]
     checked = 0
-    for path in paths[part::8]:
+    for path in some(paths[part::8], 2):
 
         def found(path: Path = path) -> Any:
             analyzed = memlens.analyze(path, top=None, **cut).to_dict()
@@ -144,7 +144,7 @@ def test_real_logs(part: int, cut: dict[str, Any], shared: Path) -> None:
         with spooled(1 << 15, at_once=1 << 10):
             assert result(found) == in_memory, path.name
         checked += not isinstance(in_memory, str)
-    assert checked > 3
+    assert checked > 2
 
 
 def test_devices_of_a_format_of_ones_own(tmp_path: Path) -> None:

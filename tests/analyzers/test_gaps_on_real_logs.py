@@ -17,7 +17,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from night import many, some
+from night import NIGHT, many, some
 from snapshots import Allocator, plain_pickle, rounded, snapshot
 from snapshots import read as read_snapshot
 from texts import read_packed
@@ -227,7 +227,7 @@ def check_log(path: Path) -> int:
 def test_every_log_with_chunk_lines_is_replayed(shared: Path) -> None:
     folder = shared / "data/paddle"
     logs = [path for path in sorted(folder.iterdir()) if ".stats." not in path.name and path.is_file()]
-    moments = {path.name: check_log(path) for path in {folder / "05_oom_331.log", *some(logs)}}
+    moments = {path.name: check_log(path) for path in {folder / "05_oom_331.log", *some(logs, 8)}}
     # No chunk line with an address, or no block: naive best fit, the CPU's running totals, and levels of logging that leave one out.
     without = {
         "06_naive_best_fit_customdev.log",
@@ -323,7 +323,7 @@ def _pool_name(first: int, second: int) -> str:
 def test_every_snapshot_is_replayed_and_ends_with_the_inactive_blocks_of_the_allocator(shared: Path) -> None:
     expected = json.loads((shared / "data/torch/expected.json").read_text())
     checked = kept = 0
-    for path in sorted((shared / "data/torch/snapshots").glob("*.pickle")):
+    for path in (paths := some(sorted((shared / "data/torch/snapshots").glob("*.pickle")), 3)):
         made = plain_pickle(path)
         made = made if isinstance(made, dict) else {"segments": made}
         for log in Reading(()).read_all(path):
@@ -354,8 +354,8 @@ def test_every_snapshot_is_replayed_and_ends_with_the_inactive_blocks_of_the_all
             pools = {(p.pool, p.stream): (p.gaps, p.gap_bytes) for p in found.pools if p.moment == 1 and p.gaps}
             assert pools == {place: (len(sizes), sum(sizes)) for place, sizes in device.inactive.items()}
             checked += 1
-    assert checked == len(expected)
-    assert kept > 500  # the rule is tried
+    assert checked == sum(len(expected[path.name]) for path in paths)
+    assert kept > (500 if NIGHT else 20)  # the rule is tried
 
 
 class Splitting(Allocator):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from night import some
 
 import memlens
 from memlens.analyzers.series.phases import START, Phase, cut_phases
@@ -182,11 +183,14 @@ def test_phases_are_what_a_plain_walk_finds_and_add_up_to_their_steps(rounds: Ca
 
 def test_phases_of_a_real_run_add_up_to_the_framework_s_own_figures(shared: Path) -> None:
     """MEMSTAT stands right behind the END of each step: between two of them lies all but the last phase of one step and the last of the other."""
-    for name in (
-        "05_leak_graph_331.log.gz",
-        "05_fixed_331.log.gz",
-        "331_parts_pir_transformer.log",
-        "20_big_v10_dygraph_331.part.log.zst",
+    for name in some(
+        (
+            "331_parts_pir_transformer.log",
+            "05_fixed_331.log.gz",
+            "05_leak_graph_331.log.gz",
+            "20_big_v10_dygraph_331.part.log.zst",
+        ),
+        2,
     ):
         path = shared / "data" / "paddle" / name
         (log,) = memlens.analyze(path, times=False).logs

@@ -34,7 +34,7 @@ PAIRS = (
 
 
 def logs(shared: Path) -> Iterator[Path]:
-    for folder, every in (("paddle", 5), ("traps", 5), ("torch/snapshots", 5)):
+    for folder, every in (("paddle", 12), ("traps", 6), ("torch/snapshots", 6)):
         files = sorted((shared / "data" / folder).iterdir())
         files = [one for one in files if one.is_file() and not re.search(r"\.stats\.|\.md$", one.name)]
         yield from some([one for one in files if one.name not in WITHOUT_EVENTS], every)
@@ -78,7 +78,7 @@ def test_of_blocks_and_of_logs_that_are_watched(shared: Path) -> None:
             check((*watching.seen.answer.sentences, *watching.finish().answer.sentences))
         log = memlens.read(path)
         allocs = np.flatnonzero(log.kind == Kind.ALLOC)[::250]
-        for line in log.line_numbers(some(allocs, 12)):
+        for line in log.line_numbers(some(allocs, 24)):
             check(memlens.block(path, line or 0).answer.sentences)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from night import some
+from night import NIGHT, some
 from real_windows import WindowPair, real_windows
 from verdicts import Score, verdict
 
@@ -16,7 +16,7 @@ from memlens.diffing.run import diff_windows
 
 #: What the issue asks for; the relations beyond are measured by the benchmark.
 RELATIONS = ["same run", "two runs", "two versions"]
-RUNS = 16  # of each mix
+RUNS = 16 if NIGHT else 5  # of each mix
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +45,9 @@ def test_injected_missing_frees_are_named_without_fault_where_the_cost_tells_the
             assert found.faultless, (relation, number)
         runs[found.story] += 1
         scores[found.story] += found.score
-    assert min(runs.values()) > 10, runs
+    assert min(runs.values()) > RUNS / 2, runs
     unique, ambiguous, another = (scores[name] for name in ("unique", "ambiguous", "another"))
-    assert unique.pairs == unique.injected == unique.reported > 500
+    assert unique.pairs == unique.injected == unique.reported > 30 * RUNS
     assert ambiguous.alike_bytes >= 0.99 * ambiguous.injected_bytes
     assert ambiguous.alike_bytes >= 0.99 * ambiguous.reported_bytes
     # Where another story is cheaper, what is named is nearly always true, and what is not named is shown as held in head only.

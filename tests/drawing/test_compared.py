@@ -132,7 +132,7 @@ def test_hostile_names_stay_text(chromium: Browser, tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
     log = hostile_log(folder)
-    names = [text[:60].replace("/", "").replace("\x00", "") for text in some(TEXTS[:12], 2)]
+    names = [text[:60].replace("/", "").replace("\x00", "") for text in some(TEXTS[:12], 4)]
     for name in names:
         shutil.copy(log, folder / f"{name} run.log")
     to = tmp_path / "page.html"

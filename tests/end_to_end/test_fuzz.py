@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from night import NIGHT
 from snapshots import entries_of, pickled, plain_pickle
 from texts import mutate, read_packed
 
@@ -22,7 +23,7 @@ from memlens.log import Log
 from memlens.options import ReadAs
 
 #: How often one log is damaged; a night has more of them (``rounds``).
-ROUNDS = 40
+ROUNDS = 40 if NIGHT else 16
 LOGS = (
     *("paddle/05_oom_331.log", "paddle/09_torn_4procs_unbuffered_331.log.gz", "paddle/10_v10_dygraph_331.log.gz"),
     *("paddle/331_sot_pir_cnnbreaks.log", "rmm/rmm_log.dev0.csv"),

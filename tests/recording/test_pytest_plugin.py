@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from marked_tests import Marked, outcomes, said
+from night import many
 from real_paddle import RealPaddle
 from torch_programs import Programs
 from traces import memory_event, trace
@@ -64,7 +65,7 @@ def test_verdicts_are_those_of_a_plain_sum(marked: Marked, device: tuple[Path, .
     """Programs by chance: the level is summed up here, and a limit lies one byte below, at, or above what it comes to."""
     chance = random.Random(13)
     text, expected, carried_in = KEEPS + "import torch\n", {}, 0
-    for number in range(60):
+    for number in range(many(200)):
         level = highest = carried_in
         body: list[str] = []
         blocks: list[tuple[str, int]] = []

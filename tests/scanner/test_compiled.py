@@ -127,14 +127,14 @@ def damaged(chance: random.Random, lines: int) -> bytes:
 @pytest.mark.parametrize("scan", range(len(ALL)))
 def test_each_format_alone_finds_what_re_finds_in_every_sample_and_trap(scan: int) -> None:
     scanner = SINGLE[scan]
-    for line in some(LINES[scan % 4 :]):
+    for line in some(LINES[scan % 12 :], 12):
         assert_same(scanner, line)
         assert_same(scanner, GLOG + line + b"\n" + line)
     assert_same(scanner, b"\n".join(LINES))
 
 
 @pytest.mark.parametrize("search", compiled.SEARCHES if compiled else [])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some(range(40)))
 def test_all_formats_together_find_what_re_finds_in_damaged_text(
     search: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +146,7 @@ def test_all_formats_together_find_what_re_finds_in_damaged_text(
     assert_same(SINGLE[seed % len(SINGLE)], text)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(20)))
 def test_a_full_buffer_of_rows_changes_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = damaged(random.Random(1000 + seed), 40)
     for room in (1, 100, 700, 1500):
@@ -154,7 +154,7 @@ def test_a_full_buffer_of_rows_changes_nothing(seed: int, monkeypatch: pytest.Mo
         assert_same(WHOLE, text)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some(range(10), 2))
 def test_a_line_goes_with_its_block_wherever_the_blocks_are_cut(seed: int) -> None:
     text = damaged(random.Random(2000 + seed), 30)
     block = np.frombuffer(text, np.uint8)

@@ -14,7 +14,7 @@ from typing import Any
 import made_runs as made
 import pytest
 from commands import process
-from night import some
+from night import NIGHT, some
 
 import memlens
 from memlens.errors import MemlensError, UsageError
@@ -27,8 +27,8 @@ from memlens.summarizing import workers
 distributed: Any = pytest.importorskip("distributed", reason="needs the extra dask")
 
 STEPS = r"STEP (\d+) START"
-#: Logs of a run of the tests; 2,000 at night.
-USUAL, NIGHT = 120, 2000
+#: Logs of a run of the tests.
+COUNT = 2000 if NIGHT else 120
 #: The logs that are bad, by their place, and what becomes of them in a comparison.
 TORN, MISSING, OTHER = 17, 51, 102
 
@@ -52,9 +52,8 @@ def client(cluster: Any) -> Iterator[Any]:
 def logs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Logs of two steps with rising peaks, of a few kilobytes each; one is torn, one missing, and one of another format."""
     folder = tmp_path_factory.mktemp("runs")
-    count = NIGHT if int(os.environ.get("MEMLENS_ROUNDS", "1")) > 1 else USUAL
     names = []
-    for number in range(count):
+    for number in range(COUNT):
         path = folder / f"workerlog.{number}"
         text = made.log_text((number + 1) * 4096, blocks=20 + number % 7, steps=2).encode()
         if number == TORN:
@@ -141,8 +140,8 @@ def test_real_logs_of_every_format_say_the_same(client: Any, shared: Path) -> No
         *data.glob("torch/kineto/*.json*"),
     ]
     found_logs += data.glob("rmm/*.csv")
-    logs = sorted(str(path) for path in found_logs if path.stat().st_size < 1 << 20)[::2]
-    assert len(logs) > 15
+    logs = sorted(str(path) for path in found_logs if path.stat().st_size < 1 << 20)[:: 2 if NIGHT else 5]
+    assert len(logs) > 7
     cuts: list[dict[str, Any]] = [{"by": STEPS}, {}, {"start": "STEP 1 START"}]
     for options in some([*cuts, {"analyzers": ("peak", "growth"), "times": False}]):
         expected = memlens.analyze(logs, **options)

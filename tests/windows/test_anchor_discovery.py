@@ -181,9 +181,9 @@ def test_a_log_full_of_lines_at_the_margin_is_gone_through_in_a_moment(log, monk
     noise = [f"noise {chr(97 + k % 26)}{k * 7919 % 1000} of {k}" for k in range(3000)]
     lines = [line for k in range(6) for line in (f"START CALL_{k}", "*", *noise)]
     base, head = log(lines), log(lines)
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert by(common_family(base, head)) == r"START (CALL_\d+)"
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
     # Where not all lines are looked at, the family is still the one of the whole log.
     monkeypatch.setattr(anchor_lines, "_CROWDED", 100)
     assert by(common_family(base, head)) == r"START (CALL_\d+)"

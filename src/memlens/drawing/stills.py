@@ -12,6 +12,7 @@ import re
 import textwrap
 import warnings
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib as mpl
@@ -171,6 +172,7 @@ def grid(count: int) -> tuple[int, int]:
     return -(-count // columns), columns
 
 
+@lru_cache(maxsize=1024)  # of one verdict, wrapped ever more narrowly, most lines are those before
 def _wide(text: str, size: float = _SMALL, weight: str = "normal") -> float:
     """How wide a text is, in points."""
     font = FontProperties(family=mpl.rcParams["font.family"], size=size, weight=weight)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from night import many
+from night import many, some
 from snapshots import FORMS, Allocator, entries_of, pickled, snapshot, unshared
 
 from memlens.inputs.torch_snapshot import pickles
@@ -178,7 +178,7 @@ def test_a_trace_that_is_named_as_the_frames_of_its_entry_is_no_stack() -> None:
 
 
 def test_real_snapshots_give_the_same_either_way(shared: Path) -> None:
-    for path in sorted((shared / "data/torch/snapshots").glob("*.pickle")):
+    for path in some(sorted((shared / "data/torch/snapshots").glob("*.pickle")), 3):
         if path.stat().st_size > 1_300_000:  # the larger ones have nothing new, and take the plain way long
             continue
         data = path.read_bytes()
