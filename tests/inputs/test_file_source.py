@@ -24,12 +24,11 @@ _TEXTS = st.binary(max_size=60).map(lambda text: text.replace(b"a", b"\n"))
 
 @given(_TEXTS.filter(lambda text: not text.startswith(_COMPRESSED)), st.data())
 def test_lines_are_numbered_as_in_the_whole_text(text: bytes, data: st.DataObject) -> None:
-    """Any text, index and size of the pieces that are counted once; looked up in one go, and one after the other."""
+    """Any text, index and size of the pieces that are read; looked up in one go, and one after the other."""
     offsets = data.draw(st.lists(st.integers(0, max(len(text) - 1, 0)), max_size=8)) if text else []
     indexed = [0, *(at + 1 for at, byte in enumerate(text) if byte == ord("\n") and data.draw(st.booleans()))]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_source, "_PIECE", data.draw(st.integers(1, 9)))
-        patch.setattr(file_source, "_MANY_PIECES", data.draw(st.integers(1, 3)))
         path = Path(folder) / "run.log"
         path.write_bytes(text)
         source, whole = FileSource(path), MemorySource(text)

@@ -367,7 +367,6 @@ def test_what_is_looked_up_is_as_in_the_whole_text(text: bytes, data: st.DataObj
         patch.setattr(file_source, "_LOOK", data.draw(st.integers(1, 30)))
         patch.setattr(file_source, "_TOGETHER", data.draw(st.integers(1, 4)))
         patch.setattr(file_source, "_PIECE", data.draw(st.integers(1, 9)))
-        patch.setattr(file_source, "_MANY_PIECES", data.draw(st.integers(1, 3)))
         patch.setattr(remote, "_opened_files", lambda _: (Object(text), "run.log"))
         source, whole = FileSource("s3://x/run.log"), MemorySource(text)
         with source.open() as stream:

@@ -11,10 +11,10 @@ from memlens.analyzers.fates import pairing, until
 from memlens.analyzers.places import both_ends, elapsed_us, time_of
 from memlens.facts import Kind
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
-from memlens.spool import column_of, walk
+from memlens.spool import empty, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -115,17 +115,13 @@ def allocated_before(log: EventLog) -> Ints:
     """Bytes allocated from the start of the log to right before each event, and in all of it, int64; worked out once for the log."""
     sums = _ALLOCATED.get(log)
     if sums is None:
-        sums = _ALLOCATED[log] = column_of(_allocated(log), np.int64)
+        sums = _ALLOCATED[log] = empty(len(log) + 1, np.int64)
+        sums[0] = 0
+        for start, stop in walk(0, len(log)):
+            after = sums[start + 1 : stop + 1]
+            np.cumsum(log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC), out=after)
+            after += sums[start]
     return sums
-
-
-def _allocated(log: EventLog) -> Iterator[Ints]:
-    total = 0
-    yield np.zeros(1, np.int64)
-    for start, stop in walk(0, len(log)):
-        sums = np.cumsum(log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC)) + total
-        total = int(sums[-1])
-        yield sums
 
 
 def _best(window: Window, score: Callable[[Ints], Ints | Floats]) -> tuple[Life, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from memlens.columns import distinct
 from memlens.errors import InputError, MemlensError
 from memlens.facts import Facts, LineSample
 from memlens.inputs.input_format import NewEvents
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from memlens.inputs.blocks import Block
     from memlens.inputs.input_format import Request
+    from memlens.scanner.plain import Rows
     from memlens.source import Source, TextSource
     from memlens.windows.patterns import Match, Matcher
 
@@ -33,6 +35,8 @@ _SHOWN = 200
 _LAST_LINE = 1 << 12
 #: Sums of sizes stay in 63 bits below this many bytes.
 _MOST_BYTES = float(1 << 62)
+#: Bytes between the lines of which it is kept which lines they are.
+_APART = 1 << 15
 #: Lines of a text of so many bytes are numbered while it is read.
 _LONG = 2 << 30
 
@@ -68,6 +72,7 @@ class Part(Struct, frozen=True):
         last_line: The text of that line.
         cut: It ends in the middle of a line that is too long to keep whole.
         line: The line of each event, int64, where lines cannot be numbered later.
+        index: The first of its lines and some others, to number all from: their byte offsets and how many lines of the block stand before each, int64, shape (lines, 2).
         malformed: Lines that look like an event and do not parse.
         samples: The first of them.
         anchors: For each pattern asked for its lines, by byte offsets; empty where the input has no lines.
@@ -83,6 +88,7 @@ class Part(Struct, frozen=True):
     last_line: bytes = b""
     cut: bool = False
     line: NDArray[np.int64] | None = None
+    index: NDArray[np.int64] = np.zeros((0, 2), np.int64)
     malformed: int = 0
     samples: Sequence[Text] = ()
     anchors: Sequence[Sequence[Match]] = ()
@@ -90,14 +96,21 @@ class Part(Struct, frozen=True):
     hints: Mapping[str, int] = {}
 
     @classmethod
-    def of(cls, block: Block, columns: dict[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any) -> Part:
-        """The reading of a block of text: its anchors, and ``more`` of the fields given."""
+    def of(
+        cls, block: Block, rows: Rows, columns: dict[str, NDArray[Any]], matchers: Sequence[Matcher], **more: Any
+    ) -> Part:
+        """The reading of a block of text: its lines and anchors, and ``more`` of the fields given."""
+        places = rows.start.searchsorted(np.arange(block.begin, block.end, _APART))
+        places = distinct(places[places < len(rows.start)])
+        offsets = np.append(block.begin, rows.line_start[places]) + (block.offset - block.begin)
         ends_mid_line = block.end > block.begin and bool(block.data[block.end - 1] != ord("\n"))
         tail = block.data[max(block.begin, block.end - _LAST_LINE) : block.end].tobytes() if ends_mid_line else b""
         return cls(
             columns,
             offset=block.offset,
             size=block.end - block.begin,
+            lines=rows.lines,
+            index=np.stack((offsets, np.append(0, rows.line[places])), axis=1),
             ends_mid_line=ends_mid_line,
             last_line=tail.rpartition(b"\n")[2],
             cut=block.cut,
@@ -130,7 +143,7 @@ class Builder:
         self._columns = GrowingColumns(columns, self.spool)
         self._anchors = [Matches() for _ in request.patterns]
         self._landmarks: list[Landmarks] = []
-        self._index: list[tuple[int, int]] = []
+        self._index: list[NDArray[np.int64]] = []
         self._bytes, self._total, self._mid_line, self._last_line = 0, 0.0, False, b""
         self._marked = 0
         self.lines = self.malformed = 0
@@ -148,7 +161,7 @@ class Builder:
         done = (part.offset + part.size) / self._size if self._size else 0.0
         self._columns.append(part.columns if part.line is None else {**part.columns, "line": part.line + first}, done)
         if part.size:
-            self._index.append((part.offset, self.lines))
+            self._index.append(part.index[: None if part.line is None else 1] + np.array([0, self.lines]))
             self._bytes = part.offset + part.size
             self._mid_line = part.ends_mid_line and not part.cut
             self._last_line = part.last_line if self._mid_line else b""
@@ -252,7 +265,7 @@ class Builder:
                 raise no_events_error(self._source.name, seen)
             raise nothing(seen)
         if self._index:
-            index = np.array(self._index, np.int64)
+            index = np.concatenate(self._index)
             self._source.index(index[:, 0], index[:, 1])  # type: ignore[attr-defined]
             if self._last_line:
                 self._source.end_with(self._bytes, self._last_line)  # type: ignore[attr-defined]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from contextlib import AbstractContextManager, closing, contextmanager
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
 
 
 Result = TypeVar("Result")
-#: Bytes between the places up to which line ends are counted, where single lines are numbered later.
-_PIECE = 1 << 14
-#: … and so many of them are read at once where all are.
-_MANY_PIECES = 128
+#: Bytes that are read at once where lines are counted.
+_PIECE = 1 << 20
 #: Bytes that are looked at first on both sides of an offset, and how many times as many where the line is longer.
 _LOOK = 1 << 12
 _FURTHER = 8
@@ -63,7 +60,6 @@ class FileSource(TextSource):
         self._offsets = np.zeros(1, np.int64)
         self._lines = np.zeros(1, np.int64)
         self._last = (0, b"")  # where it ends, and its last line, where that has no end
-        self._pieces: dict[int, list[int]] = {}  # of a stretch of the index, the line ends before each of its pieces
 
     @property
     def path(self) -> str | None:
@@ -161,9 +157,9 @@ class FileSource(TextSource):
                 stream.problem = "the file became shorter while it was read"
 
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
-        """Keep where some lines begin (``offsets``, rising) and how many lines stand before each, to count from there."""
+        """Keep where some lines begin (``offsets``, not falling) and how many lines stand before each, to count from there."""
         if len(offsets):
-            self._offsets, self._lines, self._pieces = offsets, lines, {}
+            self._offsets, self._lines = offsets, lines
 
     def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """The text as ``(offset, bytes)`` pieces of whole lines, from the indexed line start at or before ``start``.
@@ -191,40 +187,23 @@ class FileSource(TextSource):
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
         """The 1-based number of the line that holds each offset; ``None`` where the input cannot be read again."""
-        numbers: dict[int, int] = {}
-        for group in self._groups(offsets):
-            if self._seekable:
-                numbers.update(self._counted(group))
-            else:  # it is read from its start
-                numbers.update(_numbered(self.blocks(0, group[-1] + 1), 1, group))
+        wanted = self._to_find(offsets)
+        if not self._seekable:  # it is read from its start
+            texts = self.blocks(0, wanted[-1] + 1) if wanted else ()
+            numbers = dict(_numbered(texts, 1, wanted))
+        else:
+            numbers = dict(self._counted(np.array(wanted, np.int64)))
         return [numbers.get(offset) for offset in offsets]
 
-    def _counted(self, group: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Some rising offsets of one indexed stretch with their line numbers; the stretch is counted once, piece by piece."""
-        stretch = int(self._offsets.searchsorted(group[0], "right")) - 1
-        start, number = int(self._offsets[stretch]), int(self._lines[stretch]) + 1
+    def _counted(self, offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+        """Some rising offsets with their line numbers, each counted from the indexed place before it."""
+        places = self._offsets.searchsorted(offsets, "right") - 1
         with self._any_place() as text:
-            end = text.size if stretch + 1 == len(self._offsets) else int(self._offsets[stretch + 1])
-
-            def texts(size: int) -> Iterator[tuple[int, bytes]]:
-                return ((at, text.parts([(at, min(at + size, end))])[0]) for at in range(start, end, size))
-
-            if len(group) * _PIECE > end - start:  # so many that each piece is read anyway
-                yield from _numbered(texts(_MANY_PIECES * _PIECE), number, group)
-                return
-            if stretch not in self._pieces:
-                counts = (
-                    part.count(b"\n", at, at + _PIECE)
-                    for _, part in texts(_MANY_PIECES * _PIECE)
-                    for at in range(0, len(part), _PIECE)
-                )
-                self._pieces[stretch] = [*accumulate(counts, initial=0)]
-            pieces = self._pieces[stretch]
-            for wanted in group:
-                piece = (wanted - start) // _PIECE
-                if piece < len(pieces) - 1:
-                    (before,) = text.parts([(start + piece * _PIECE, wanted)])
-                    yield wanted, number + pieces[piece] + before.count(b"\n")
+            for part in np.split(np.arange(len(offsets)), np.flatnonzero(np.diff(places)) + 1) if len(offsets) else ():
+                place, wanted = places[part[0]], offsets[part].tolist()
+                start, end = int(self._offsets[place]), wanted[-1] + 1
+                texts = ((at, text.parts([(at, min(at + _PIECE, end))])[0]) for at in range(start, end, _PIECE))
+                yield from _numbered(texts, int(self._lines[place]) + 1, wanted)
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
@@ -237,12 +216,12 @@ class FileSource(TextSource):
             with self._any_place() as place:
                 texts = {offset: line.removesuffix(b"\n").rstrip(b"\r") for offset, _, line in _lines_at(place, wanted)}
             return [texts.get(offset) for offset in offsets]
-        for group in self._groups(offsets):
-            for offset, text in self.blocks(group[0], group[-1] + 1):
-                for wanted in _within(group, offset, text):
-                    begin = text.rfind(b"\n", 0, wanted - offset) + 1
-                    end = text.find(b"\n", wanted - offset)
-                    texts[wanted] = text[begin : len(text) if end < 0 else end].rstrip(b"\r")
+        group = self._to_find(offsets)
+        for offset, text in self.blocks(group[0], group[-1] + 1) if group else ():
+            for at in _within(group, offset, text):
+                begin = text.rfind(b"\n", 0, at - offset) + 1
+                end = text.find(b"\n", at - offset)
+                texts[at] = text[begin : len(text) if end < 0 else end].rstrip(b"\r")
         return [texts.get(offset) for offset in offsets]
 
     def end_with(self, end: int, line: bytes) -> None:
@@ -289,20 +268,10 @@ class FileSource(TextSource):
         with self.open() as stream:
             yield stream.part(begin, end)
 
-    def _groups(self, offsets: Sequence[int]) -> Iterator[list[int]]:
-        """Sorted offsets, those of one indexed stretch together; all together where the input is read from its start.
-
-        None where it cannot be read again.
-        """
-        ordered = distinct(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
-        if not len(ordered) or not self._rereadable:
-            return
-        if not self._seekable:
-            yield ordered.tolist()
-            return
-        stretch = self._offsets.searchsorted(ordered, "right")
-        for part in np.split(ordered, np.flatnonzero(np.diff(stretch)) + 1):
-            yield part.tolist()
+    def _to_find(self, offsets: Sequence[int]) -> list[int]:
+        """Offsets, rising, each once; none where the input cannot be read again."""
+        wanted = distinct(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
+        return wanted.tolist() if self._rereadable else []
 
 
 class _LocalText:

@@ -167,10 +167,10 @@ def _read_block(
 
     part = Part.of(
         block,
+        rows,
         {name: column[events] for name, column in columns.items()},
         matchers,
         landmarks=landmarks_in_block(block.text, block.offset) if landmarks else None,
-        lines=rows.lines,
         line=rows.line[events] if numbered else None,
         malformed=len(wrong),
         samples=texts(wrong[:SAMPLES]),

@@ -124,12 +124,12 @@ class UserReader(LineReader["Read"]):
         row = columns.pop("row")
         columns["line"] = rows.line[row]
         columns["offset"] = rows.line_start[row] + (block.offset - block.begin)
-        seen: dict[str, Any] = {"lines": rows.lines, "malformed": len(malformed), "samples": malformed[:SAMPLES]}
+        seen: dict[str, Any] = {"malformed": len(malformed), "samples": malformed[:SAMPLES]}
         if self._landmarks:
             seen["landmarks"] = landmarks_in_block(block.text, block.offset)
         text = block.text.tobytes() if (columns["size"] < 0).any() else b""
         named = {group: tuple(numbers) for group, numbers in names.items()}
-        return Read(Part.of(block, columns, self._matchers, **seen), named, text)
+        return Read(Part.of(block, rows, columns, self._matchers, **seen), named, text)
 
     def _look(self, line: bytes) -> Found | None:
         """The values of a line that holds a literal; ``None`` where it is known to have none.

@@ -170,9 +170,9 @@ class BlockReader:
         ooms = messages_of(rows)
         part = Part.of(
             block,
+            rows.found,
             columns,
             self._matchers,
-            lines=rows.found.lines,
             line=rows.take(rows.found.line, found.row) if self._lines else None,
             malformed=len(malformed),
             samples=rows.texts(malformed[:SAMPLES]),
