@@ -96,6 +96,12 @@ def test_block_by_block_with_what_is_carried_the_same_rows_are_found(
 
 
 @native
+@given(st.lists(st.integers(-3, 3)), st.lists(st.integers(-3, 3)))
+def test_numbers_are_among_some_if_some_number_is_equal(numbers: list[int], some: list[int]) -> None:
+    found = columns.among(np.array(numbers, np.int64), np.array(some, np.int64))
+    assert found.tolist() == [number in some for number in numbers]
+
+
 def test_columns_that_do_not_fit_are_refused() -> None:
     kind, addr = np.zeros(3, np.int8), np.zeros(3, np.uint64)
     partner, doubled = np.zeros(3, np.int32), np.zeros(3, np.uint8)

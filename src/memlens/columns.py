@@ -39,6 +39,13 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     return ordered[first]
 
 
+def among(numbers: NDArray[Any], some: NDArray[Any]) -> Flags:
+    """Whether each number is one of some: ``np.isin``, which would load the masked arrays, too."""
+    ordered = np.sort(some)
+    found: Flags = np.append(ordered, 0)[place := ordered.searchsorted(numbers)] == numbers
+    return found & (place < len(ordered))
+
+
 def rank_of(numbers: Ints) -> Ints:
     """Return how many equal numbers stand before each, int64."""
     order = np.argsort(numbers, kind="stable")

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from msgspec import Struct
 
-from memlens.columns import distinct
+from memlens.columns import among, distinct
 from memlens.events import running_sums
 from memlens.spool import walk
 from memlens.windows.windows import Windows, edges_of
@@ -323,7 +323,7 @@ def figures(log: EventLog, lo: Ints, hi: Ints) -> Figures:
     """
     cuts = distinct(np.concatenate([lo, hi, [0]]))
     known = _LAST.get(log)
-    if known is None or not np.isin(cuts, known[0].edges).all():
+    if known is None or not among(cuts, known[0].edges).all():
         known = _LAST[log] = tally(log, cuts), {}
     key = lo.tobytes() + hi.tobytes()
     if key not in known[1]:

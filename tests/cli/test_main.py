@@ -39,12 +39,16 @@ def test_every_verb_is_a_command_with_a_python_twin(verb: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "heavy"),
-    [(["--help"], {"numpy", "pandas", "rich", "zstandard", "asyncio"}), (["analyze", "{log}"], {"pandas", "rich"})],
+    [
+        (["--help"], {"numpy", "pandas", "rich", "zstandard", "asyncio"}),
+        (["analyze", "{logs}/leak.log.gz"], {"pandas", "rich", "numpy.ma"}),
+        (["analyze", "{logs}/case1_pir.log", "--format", "json"], {"pandas", "rich", "numpy.ma"}),
+    ],
 )
 def test_help_imports_nothing_heavy_and_an_analysis_into_a_pipe_little(
-    small_log: Path, arguments: list[str], heavy: set[str]
+    examples: Path, arguments: list[str], heavy: set[str]
 ) -> None:
-    words = [argument.format(log=small_log) for argument in arguments]
+    words = [argument.format(logs=examples) for argument in arguments]
     code = (
         f"import sys; from memlens.cli import main; main({words}); import memlens; "
         f"heavy = {heavy} & set(sys.modules); sys.exit(f'heavy: {{heavy}}' if heavy else 0)"

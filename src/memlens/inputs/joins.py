@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from memlens import columns
 from memlens.columns import NOTHING, SET, TAKE, USE, Ints, last_by_key
 from memlens.spool import empty, walk
 
@@ -182,7 +183,7 @@ def join_streams(
         event = np.empty(len(is_event), np.int64)  # of each row
         event[: len(live)], event[is_event] = allocs, np.arange(start, start + count)
         # What is asked for at the end is what the next events need.
-        addresses = np.unique(key[role == SET])
+        addresses = columns.distinct(key[role == SET])
         found = last_by_key(
             np.concatenate((key, addresses)).view(np.int64),
             np.concatenate((role, np.full(len(addresses), USE, np.int8))),

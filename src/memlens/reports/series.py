@@ -195,7 +195,7 @@ class _Series:
         values = self._all(measure)[alike.start : alike.stop]
         if measure.column.key == "peak_bytes":
             return int(values.max())
-        looks = {format_value(measure.column.kind, _plain(value)) for value in np.unique(values[values != np.array(None)])[:9]}  # fmt: skip
+        looks = {format_value(measure.column.kind, _plain(value)) for value in sorted(set(values.tolist()) - {None})[:9]}  # fmt: skip
         return _plain(values[0]) if len(looks) == 1 else ""
 
     def standing_out(self, alike: Sequence[_Alike], growth: Any | None) -> Mapping[int, str]:

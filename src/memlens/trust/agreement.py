@@ -216,7 +216,7 @@ def _compare_stat_lines(log: EventLog, comparable: Flags, several: bool) -> Agre
         return Agreement()
     of_stats = np.array([layer.endswith("stats") for layer in (log.facts.layer, log.facts.chunk_layer)])
     of_host = log.facts.layer == "host_stats"
-    numbers = set[int]().union(*(np.unique(lines.device[lo:hi]).tolist() for lo, hi in walk(0, len(lines))))
+    numbers = set[int]().union(*(distinct(lines.device[lo:hi]).tolist() for lo, hi in walk(0, len(lines))))
     devices = [number for number in numbers if (number < 0) == of_host]
     if len(devices) != 1:
         return Agreement()

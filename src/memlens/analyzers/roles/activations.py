@@ -15,7 +15,7 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import elapsed_us, time_of
 from memlens.analyzers.roles.without import peak_without
 from memlens.claims.roles import ROLE_NUMBERS
-from memlens.columns import rank_of
+from memlens.columns import distinct, rank_of
 from memlens.folding import peak_ends
 from memlens.inputs.stack_names import name_of
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
@@ -168,7 +168,7 @@ class _Saved:
         """What is live by layer, and then what is in none: that of another pass, too."""
         layer = np.where(self._pass[self._live] == self._here, self.layer[self._live], -1) % (self._found.number + 1)
         none = self._found.number
-        if (known := np.unique(layer).tolist()) != [none]:
+        if (known := distinct(layer).tolist()) != [none]:
             for number, those in zip(known, self._parts(layer), strict=True):
                 yield SavedGroup(None, number + 1 if number < none else None, *self._group(those))
 
@@ -247,11 +247,11 @@ def _passes(alloc: Ints, free: Ints) -> Ints:
     """
     place, after = np.arange(len(alloc)), alloc.searchsorted(free)
     inside = after < len(alloc)
-    cuts = np.unique(after[inside])
+    cuts = distinct(after[inside])
     part = cuts.searchsorted(place, "right")
     # What an earlier pass saved may be given back at any time.
     own = part[inside] == part[after[inside] - 1]
-    found: Ints = np.unique(after[inside][own]).searchsorted(place, "right")
+    found: Ints = distinct(after[inside][own]).searchsorted(place, "right")
     return found
 
 

@@ -19,7 +19,7 @@ from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.analyzers.roles.models import alike, copies, models_of
 from memlens.analyzers.roles.without import peak_without
 from memlens.claims.roles import GRADIENT, ROLE_NUMBERS, role_of
-from memlens.columns import distinct, rank_of
+from memlens.columns import among, distinct, rank_of
 from memlens.facts import Kind
 from memlens.results import Result
 from memlens.spool import walk
@@ -360,7 +360,7 @@ class Twins:
         numbers = self._stacks(self.live)
         used = distinct(numbers[numbers >= 0]).tolist()
         stacks = [number for number in used if any(map(_CAST.search, self.log.source.stack_of(number)))]
-        halves = np.isin(numbers, stacks) & ~parameters & np.isin(2 * self.size, self.size[parameters])
+        halves = np.isin(numbers, stacks) & ~parameters & among(2 * self.size, self.size[parameters])
         have, most = Counter((2 * self.size[halves]).tolist()), Counter(self.size[parameters].tolist())
         whole = int(self.size[parameters].sum())
         if sum(size * min(count, most[size]) for size, count in have.items()) >= _HALF * whole and not have - most:

@@ -32,6 +32,7 @@ from memlens.analyzers.series.shapes import (
     period_of,
     rise_of,
 )
+from memlens.columns import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -230,7 +231,7 @@ def _start_of_growth(live: Ints, lowest: Ints, width: int) -> int | None:
     while length >= least and floor[-1] - floor[m - length] > beyond:
         if grows(m - length):
             # The tail may start between this length and the one before.
-            finer = np.unique(np.linspace(before + 1, m - length, 8).astype(np.int64)).tolist()
+            finer = distinct(np.linspace(before + 1, m - length, 8).astype(np.int64)).tolist()
             first = next((first for first in finer if grows(first)), m - length)
             return int(np.searchsorted(floor, floor[first], "right")) - 1
         before, length = m - length, min(length - 1, int(length * 0.85))
@@ -278,7 +279,7 @@ def _jumps(steps: Floats, stretch: int) -> bool:
     total = np.concatenate([[0.0], np.cumsum(steps)])
     least = min(_STEPS, _SHARE * len(steps) / stretch)
     for phase in range(0, stretch, max(1, stretch // 8)):
-        merged = np.diff(total[np.unique([0, *range(phase, len(steps), stretch), len(steps)])])
+        merged = np.diff(total[distinct(np.array([0, *range(phase, len(steps), stretch), len(steps)]))])
         if _worth(merged) < least:
             return True
     return False

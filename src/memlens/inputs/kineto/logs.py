@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.columns import distinct
 from memlens.facts import Kind, Mark, OutOfMemory, StatLines
 from memlens.inputs.builder import Builder
 from memlens.inputs.holders import Calls, held_at
@@ -167,7 +168,7 @@ def _columns_of(
         "has_lines": False,
         "has_chunks": False,
         "lines": len(trace.marks) + len(rows) + len(failures),
-        "threads": tuple(sorted(set(np.unique(thread).tolist()) - {-1})),
+        "threads": tuple(sorted(set(distinct(thread).tolist()) - {-1})),
         "opening": len(opening),
         "hints": ({} if has_addresses else {"no_addresses": int(offset[0]) + 1})
         | ({"uncounted_blocks": 1} if kind != _CPU_TYPE and rest > 0 else {}),
