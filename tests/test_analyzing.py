@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,20 @@ def test_the_time_of_the_peak_is_known_with_and_without_a_column_of_times(log: P
     day = 31 + 29 + 31 + 30 + 31 + 30 + 12 - 1  # the 12th of July, in a year with a 29th of February
     assert window.peak_time_us == ((day * 24 + 10) * 60 + 54) * 60_000_000 + 1_000_000
     assert window.duration_us == 4_000_000
+
+
+def test_a_log_is_let_go_at_once_with_its_result(log: Path) -> None:
+    """A search for cycles would take a moment of each start, and hold as much as the log until then."""
+    gc.disable()
+    try:
+        events = memlens.read(log)
+        there = weakref.ref(events)
+        analyzed = memlens.analyze(events).to_dict()
+        del events
+        assert analyzed["logs"]
+        assert there() is None
+    finally:
+        gc.enable()
 
 
 def test_only_the_analyzers_asked_for_run_and_in_report_order(log: Path) -> None:

@@ -5,7 +5,6 @@ A worker opens its log itself; what only this process has (a pipe, an open file,
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import platform
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 ASpread = TypeVar("ASpread", bound="Spread")
 
-#: After a log of more bytes than this memory is tidied up; after each of very many small ones that would cost more than it gives.
-_LARGE = 16 << 20
 #: How often progress is looked at while workers read.
 _LOOK_SECONDS = 0.1
 #: Characters of what an executor raises that are shown.
@@ -137,9 +134,7 @@ def _here(work: Callable[[Order], Result], order: Order, count: _Count) -> Resul
         raise
     except MemlensError as error:
         found = error
-    count.done(size := _size(order))
-    if size > _LARGE:
-        gc.collect()  # what readers leave behind is in cycles, and as large as the log
+    count.done(_size(order))
     return found
 
 
