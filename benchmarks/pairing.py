@@ -15,11 +15,11 @@ import argparse
 import sys
 import time
 from collections import Counter, defaultdict
-from dataclasses import replace
 from pathlib import Path
 from random import Random, SystemRandom
 
 import numpy as np
+from msgspec.structs import replace
 
 from memlens.diffing.window_pairs import pair_by_name_or_work
 from memlens.errors import AnchorError

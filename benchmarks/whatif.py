@@ -14,10 +14,10 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from memlens.allocators.engine import replay
 from memlens.allocators.history import RequestHistory
