@@ -119,11 +119,11 @@ def make_snapshot(data: Path, folder: Path, times: int) -> Path:
 
 def zooms(page: Page) -> list[float]:
     """Seconds from a key until the picture is there, for many of them."""
-    before = page.run("return document.querySelector('#timeline canvas').toDataURL()")
-    times = page.driver.execute_async_script(ZOOMS, "#timeline canvas", KEYS[:6])
-    if page.run("return document.querySelector('#timeline canvas').toDataURL()") == before:
+    before = page.run("return document.querySelector('#picture canvas').toDataURL()")
+    times = page.driver.execute_async_script(ZOOMS, "#picture canvas", KEYS[:6])
+    if page.run("return document.querySelector('#picture canvas').toDataURL()") == before:
         sys.exit("the keys do not zoom")
-    times += page.driver.execute_async_script(ZOOMS, "#timeline canvas", KEYS[6:])
+    times += page.driver.execute_async_script(ZOOMS, "#picture canvas", KEYS[6:])
     return [milliseconds / 1000 for milliseconds in times]
 
 

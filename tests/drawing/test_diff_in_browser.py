@@ -48,7 +48,7 @@ def test_the_pointer_tells_both_levels_and_what_lies_between_them(made: Any, exa
         levels, lines = plain_levels(examples / name)
         level[side] = {0: 0} | dict(zip(lines, levels, strict=True))
     seen = set()
-    for selector in (UPPER, "#diff .caption + canvas"):
+    for selector in (UPPER, "#diff .caption + .track canvas"):
         for share in (0.02, 0.2, 0.41, 0.6, 0.83, 0.99):
             page.hover(selector, share)
             told = page.data("#diff-at")

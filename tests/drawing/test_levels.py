@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_lives import any_events, plain_levels
 
-from memlens.analyzers.series.curve import Curve, curve
+from memlens.analyzers.series.curve import Curve
 from memlens.drawing import levels as module
 from memlens.drawing.levels import levels, marks
 from memlens.drawing.page import Owners
@@ -26,7 +26,7 @@ Rows = list[tuple[Kind, int, int]]
 @pytest.fixture
 def few_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of several events, and exact stretches, in small logs."""
-    for name, value in (("EXACT", 7), ("AROUND_PEAK", 4), ("AROUND_FAILURE", 2)):
+    for name, value in (("EXACT", 7), ("BUCKETS", 7), ("AROUND_PEAK", 4), ("AROUND_FAILURE", 2)):
         monkeypatch.setattr(module, name, value)
 
 
@@ -38,7 +38,7 @@ def log_of(events: Rows, **columns: object) -> Log:
 
 
 def drawn(window: Window, owners: Owners) -> tuple[Curve, Any]:
-    made = curve(window, buckets=module.EXACT)
+    made = module.curve_of_page(window)
     return made, levels(window, made, owners)
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from unpacked import unpacked
 
 import memlens
-from memlens.analyzers.series.curve import curve
-from memlens.drawing.levels import EXACT, bands, marks, series_of
+from memlens.drawing.levels import bands, curve_of_page, marks, phases_of, series_of
 from memlens.options import Report
 
 EVENT = re.compile(r"\] (?:Alloc|Free) (\d+) bytes|Not found and reallocate|Free chunk with size")
@@ -24,7 +23,7 @@ def events_before(lines: list[str], line: int) -> int:
 def test_a_failure_is_marked_before_its_message_with_what_was_live(examples: Path) -> None:
     log = memlens.read(examples / "oom.log.gz")
     lines = gzip.decompress((examples / "oom.log.gz").read_bytes()).decode(errors="replace").splitlines()
-    peak, failure = marks(log.whole, curve(log.whole, buckets=EXACT))
+    peak, failure = marks(log.whole, curve_of_page(log.whole))
     assert (peak["kind"], failure["kind"]) == ("peak", "oom")
     assert failure["event"] == events_before(lines, failure["line"]) - 1
     assert failure["label"].startswith("out of memory: 768.00 KiB")
@@ -47,7 +46,8 @@ def test_steps_found_by_themselves_are_bands_and_their_phases_lie_in_them(exampl
         if (found := re.match(r"(STEP \d+) START", text))
     }
     log = memlens.read(path)
-    windows, phases = unpacked(bands(log.whole, series_of(log, Report())))
+    series = series_of(log, Report())
+    windows, phases = unpacked(bands(log.whole, series, phases_of(log, series)))
     assert (windows["kind"], phases["kind"]) == ("windows", "phases")
     assert dict(zip(windows["names"], windows["lo"], strict=True)) == {"(before)": 0, **starts}
     spans, within = (list(zip(row["lo"], row["hi"], strict=True)) for row in (windows, phases))

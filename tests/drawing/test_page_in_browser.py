@@ -41,8 +41,8 @@ def test_the_page_says_what_analyze_says(report: Make, inputs: Make, name: str) 
 def test_the_curve_reaches_the_peak_that_analyze_finds(report: Make, inputs: Make, name: str) -> None:
     made = report(*inputs(name))
     page = made.open()
-    assert int(page.data("#timeline")["peakBytes"]) == made.peak_bytes
-    assert page.pixels("#timeline canvas") > 1
+    assert int(page.data("#picture")["peakBytes"]) == made.peak_bytes
+    assert page.pixels("#picture canvas") > 1
 
 
 @pytest.mark.parametrize("name", some(INPUTS, 2))

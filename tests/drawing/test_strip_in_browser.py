@@ -1,4 +1,4 @@
-"""What stands around the timeline: bands, the strip of the whole run, buttons, the choice of a device, and a page without events."""
+"""What stands around the picture: bands, the strip of the whole run, buttons, the choice of a device, and a page without events."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from browser import Make, Page
+from selenium.webdriver.common.keys import Keys
 
 import memlens
 
-CANVAS, STRIP = "#timeline canvas", "#timeline canvas:last-of-type"
+CANVAS, STRIP = "#picture canvas", "#picture .track + .track canvas"
 
 
 def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> None:
@@ -19,7 +20,7 @@ def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> N
     leak.click(CANVAS, (twelve.lo + twelve.hi) / 2 / len(log), 0.02)
     assert leak.shown() == (twelve.lo, twelve.hi)
     leak.hover(CANVAS, 0.5, 0.5)
-    assert "STEP 12" in leak.text("#timeline-at")
+    assert "STEP 12" in leak.text("#picture-at")
     leak.assert_well()
 
 
@@ -57,26 +58,35 @@ def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: M
     page.assert_well()
 
 
-def test_in_a_low_window_what_is_told_of_a_moment_does_not_cover_the_timeline(report: Make, inputs: Make) -> None:
-    page = report(*inputs("leak")).open(width=1366, height=650)
-    page.run("document.querySelector('#timeline canvas').focus()")
+def test_on_a_small_screen_what_is_selected_is_a_drawer_that_does_not_cover_the_picture(
+    report: Make, inputs: Make
+) -> None:
+    page = report(*inputs("leak")).open(width=400, height=900)
+    page.run("document.querySelector('#picture canvas').focus()")
     page.press("+", "+")
-    assert page.data("#timeline")["from"] != "0"
-    page.double_click("#timeline canvas", 0.6, 0.7)
-    assert (page.data("#timeline")["from"], page.data("#timeline")["to"]) == ("0", "9097")
-    assert page.data("#moment")["event"] == ""
+    assert page.data("#picture")["from"] != "0"
+    page.double_click("#picture canvas", 0.6, 0.7)
+    assert (page.data("#picture")["from"], page.data("#picture")["to"]) == ("0", "9097")
+    assert not page.all("#moment")
     page.run("scrollTo(0, 0)")
-    page.click("#timeline canvas", 0.6, 0.7)
-    page.wait_for(lambda: page.run("return document.querySelector('#moment').classList.contains('panel')"), "panel")
-    ends = "return ['#timeline canvas', '#moment'].map((one) => document.querySelector(one).getBoundingClientRect())"
-    canvas, panel = page.run(ends)
-    assert canvas["bottom"] <= panel["top"] + 1
+    page.click("#picture canvas", 0.6, 0.7)
+    page.wait_for(lambda: page.run("return document.querySelector('#chosen').classList.contains('open')"), "drawer")
+    ends = """return arguments[0].map((one) => document.querySelector(one).getBoundingClientRect())"""
+    canvas, drawer = page.run(ends, ["#picture canvas", "#chosen"])
+    assert canvas["bottom"] <= drawer["top"] + 1
     assert canvas["top"] > 0
+    for part in ("#map", "#windows", "#trust"):  # nor does it cover what a link leads to
+        page.run("document.querySelector(`nav a[href='${arguments[0]}']`).click()", part)
+        title, drawer = page.run(ends, [f"{part} h2", "#chosen"])
+        assert 0 <= title["top"] < title["bottom"] <= drawer["top"]
+    page.press(Keys.ESCAPE)
+    assert not page.all("#moment")
+    assert not page.run("return document.querySelector('#chosen').checkVisibility()")
     page.assert_well()
 
 
 def test_a_page_of_one_moment_has_no_curve(report: Make, inputs: Make) -> None:
     page = report(*inputs("snapshot of one moment")).open()
-    assert page.all("#timeline") == []
+    assert page.all("#picture") == []
     assert "no curve" in page.text("#app")
     page.assert_well()

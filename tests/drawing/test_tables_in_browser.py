@@ -76,7 +76,7 @@ def test_a_row_is_followed_into_the_pictures_and_back(report: Make, inputs: Make
     page.click(only)
     assert [int(row["row"]) for row in rows_of(page, "#windows-table")] == [4]
     page.click(only)
-    page.click("#timeline canvas", 0.5)  # a moment of window 4
+    page.click("#picture canvas", 0.5)  # a moment of window 4
     chosen = page.run("return [...document.querySelectorAll('#windows-table tr.chosen')].map((row) => row.dataset.row)")
     assert chosen == ["4"]
     page.assert_well()

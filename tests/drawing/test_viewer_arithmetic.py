@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
@@ -15,15 +16,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_lives import random_rows
 
 import memlens
 from memlens.analyzers.composition import Roles
-from memlens.analyzers.series.curve import curve
-from memlens.drawing.levels import EXACT, levels
-from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks
+from memlens.drawing import levels as levels_module
+from memlens.drawing import stacks as stacks_module
+from memlens.drawing.levels import curve_of_page, levels
+from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks, moments
 from memlens.drawing.page import MODULES, Owners, encoded, pack, pack_json, script_of
+from memlens.drawing.stacks import stacks_view, ways
+from memlens.events import EventLog
 from memlens.facts import Kind
+from memlens.log import Log
 from memlens.text import format_bytes
+from memlens.windows.windows import Window
 
 TESTS = Path(__file__).resolve().parents[1] / "viewer"
 VIEWER = "src/memlens/drawing/viewer"
@@ -124,41 +131,117 @@ def test_texts_come_out_as_they_were_packed(node: Callable[..., str]) -> None:
     assert answer(node, "data", "unpacked", "await unpacked(given)", {"texts": pack_json(texts)}) == {"texts": texts}
 
 
+#: What a page's scripts make of a log: of each way to group what is live, at each column of a picture, the event, the level, the tops of the areas, and
+#: the bytes of each group with the event of which they are known; and what is live at some events by size and owner.
+DRAWN = f"""
+import {{ readFileSync }} from "node:fs";
+import {{ unpacked }} from "./{VIEWER}/data.js";
+import {{ App }} from "./{VIEWER}/app.js";
+import {{ columnsOf }} from "./{VIEWER}/lives.js";
+import {{ liveAt }} from "./{VIEWER}/moment.js";
+const {{ asked, view, width, shown }} = JSON.parse(readFileSync(0, "utf8"));
+const app = new App(await unpacked(view)), {{ axis, levels, stacks }} = app;
+axis.show(...shown);
+const columns = columnsOf(levels, axis, width), events = [...columns.events];
+const ways = stacks.ways.map(({{ key }}, way) => {{
+  stacks.chosen = way;
+  return {{ key, tops: [...stacks.tops(columns)], at: events.map((event) => stacks.at(event)) }};
+}});
+console.log(JSON.stringify({{ events, bytes: [...columns.bytes], ways, live: asked.map((event) => liveAt(app, event)) }}));"""
+
+
+def drawn_of(node: Callable[..., str], window: Window, asked: list[int], shown: tuple[int, int]) -> tuple[Any, Any]:
+    """What the scripts make of a window, and the view that they make it of."""
+    owners, blocks = Owners(window.log), WindowBlocks(window)
+    roles, level = BlockRoles(blocks, Roles(window.log)), levels(window, curve_of_page(window), owners)
+    bars = largest_blocks(blocks, owners, roles, contexts=0)
+    view = {
+        "lo": window.lo,
+        "hi": window.hi,
+        "levels": level,
+        "lifetimes": bars,
+        "moments": moments(window, blocks, owners),
+        "stacks": stacks_view(blocks, ways(blocks, roles, (), None, None), level, bars["alloc"]),
+    }
+    given = {"view": json.loads(encoded(view)), "width": 731, "asked": asked, "shown": shown}
+    return json.loads(node("--input-type=module", "--eval", DRAWN, given=given)), view
+
+
+def level_after(log: EventLog) -> list[int]:
+    """The level right after each event; the last entry is that before the first one."""
+    signed = np.where(log.kind == Kind.ALLOC, log.size, np.where(log.kind == Kind.FREE, -log.size, 0))
+    return [*np.cumsum(signed).tolist(), 0]
+
+
+def live_after(log: EventLog, event: int) -> Any:
+    """The ALLOCs of what is live right after an event."""
+    alloc, partner = np.flatnonzero(log.kind[: event + 1] == Kind.ALLOC), log.lifetimes.partner
+    return alloc[(partner[alloc] < 0) | (partner[alloc] > event)]
+
+
+def by_size(log: EventLog, groups: list[dict[str, Any]], event: int) -> list[int]:
+    """The bytes of each group of sizes right after an event."""
+    sizes = log.size[live_after(log, event)]
+    inside = [(sizes >= group["from"]) & (sizes < group["to"]) for group in groups]
+    if not groups[-1]["to"]:  # all other sizes
+        inside[-1] = ~np.logical_or.reduce(inside)
+    return [int(sizes[one].sum()) for one in inside]
+
+
 @pytest.mark.parametrize(
     "name", ["paddle/05_leak_graph_331.log.gz", "paddle/05_oom_331.log", "torch/snapshots/pre_existing_blocks.pickle"]
 )
-def test_bars_and_rest_are_the_level_at_every_column(node: Callable[..., str], shared: Path, name: str) -> None:
+def test_the_areas_reach_the_level_at_every_column_and_each_has_its_bytes(
+    node: Callable[..., str], shared: Path, name: str
+) -> None:
     log = memlens.read(shared / "data" / name)
-    owners = Owners(log)
-    view = {
-        "levels": levels(log.whole, curve(log.whole, buckets=EXACT), owners),
-        "lifetimes": largest_blocks(
-            blocks := WindowBlocks(log.whole), owners, BlockRoles(blocks, Roles(log)), most=200, contexts=0
-        ),
-    }
-    width = 731
-    script = f"""
-    import {{ readFileSync }} from "node:fs";
-    import {{ unpacked }} from "./{VIEWER}/data.js";
-    import {{ App }} from "./{VIEWER}/app.js";
-    import {{ livesOf }} from "./{VIEWER}/lives.js";
-    const view = await unpacked(JSON.parse(readFileSync(0, "utf8")));
-    const app = new App({{ lo: {log.facts.opening}, hi: {len(log)}, ...view }}), lives = livesOf(app);
-    const {{ columns: {{ events, bytes }} }} = lives.picture(app.axis, {width}, 100, app.levels.peak);
-    console.log(JSON.stringify([[...events], [...bytes], [...events].map((event) => lives.bytesAfter(event))]));"""
-    events, level, bars = map(
-        np.array, json.loads(node("--input-type=module", "--eval", script, given=json.loads(encoded(view))))
-    )
-    signed = np.where(log.kind == Kind.ALLOC, log.size, np.where(log.kind == Kind.FREE, -log.size, 0))
-    assert level.tolist() == np.append(np.cumsum(signed), 0)[events].tolist()
-    assert level.max() == np.cumsum(signed)[log.facts.opening :].max()
-    partner, found = log.lifetimes.partner, view["lifetimes"]["left_out"]["blocks"]
-    assert found > 0  # so there is a rest
-    assert (bars <= level).all()
-    live = [
-        log.size[: event + 1][
-            (log.kind[: event + 1] == Kind.ALLOC) & ((partner[: event + 1] < 0) | (partner[: event + 1] > event))
-        ].sum()
-        for event in events.tolist()
-    ]
-    assert level.tolist() == live  # nothing in these logs is freed that is not allocated: bars and rest are blocks
+    lo, hi, levels_after = log.facts.opening, len(log), level_after(log)
+    for shown in ((lo, hi), (lo + (hi - lo) // 3, lo + (hi - lo) // 3 + 100)):
+        chosen = [lo, (lo + hi) // 2, hi - 1]
+        drawn, view = drawn_of(node, Window(log, "", lo, hi, lo, hi, 1, 1), chosen, shown)
+        events = drawn["events"]
+        assert drawn["bytes"] == [levels_after[event] for event in events]
+        for way, of in zip(drawn["ways"], view["stacks"]["ways"], strict=True):
+            tops = np.array(way["tops"]).reshape(len(events), -1)
+            assert tops[:, -1].tolist() == drawn["bytes"]  # the top of the stack is the level
+            assert [known["event"] for known in way["at"]] == events
+            sums = np.array([known["sums"] for known in way["at"]])
+            assert (np.diff(tops, prepend=0) == sums).all()  # nothing in these logs is freed that is not allocated
+            if way["key"] == "size":
+                for k in range(0, len(events), 97):
+                    assert sums[k].tolist() == by_size(log, of["groups"], events[k])
+        for event, live in zip(chosen, drawn["live"], strict=True):
+            assert (live["event"], live["level"]) == (event, levels_after[event])
+            assert sum(row["bytes"] for row in live["rows"]) == live["level"]
+            sizes = Counter(log.size[live_after(log, event)].tolist())
+            found = Counter[int]()
+            for row in live["rows"]:
+                found[row["size"]] += row["count"]
+            assert found == sizes
+
+
+def test_the_areas_of_a_long_log_reach_the_level_and_are_exact_where_they_say(
+    node: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("BUCKETS", 400), ("AROUND_PEAK", 50), ("EXACT", 1000)):
+        monkeypatch.setattr(levels_module, name, value)
+    monkeypatch.setattr(stacks_module, "EXACT", 1000)
+    log = Log.from_rows(random_rows(random.Random(11), 5000))
+    levels_after, odd = level_after(log), log.free_anomalies.unknown
+    peak = int(np.argmax(levels_after))
+    for shown in ((0, 5000), (peak - 30, peak + 30), (2000, 2100)):
+        drawn, view = drawn_of(node, log.whole, [], shown)
+        assert drawn["bytes"] == [levels_after[event] for event in drawn["events"]]
+        for way, of in zip(drawn["ways"], view["stacks"]["ways"], strict=True):
+            tops = np.array(way["tops"]).reshape(731, -1)
+            assert tops[:, -1].tolist() == drawn["bytes"]
+            assert (np.diff(tops, prepend=0) >= 0).all()
+            for k in range(0, 731, 97):
+                known = way["at"][k]
+                if abs(drawn["events"][k] - peak) < 50:
+                    assert known["event"] == drawn["events"][k]
+                # What is freed and was never allocated makes the level lower than what is live.
+                freed = int(log.size[odd[odd <= known["event"]]].sum())
+                assert sum(known["sums"]) == levels_after[known["event"]] + freed
+                if way["key"] == "size":
+                    assert known["sums"] == by_size(log, of["groups"], known["event"])

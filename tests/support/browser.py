@@ -160,7 +160,7 @@ class Page:
 
     # What it is like.
 
-    def shown(self, of: str = "#timeline") -> tuple[int, int]:
+    def shown(self, of: str = "#picture") -> tuple[int, int]:
         """The first event, or place of an axis, that a picture shows, and the one after the last."""
         data = self.data(of)
         return int(data["from"]), int(data["to"])
@@ -349,13 +349,19 @@ class Page:
         self._over(selector, x, y).double_click().perform()
         self.settle()
 
-    def drag(self, selector: str, x: float, to_x: float, y: float = 0.5) -> None:
-        """Drag over an element from one share of its width to another."""
-        actions = self._over(selector, x, y).click_and_hold()
+    def drag(self, selector: str, x: float, to_x: float, y: float = 0.5, *, held: str = "") -> None:
+        """Drag over an element from one share of its width to another, a key being held down."""
+        actions = self._over(selector, x, y)
+        if held:
+            actions.key_down(held)
+        actions.click_and_hold()
         width = self._box(selector)[0]
         for _ in range(4):
             actions.move_by_offset(round((to_x - x) * width / 4), 0)
-        actions.release().perform()
+        actions.release()
+        if held:
+            actions.key_up(held)
+        actions.perform()
         self.settle()
 
     def _box(self, selector: str) -> tuple[float, float]:

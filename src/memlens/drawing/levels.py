@@ -1,7 +1,7 @@
 """The levels of a window as pictures show them: on a page that can be zoomed into, with marks and bands beside them, and in a still.
 
 Of each bucket of events there are the lowest and the highest level.  On a page a window of up to :data:`EXACT` events has a bucket for each of them.  A
-longer one has as many buckets, and beside them every single event of the stretches that are looked at most closely: around the peak and the failures.  These
+longer one has half as many buckets, and beside them every single event of the stretches that are looked at most closely: around the peak and the failures.  These
 are marked, and the windows and phases that the run consists of are bands.  A still has a bucket for each column, over events or over time.
 """
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.series.curve import Curve
+    from memlens.analyzers.series.phases import Pieces
     from memlens.columns import Ints
     from memlens.drawing.page import Owners
     from memlens.events import EventLog
@@ -39,12 +40,17 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-#: A window of so many events is drawn event by event; of a longer one there are as many buckets.
-EXACT = 1 << 17
+#: A window of so many events is drawn event by event; of a longer one there are so many buckets.
+EXACT, BUCKETS = 1 << 17, 1 << 16
 #: Events before and after the peak of a long window that are kept one by one, and before and after each of its first failures.
 AROUND_PEAK, AROUND_FAILURE, MOST_FAILURES = 1 << 12, 1 << 9, 16
 #: Failures that are marked, and phases of all steps together; of more only the steps are shown.
 _MOST_MARKED, _MOST_PHASES = 100, 50_000
+
+
+def curve_of_page(window: Window) -> Curve:
+    """The curve that a page shows of a window."""
+    return curve(window, buckets=EXACT if len(window) <= EXACT else BUCKETS)
 
 
 def levels(window: Window, made: Curve, owners: Owners) -> dict[str, Any]:
@@ -52,7 +58,7 @@ def levels(window: Window, made: Curve, owners: Owners) -> dict[str, Any]:
 
     Args:
         window: The window.
-        made: Its levels in :data:`EXACT` buckets.
+        made: Its levels (:func:`curve_of_page`).
         owners: Gives the owners their numbers.
 
     Returns:
@@ -155,11 +161,15 @@ def series_of(log: EventLog, cut: Cut) -> Sequence[Window]:
     return () if found is None else found.windows
 
 
-def bands(window: Window, series: Sequence[Window]) -> list[dict[str, Any]]:
+def phases_of(log: EventLog, series: Sequence[Window]) -> Pieces | None:
+    """The phases of a series of windows; ``None`` where there are none."""
+    marked = landmarks_of(log) if series else None
+    return None if marked is None else cut_phases(series, marked)
+
+
+def bands(window: Window, series: Sequence[Window], pieces: Pieces | None) -> list[dict[str, Any]]:
     """Return the bands of the page: the windows of a series, and their phases, as far as they lie in a window, each by where they begin."""
     rows = [("windows", [step.lo for step in series], [step.hi for step in series], [step.name for step in series])]
-    marked = landmarks_of(window.log) if series else None
-    pieces = None if marked is None else cut_phases(series, marked)
     if pieces is not None and len(pieces.lo) <= _MOST_PHASES:
         phases = [pieces.names[number] for number in pieces.phase.tolist()]
         rows.append(("phases", pieces.lo.tolist(), pieces.hi.tolist(), phases))

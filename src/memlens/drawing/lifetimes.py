@@ -17,7 +17,7 @@ from memlens.columns import distinct
 from memlens.drawing.page import pack_json
 from memlens.facts import Kind
 from memlens.folding import levels_before, profile, tally
-from memlens.text import format_bytes, visible
+from memlens.text import visible
 from memlens.trust.failures import failures_in, refused_before
 
 if TYPE_CHECKING:
@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
 
 #: Blocks that have a bar of their own at most, beside those that are asked for by name.
-MOST = 4000
+MOST = 1 << 14
 #: Blocks that the page has log lines of, and the lines before and after each of their events.
 CONTEXTS, EACH_SIDE = 300, 2
-#: Owners that have colours of their own.
-_COLORED = 7
 #: Events of the grid of moments at most, and how many of them may be failures.
 GRID, FAILURES = 1024, 64
 #: Groups of blocks alike: those of the most bytes times events, and those that are largest at the peak.
@@ -54,12 +52,12 @@ class Fate(IntEnum):
     """Carried into the window and not freed in it."""
 
 
-#: What the page calls them, in their order.
-_WORDS = {
-    Fate.TEMPORARY: "temporary",
-    Fate.HELD: "held: not freed in what is shown",
-    Fate.RELEASED: "released: carried in, freed here",
-    Fate.KEPT: "carried in, not freed here",
+#: Their colours in the style sheet and what the page calls them, in their order.
+FATES = {
+    Fate.TEMPORARY: ("fate-temporary", "temporary"),
+    Fate.HELD: ("fate-held", "held: not freed in what is shown"),
+    Fate.RELEASED: ("fate-released", "released: carried in, freed here"),
+    Fate.KEPT: ("fate-kept", "carried in, not freed here"),
 }
 
 
@@ -101,6 +99,12 @@ class WindowBlocks:
         return self.end - np.maximum(self.alloc, self.lo)
 
     @cached_property
+    def area(self) -> NDArray[np.float64]:
+        """The bytes of each times the events that it is live for in the window."""
+        area: NDArray[np.float64] = np.multiply(self.size, self.life, dtype=np.float64)
+        return area
+
+    @cached_property
     def at_peak(self) -> NDArray[np.bool_]:
         """Whether each is live right after :attr:`peak`."""
         return (self.alloc <= self.peak) & (self.end > self.peak)
@@ -138,20 +142,23 @@ class BlockRoles:
     Args:
         of: The blocks.
         roles: What tells their roles.
+
+    Attributes:
+        role: The number of the role of each block, int64.
     """
 
     def __init__(self, of: WindowBlocks, roles: Roles) -> None:
         self._alloc, self._told_by = of.alloc, roles.told_by
         role = roles.of_blocks(of.alloc, of.at_peak, of.peak + 1)
         self._used = np.unique(role[role >= 0])
-        self._role = np.where(role < 0, len(self._used), self._used.searchsorted(role)).astype(np.int64)
+        self.role = np.where(role < 0, len(self._used), self._used.searchsorted(role)).astype(np.int64)
 
     def code(self, alloc: Ints) -> Ints:
         """The numbers of the roles of some of the blocks, given their ALLOCs, int64."""
         if not len(self._alloc):
             return np.zeros_like(alloc)
         place = np.minimum(self._alloc.searchsorted(alloc), len(self._alloc) - 1)
-        return np.where(self._alloc[place] == alloc, self._role[place], len(self._used))
+        return np.where(self._alloc[place] == alloc, self.role[place], len(self._used))
 
     def view(self) -> dict[str, Any] | None:
         """Return what the page says of them: their colours and names, and what tells them; nothing where nothing does."""
@@ -187,12 +194,10 @@ def largest_blocks(
         ``life_us``, microseconds between the two, -1 where a time is unknown or it is never freed; ``alloc_line`` and ``free_line``, 1-based, 0 for none;
         ``owner`` and ``free_owner``, the page's numbers of those of its ALLOC and of its FREE, -1 for none.  ``contexts``, of the most important ones
         ``[index, ALLOC, FREE]``, the latter ``[number of the first line, its text, …]``, texts from the log, made harmless; empty where there are none.
-        ``fates``, of all blocks of the window how many have each fate and how many bytes they are.  ``most_bytes``, the most bytes of these blocks
-        that are live together: more than the peak where a log frees what it never allocated.  ``largest_owners``, the owners whose blocks are largest
-        in bytes times events: those that have colours of their own; ``role``, the page's number of the role of each.  ``left_out``, the blocks without bars.  ``known``, whether the log tells which
-        blocks are live.
+        ``fates``, what each fate is called; ``role``, the page's number of the role of each.  ``left_out``, the blocks without bars.  ``known``, whether
+        the log tells which blocks are live.
     """
-    log, area = of.log, of.size * of.life.astype(np.float64)
+    log, area = of.log, of.area
     chosen = np.zeros(len(of), bool)
     named = np.asarray(also, np.int64)
     places = of.alloc.searchsorted(named)
@@ -210,17 +215,14 @@ def largest_blocks(
     owner = owners.code(alloc)
     time = np.full(len(log), -1) if log.time_us is None else log.time_us
     stamps = np.where(alloc >= log.facts.opening, time[alloc], -1), np.where(freed >= 0, time[freed], -1)
-    fate, at_peak = of.fate, of.at_peak[bars]
+    at_peak = of.at_peak[bars]
     shown = _highest(size, at_peak, contexts - contexts // 2), _highest(area[bars], at_peak, contexts // 2)
-    steps = np.concatenate([size, -size])[np.argsort(np.concatenate([alloc, end]), kind="stable")]
-    numbers, place = np.unique(owner, return_inverse=True)
-    areas = np.bincount(place, size * (end - alloc).astype(np.float64), len(numbers))
     return {
         "alloc": alloc,
         "free": end,
         "role": roles.code(alloc),
         "size_bytes": size,
-        "fate": fate[bars],
+        "fate": of.fate[bars],
         "life_events": np.where(freed >= 0, freed, len(log)) - alloc,
         "life_us": all_elapsed_us(*stamps),
         "alloc_line": lines[: len(bars)],
@@ -228,19 +230,10 @@ def largest_blocks(
         "owner": owner,
         "free_owner": free_owner,
         "contexts": pack_json(_contexts(of, bars, sorted({*shown[0].tolist(), *shown[1].tolist()}))),
-        "fates": [_fate(kind, of.size[fate == kind]) for kind in Fate],
-        "most_bytes": int(steps.cumsum().max(initial=0)),
-        "largest_owners": [one for one in numbers[np.argsort(-areas, kind="stable")].tolist() if one >= 0][:_COLORED],
+        "fates": [words for _, words in FATES.values()],
         "left_out": {"blocks": len(of) - len(bars), "bytes": int(of.size.sum() - size.sum())},
         "known": log.facts.addresses,
     }
-
-
-def _fate(fate: Fate, sizes: Ints) -> dict[str, str]:
-    """How the page shows a fate, and what it calls blocks of some sizes that have it."""
-    words = _WORDS[fate]
-    name = f"{words} ({len(sizes):,}, {format_bytes(int(sizes.sum()))})"
-    return {"ink": f"fate-{fate.name.lower()}", "words": words, "name": name}
 
 
 def _highest(score: NDArray[Any], first: NDArray[np.bool_], most: int) -> Ints:
@@ -288,7 +281,7 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> dict[str, Any]:
     level = levels_before(log, grid + 1)[:, 0]
     born, gone = grid.searchsorted(of.alloc), grid.searchsorted(of.end)
     number, sizes, labels = kinds_of_blocks(log, of.alloc)
-    area = np.bincount(number, of.life, len(sizes)) * sizes
+    area = np.bincount(number, of.area, len(sizes))
     at_peak = np.bincount(number[of.at_peak], minlength=len(sizes)) * sizes
     chosen = np.argsort(-area, kind="stable")[:BY_AREA].tolist()
     largest = np.argsort(-at_peak, kind="stable")[:AT_PEAK]

@@ -35,8 +35,37 @@ if TYPE_CHECKING:
 
 #: The modules of the report's script, each after those that it imports from.
 MODULES = (
-    *("format", "data", "pyramid", "axis", "levels", "ticks", "dom", "canvas", "boxes", "grid", "zoom", "track", "app"),
-    *("timeline", "colors", "lives", "lifetimes", "life", "moment", "memory_map", "flame", "tables", "diff", "main"),
+    *(
+        "format",
+        "data",
+        "pyramid",
+        "axis",
+        "levels",
+        "stacks",
+        "ticks",
+        "dom",
+        "canvas",
+        "boxes",
+        "grid",
+        "zoom",
+        "track",
+        "app",
+    ),
+    *(
+        "colors",
+        "lives",
+        "paint",
+        "life",
+        "moment",
+        "picture",
+        "details",
+        "address",
+        "memory_map",
+        "flame",
+        "tables",
+        "diff",
+        "main",
+    ),
 )
 
 #: A module's imports, one a line, and what marks its exports: in one script neither is needed.

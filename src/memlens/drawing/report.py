@@ -16,15 +16,15 @@ from msgspec.structs import asdict, replace
 from memlens.analyzers import registry
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.groups import columns_of
-from memlens.analyzers.series.curve import curve
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
 from memlens.drawing.differences import compared, diff_view
-from memlens.drawing.levels import EXACT, bands, levels, marks, series_of
+from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of
 from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import maps_view, memory_maps
 from memlens.drawing.page import Owners, pack_json, page
+from memlens.drawing.stacks import stacks_view, ways
 from memlens.folding import profile
 from memlens.inputs import Reading, input_name, named_devices
 from memlens.options import Analyze, Cut, Report, as_list
@@ -139,8 +139,11 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
         results = {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
     series = series_of(log, options)
     roles = BlockRoles(blocks, Roles(log, () if options.series else series))
-    drawn = curve(window, buckets=EXACT)
+    drawn, pieces = curve_of_page(window), phases_of(log, series)
+    level = levels(window, drawn, owners)
     maps, left_failures = memory_maps(log, results["segments"])
+    bars = largest_blocks(blocks, owners, roles, also=_named(results["unmatched"], maps))
+    grouped = ways(blocks, roles, series, pieces, analysis.growth)
     return {
         "path": visible(analysis.path),
         "command": f"memlens block {quote(visible(analysis.path))}",
@@ -148,10 +151,11 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
         "lo": window.lo,
         "hi": window.hi,
         "figures": _figures(window),
-        "levels": levels(window, drawn, owners),
+        "levels": level,
+        "stacks": stacks_view(blocks, grouped, level, bars["alloc"]),
         "marks": marks(window, drawn),
-        "bands": bands(window, series),
-        "lifetimes": largest_blocks(blocks, owners, roles, also=_named(results["unmatched"], maps)),
+        "bands": bands(window, series, pieces),
+        "lifetimes": bars,
         "moments": moments(window, blocks, owners),
         "maps": maps_view(log, maps, left_failures, owners, roles),
         "roles": roles.view(),

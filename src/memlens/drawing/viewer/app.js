@@ -1,8 +1,9 @@
-/** What the parts of the page share: the log that is shown, the part of it, and what is selected. */
+/** What the parts of the page share: the log that is shown, the part of it, what is selected, pointed at and sought. */
 
 import { Axis } from "./axis.js";
-import { formatCount } from "./format.js";
+import { formatBytes, formatCount } from "./format.js";
 import { Levels } from "./levels.js";
+import { Stacks } from "./stacks.js";
 
 /**
  * An event that is marked, a peak or a failure.
@@ -19,6 +20,7 @@ import { Levels } from "./levels.js";
  * @property {number} hi the event after the last one
  * @property {Record<string, any>} figures the figures on top, exact
  * @property {any} levels
+ * @property {any} stacks
  * @property {Mark[]} marks the peak, and failures
  * @property {import("./track.js").Row[]} bands windows or steps, and their phases
  * @property {any} lifetimes columns of blocks
@@ -34,22 +36,53 @@ import { Levels } from "./levels.js";
  * @property {string[]} short_owners the same in short: the innermost frame, and the user's own
  */
 
-/** One thing is selected at a time: a block (its bar), a moment (an event), a window, a finding. */
+/**
+ * One thing is selected at a time: a block (its bar), a moment (an event), a range (of events, up to `to`), a window, a finding.
+ * @typedef {{ kind: string, value: number, to?: number }} Selected
+ */
+
 export class App {
-  /** @param {LogView} view */
-  constructor(view) {
+  /**
+   * @param {LogView} view
+   * @param {number} [log] its number in the page, where it is not the one that that begins with
+   */
+  constructor(view, log = -1) {
     this.view = view;
+    this.log = log;
     this.levels = new Levels(view.levels);
+    this.stacks = new Stacks(view.stacks, this.levels);
     this.axis = new Axis(view.lo, view.hi, view.levels.edges, view.levels.time_us);
-    /** @type {{ kind: string, value: number } | null} */
+    /** @type {Selected | null} */
     this.selected = null;
-    /** @type {((selected: { kind: string, value: number } | null) => void)[]} */
+    /** What is sought among owners, holders, sizes and the other groups, in small letters. */
+    this.sought = "";
+    /** Of each bar whether it is one of those. @type {ArrayLike<number> | null} */
+    this.found = null;
+    /** @type {((selected: Selected | null) => void)[]} */
     this.listeners = [];
+    /** @type {(() => void)[]} */
+    this.watchers = [];
   }
 
-  /** @param {(selected: { kind: string, value: number } | null) => void} listener called when something else is selected */
+  /** @param {(selected: Selected | null) => void} listener called when something else is selected */
   onSelect(listener) {
     this.listeners.push(listener);
+  }
+
+  /** @param {() => void} watcher called when blocks are grouped in another way, or something else is sought */
+  onLook(watcher) {
+    this.watchers.push(watcher);
+  }
+
+  /**
+   * Group what is live in another way, or look for something.
+   * @param {{ way?: number, sought?: string }} how
+   */
+  look({ way = this.stacks.chosen, sought = this.sought }) {
+    this.stacks.chosen = way;
+    this.sought = sought.trim().toLowerCase();
+    this.found = this.sought ? this.view.lifetimes?.alloc.map((/** @type {number} */ _, /** @type {number} */ bar) => Number(this.hasSought(bar))) ?? null : null;
+    for (const watcher of this.watchers) watcher();
   }
 
   /** @returns {number} the ALLOC of the block that is selected, -1 where none is */
@@ -58,15 +91,42 @@ export class App {
     return kind === "block-event" ? value : kind === "block" ? this.view.lifetimes?.alloc[value] ?? -1 : -1;
   }
 
+  /** @returns {number} the event that is looked at: the moment or the ALLOC of the block that is selected; else where the peak is */
+  get moment() {
+    const { kind, value, to } = this.selected ?? { kind: "", value: -1 };
+    return kind === "moment" ? value : kind === "range" ? Number(to) : this.block >= 0 ? this.block : this.view.marks[0]?.event ?? this.axis.lo;
+  }
+
   /**
-   * @param {string | null} kind `block`, `block-event` (by its ALLOC, for one that may have no bar), `moment`, `window` or `finding`; `null` for nothing
+   * @param {string | null} kind `block`, `block-event` (by its ALLOC, for one that may have no bar), `moment`, `range`, `window` or `finding`; `null` for nothing
    * @param {number} value its number
+   * @param {number} [to] where a range ends
    */
-  select(kind, value = -1) {
+  select(kind, value = -1, to) {
     const bar = kind === "block-event" ? this.view.lifetimes?.alloc.indexOf(value) ?? -1 : -1;
     if (bar >= 0) [kind, value] = ["block", bar];
-    this.selected = kind === null ? null : { kind, value };
+    this.selected = kind === null ? null : { kind, value, to };
     for (const listener of this.listeners) listener(this.selected);
+  }
+
+  /**
+   * Whether what is sought is in the name of a group of the chosen way.
+   * @param {number} group
+   * @returns {boolean}
+   */
+  finds(group) {
+    return this.stacks.way.groups[group].name.toLowerCase().includes(this.sought);
+  }
+
+  /**
+   * Whether a bar is one of those that are sought: by its size, its owner, or a group that it is in.
+   * @param {number} bar
+   * @returns {boolean}
+   */
+  hasSought(bar) {
+    const { size_bytes: sizes, owner } = this.view.lifetimes;
+    return [formatBytes(sizes[bar]), this.ownerText(owner[bar]), ...this.stacks.ways.map(({ groups, bars }) => groups[bars[bar]].name)]
+      .some((text) => text.toLowerCase().includes(this.sought));
   }
 
   /**

@@ -17,13 +17,13 @@ export function color(name) {
 
 /**
  * A canvas as wide as its place.
- * @param {string} label what it shows, for who cannot see it
+ * @param {string} label what it shows, for who cannot see it; empty where another one says it
  * @param {number} height in CSS pixels
  * @param {(context: CanvasRenderingContext2D, width: number, height: number) => void} draw in CSS pixels
  * @returns {{ canvas: HTMLCanvasElement, redraw: () => void }} redraws happen once a frame at most
  */
 export function drawing(label, height, draw) {
-  const canvas = element("canvas", { role: "img", "aria-label": label, tabindex: 0 });
+  const canvas = element("canvas", label ? { role: "img", "aria-label": label, tabindex: 0 } : { "aria-hidden": "true" });
   canvas.style.height = `${height}px`;
   let asked = 0;
   const now = () => {

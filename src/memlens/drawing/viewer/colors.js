@@ -1,9 +1,4 @@
-/** Colours by size and by owner: classes, and of each its name and its colour in the style sheet. */
-
-import { formatBytes } from "./format.js";
-
-/** Sizes that have colours of their own. */
-const SIZES = 5;
+/** Colours of blocks, the same in all pictures: those of the groups that the areas have. */
 
 /**
  * How blocks are coloured: the class of each, and of each class its colour in the style sheet and what it is called.
@@ -11,32 +6,45 @@ const SIZES = 5;
  */
 
 /**
- * By size: each class reaches down to a quarter of the one before.
- * @param {Float64Array} sizes
+ * @param {import("./app.js").App} app
+ * @param {string} key of a way to group what is live
+ * @returns {{ ink: string, name: string, from?: number, to?: number }[]} its groups; none where the log has no such way
+ */
+const groupsOf = (app, key) => app.stacks.ways.find((way) => way.key === key)?.groups ?? [];
+
+/**
+ * Blocks by what their groups are told by; those of no group are others.
+ * @param {import("./app.js").App} app
+ * @param {string} key
+ * @param {ArrayLike<any>} values
+ * @param {(group: any, value: any) => boolean} holds
  * @returns {Colouring}
  */
-export function bySize(sizes) {
-  const top = 2 ** Math.ceil(Math.log2(sizes.reduce((most, size) => Math.max(most, size), 1) + 1));
-  const least = Array.from({ length: SIZES }, (_, k) => (k === SIZES - 1 ? 0 : top / 4 ** (k + 1)));
-  return {
-    classOf: Uint8Array.from(sizes, (size) => least.findIndex((bytes) => size >= bytes)),
-    classes: least.map((bytes, k) => ({ ink: `size-${k + 1}`, name: bytes ? `${formatBytes(bytes)} and more` : `below ${formatBytes(least[k - 1])}` })),
-  };
+function coloured(app, key, values, holds) {
+  const groups = groupsOf(app, key).filter(({ ink }) => ink !== "owner-other"), known = new Map();
+  const classOf = Uint8Array.from(values, (value) => {
+    if (!known.has(value)) known.set(value, groups.findIndex((group) => holds(group, value)));
+    return known.get(value) < 0 ? groups.length : known.get(value);
+  });
+  return { classOf, classes: [...groups, { ink: "owner-other", name: groups.length ? `other ${key}s` : `${key} not known` }] };
 }
 
 /**
- * By owner: those whose bars are largest, in bytes times events, have colours of their own, the same ones in all pictures.
  * @param {import("./app.js").App} app
- * @param {Float64Array} owners of the blocks that are coloured
+ * @param {ArrayLike<number>} sizes
+ * @returns {Colouring}
+ */
+export function bySize(app, sizes) {
+  return coloured(app, "size", Array.from(sizes), ({ from, to }, size) => from <= size && size < to);
+}
+
+/**
+ * @param {import("./app.js").App} app
+ * @param {ArrayLike<number>} owners of the blocks that are coloured
  * @returns {Colouring}
  */
 export function byOwner(app, owners) {
-  const largest = /** @type {number[]} */ (app.view.lifetimes.largest_owners);
-  const classes = largest.map((number, k) => ({ ink: `owner-${k + 1}`, name: shortOwner(app, number) }));
-  return {
-    classOf: Uint8Array.from(owners, (number) => (largest.includes(number) ? largest.indexOf(number) : largest.length)),
-    classes: [...classes, { ink: "owner-other", name: largest.length ? "other owners" : "owner unknown" }],
-  };
+  return coloured(app, "owner", Array.from(owners, (number) => app.view.short_owners[number]), ({ name }, text) => name === text);
 }
 
 /**
@@ -66,6 +74,14 @@ export function roleWay(app) {
  */
 export function shortOwner(app, number) {
   const short = app.view.short_owners?.[number] ?? "";
-  const frames = short.split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame));
-  return `${frames.join(" < ")}${app.ownerText(number) === short ? "" : " \u2026"}`;
+  return `${shortName(short)}${app.ownerText(number) === short ? "" : " \u2026"}`;
+}
+
+/**
+ * A name without the middles of long frames.
+ * @param {string} name
+ * @returns {string}
+ */
+export function shortName(name) {
+  return name.split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame)).join(" < ");
 }

@@ -89,7 +89,7 @@ export function diffSection(diff) {
         return [text, { slot, baseBytes: base, headBytes: head, differenceBytes: head - base, baseLine, headLine }];
       },
     });
-  const [upper, lower] = picture.canvases;
+  const [upper, lower] = picture.tracks;
   picture.place.append(legendOf(SIDES.map((side) => ({ ink: side, name: `${side}: ${diff[side]}` }))), picture.controls, upper, element("p", { class: "caption" }, "Head less base"), lower,
     picture.line, picture.hint, findingsPart(diff, (row, zooms) => {
       chosen = row;

@@ -1,9 +1,10 @@
-/** What is live at the peak, by whom it was allocated: boxes as wide as their bytes, callers above or below. */
+/** What is live at the peak, or at the moment that is selected, by whom it was allocated: boxes as wide as their bytes, callers above or below. */
 
 import { boxes } from "./boxes.js";
 import { byOwner, bySize } from "./colors.js";
 import { button, element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
+import { liveAt, momentText } from "./moment.js";
 
 /** Height of a box in CSS pixels; frames of a stack that are shown, from the innermost one; the share of the picture that a box is drawn from. */
 const FRAME = 19, FRAMES = 40, NARROW = 2e-4;
@@ -24,7 +25,7 @@ const FRAME = 19, FRAMES = 40, NARROW = 2e-4;
 export function framesOf(flame, owners, inward) {
   /** @param {string} name @param {Frame | null} parent @param {number} group @returns {Frame} */
   const frame = (name, parent, group) => ({ name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, width: 0, group, children: new Map() });
-  const root = frame("all that is live at the peak", null, -1), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
+  const root = frame("all that is live", null, -1), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
   /** @param {string[]} path @param {number} bytes @param {number} blocks @param {number} [group] */
   const add = (path, bytes, blocks, group = -1) => {
     const all = [root];
@@ -40,7 +41,7 @@ export function framesOf(flame, owners, inward) {
     const callers = owner >= 0 ? owners[owner].split(" < ", FRAMES) : known ? ["(no owner known)"] : [];
     add([...(inward ? callers.reverse() : callers), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, k);
   }
-  if (flame.left.groups) add([`(${formatCount(flame.left.groups)} smaller groups)`], flame.left.bytes, flame.left.blocks);
+  if (flame.left.bytes) add([`(${flame.left.groups ? `${formatCount(flame.left.groups)} ` : ""}smaller groups)`], flame.left.bytes, flame.left.blocks);
   // FREEs without an ALLOC make the level lower than what is live: that is a box that takes away.
   if (flame.other_bytes) add([flame.other_bytes > 0 ? "(it is not known which blocks)" : "(freed and never allocated)"], flame.other_bytes, 0);
   const frames = [root], largestFirst = (/** @type {Frame} */ one) => [...one.children.values()].sort((a, b) => b.bytes - a.bytes);
@@ -54,13 +55,31 @@ export function framesOf(flame, owners, inward) {
 }
 
 /**
+ * The groups of what is live at the peak or, where something else is selected, at the nearest moment that the page knows.
+ * @param {import("./app.js").App} app
+ */
+function groupsAt(app) {
+  const { flame, moments, lifetimes } = app.view;
+  if (!app.selected || !moments || app.moment === flame.event) return flame;
+  const live = liveAt(app, app.moment), groups = live.rows.filter(({ size }) => size !== null), others = live.rows.filter(({ size }) => size === null);
+  const blocks = live.rows.reduce((sum, { count }) => sum + (count ?? 0), 0), smaller = others.find(({ count }) => count) ?? { count: 0, bytes: 0 };
+  return {
+    words: `${formatExact(live.level)}${lifetimes.known ? ` in ${formatCount(blocks)} blocks` : ""} ${momentText(app, live)}.`, peak_bytes: live.level,
+    size_bytes: groups.map(({ size }) => size), blocks: groups.map(({ count }) => count), owners: groups.map(({ owner }) => owner),
+    left: { groups: 0, blocks: smaller.count, bytes: smaller.bytes }, other_bytes: others.reduce((sum, { bytes }) => sum + bytes, -smaller.bytes),
+  };
+}
+
+/**
  * @param {import("./app.js").App} app
  * @returns {HTMLElement}
  */
 export function flameGraph(app) {
-  const { flame, owners } = app.view;
+  const { owners } = app.view;
+  let flame = app.view.flame;
   // Each box has the colour of the largest group in it, the one that the map has for its blocks.
-  const { classOf, classes } = flame.owners.some((/** @type {number} */ owner) => owner >= 0) ? byOwner(app, flame.owners) : bySize(flame.size_bytes);
+  const coloring = () => (flame.owners.some((/** @type {number} */ owner) => owner >= 0) ? byOwner(app, flame.owners) : bySize(app, flame.size_bytes));
+  let { classOf, classes } = coloring();
   const stacks = owners.some((owner) => owner.includes(" < "));
   let inward = stacks, frames = framesOf(flame, owners, inward), focus = frames[0], sought = "";
   const height = () => (frames.reduce((most, one) => Math.max(most, one.depth), 0) + 1) * FRAME;
@@ -72,7 +91,7 @@ export function flameGraph(app) {
   };
   const at = () => picture.at() ?? focus;
   const picture = boxes({
-    id: "flame", label: `Flame graph of what is live at the peak: ${formatBytes(focus.bytes)} in ${formatCount(focus.blocks)} blocks`, height: height(),
+    id: "flame", label: `Flame graph of what is live: ${formatBytes(focus.bytes)} in ${formatCount(focus.blocks)} blocks`, height: height(),
     hint: "A click zooms in; Esc shows all, Backspace goes back. Keys: \u2190 \u2192 \u2191 \u2193 from box to box, Enter zoom.",
     lay: () => frames.map((one) => ({
       left: Math.max((one.start - focus.start) / Math.max(focus.width, 1), 0), right: Math.min((one.start + one.width - focus.start) / Math.max(focus.width, 1), 1),
@@ -80,7 +99,7 @@ export function flameGraph(app) {
       fill: !one.name.toLowerCase().includes(sought) ? "gap" : one.group < 0 ? "owner-other" : classes[classOf[one.group]].ink,
     })).filter(({ left, right }) => right - left > NARROW),
     tell: (one) => {
-      const share = flame.peak_bytes > 0 ? `, ${((100 * one.bytes) / flame.peak_bytes).toFixed(1)}% of the peak` : "";
+      const share = flame.peak_bytes > 0 ? `, ${((100 * one.bytes) / flame.peak_bytes).toFixed(1)}% of all that is live` : "";
       return [`${one.name}: ${formatExact(one.bytes)} in ${formatCount(one.blocks)} ${one.blocks === 1 ? "block" : "blocks"}${share}.`, { bytes: one.bytes, blocks: one.blocks, name: one.name }];
     },
     act: zoom, stops: (all) => all.filter(({ parent }) => parent === at().parent),
@@ -104,11 +123,21 @@ export function flameGraph(app) {
     found.textContent = sought ? `${formatExact(bytesFound(frames, sought))} in what is found` : "";
     picture.show(height());
   } });
-  picture.canvas.dataset.peakBytes = String(focus.bytes);
-  picture.show();
-  const what = element("p", {}, flame.words);
-  if (!flame.owners.length) return section("flame", "Live at the peak", what);
-  return section("flame", "Live at the peak", what, element("p", { class: "controls" }, ...(stacks ? [turn] : []), search, found), picture.canvas, picture.line, picture.hint);
+  const what = element("p", {});
+  const update = () => {
+    flame = groupsAt(app);
+    ({ classOf, classes } = coloring());
+    frames = framesOf(flame, owners, inward);
+    focus = frames[0];
+    what.textContent = flame.words;
+    picture.canvas.dataset.peakBytes = String(focus.bytes);
+    picture.point(null);
+    picture.show(height());
+  };
+  update();
+  if (!flame.owners.length) return section("flame", "Flame graph", what);
+  app.onSelect(update);
+  return section("flame", "Flame graph", what, element("p", { class: "controls" }, ...(stacks ? [turn] : []), search, found), picture.canvas, picture.line, picture.hint);
 }
 
 /**

@@ -66,7 +66,7 @@ export class Buckets {
  * @param {number} event one of its own
  * @returns {number}
  */
-function bucketOf({ lo, hi, edges }, event) {
+export function bucketOf({ lo, hi, edges }, event) {
   if (!edges) return event - lo;
   let bucket = Math.floor(((event - lo) / (hi - lo)) * (edges.length - 1));
   while (edges[bucket] > event) bucket -= 1;
@@ -98,6 +98,17 @@ export class Levels extends Buckets {
     this.lowest = lowest;
     this.peak = peak;
     this.reservedPeak = this.extremes("reserved", lo, hi)[1];
+  }
+
+  /**
+   * The level right after an event of a log whose events are all there, and its line.
+   * @param {number} event
+   * @returns {{ bytes: number, line: number }}
+   */
+  after(event) {
+    const { lo, columns } = this.whole, k = event - lo;
+    // The first bucket has the level that the run starts from, too: where that is the higher one, the event's own is the lower.
+    return { bytes: k === 0 && columns.high_event[0] < lo ? columns.low_bytes[0] : columns.high_bytes[k], line: columns.line[k] };
   }
 
   /**

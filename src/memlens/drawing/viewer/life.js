@@ -1,58 +1,55 @@
-/** The whole life of the selected block. */
+/** Blocks in words: one in a sentence, all of them in a table, and the whole life of the selected one. */
 
-import { button, element, section } from "./dom.js";
-import { formatCount, formatDuration, formatExact } from "./format.js";
+import { shortOwner } from "./colors.js";
+import { button, element } from "./dom.js";
+import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
+import { grid } from "./grid.js";
 import { livesOf } from "./lives.js";
 
-/** Milliseconds until a click was no double click, for whose second click nothing may have moved; the height of the links on top in CSS pixels. */
-const DOUBLE_CLICK = 400, NAV = 40;
-
 /**
- * A part of the page about what is selected; what is selected is kept in sight, at the edge of the window where its place lies beyond that.
  * @param {import("./app.js").App} app
- * @param {string} id
- * @param {string} title
- * @param {string} words what is to be done where nothing is shown
- * @param {(place: HTMLElement) => Node[] | null} show
- * @returns {HTMLElement}
+ * @param {number} bar
+ * @returns {string}
  */
-export function panel(app, id, title, words, show) {
-  const body = element("div", { role: "status", "aria-live": "polite" }), hint = element("p", { class: "hint" }, words), place = section(id, title, hint, body);
-  let opening = 0;
-  const open = () => {
-    place.classList.add("panel");
-    place.scrollTop = 0;
-    // What was clicked on stays in sight above it, but for a little.
-    const clicked = document.activeElement, { top = 0, bottom = 0 } = clicked instanceof HTMLCanvasElement ? clicked.getBoundingClientRect() : {};
-    const covered = bottom - place.getBoundingClientRect().top;
-    if (clicked?.compareDocumentPosition(place) === Node.DOCUMENT_POSITION_FOLLOWING && covered > (bottom - top) / 4) scrollBy(0, Math.min(covered, top - NAV));
-  };
-  app.onSelect(() => {
-    const shown = show(place);
-    body.replaceChildren(...shown ?? []);
-    hint.hidden = shown !== null;
-    clearTimeout(opening);
-    if (!shown) place.classList.remove("panel");
-    else opening = setTimeout(open, DOUBLE_CLICK);
-  });
-  return place;
+export function blockText(app, bar) {
+  const { size_bytes: size, owner, fate, fates, role, alloc_line: alloc, free_line: free } = app.view.lifetimes;
+  const born = alloc[bar] ? `allocated at ${app.lineText(alloc[bar])}` : "live before the input begins", gone = free[bar] ? `freed at ${app.lineText(free[bar])}` : "never freed";
+  return [`block of ${formatExact(size[bar])}`, shortOwner(app, owner[bar]), born, gone, fates[fate[bar]], app.view.roles?.classes[role[bar]].name].filter(Boolean).join(" \u00b7 ");
 }
 
 /**
+ * Blocks as a table; each can be selected.
  * @param {import("./app.js").App} app
- * @returns {HTMLElement | null} nothing where blocks are not known
+ * @param {string} id
+ * @param {number[]} bars
+ * @param {boolean} [plain] without pages
+ * @returns {HTMLElement[]}
+ */
+export function blockTable(app, id, bars, plain = false) {
+  const { lifetimes: columns, terms: { line } } = app.view;
+  /** @param {string} key @param {string} title @param {(value: number, row: number) => string | Node} write */
+  const field = (key, title, write) => ({ key, title, write, values: bars.map((bar) => columns[key][bar]) });
+  /** @param {string} none */
+  const place = (none) => (/** @type {number} */ number) => (number ? formatCount(number) : none);
+  return grid(id, "blocks", [
+    field("size_bytes", "Block", (size, row) => button(formatBytes(size), () => app.select("block", bars[row]))),
+    field("alloc_line", `Allocated at ${line}`, place("before")), field("free_line", `Freed at ${line}`, place("never")),
+    { key: "fate", title: "Fate", values: bars.map((bar) => columns.fates[columns.fate[bar]].split(/[:,]/, 1)[0]) },
+    { key: "owner", title: "Owner", values: bars.map((bar) => app.ownerText(columns.owner[bar])), write: (_, row) => shortOwner(app, columns.owner[bars[row]]) },
+  ], { plain, data: (row) => ({ "data-block": bars[row], "data-bytes": columns.size_bytes[bars[row]] }) }).parts;
+}
+
+/**
+ * The selected block, which may have no bar: then it is a small one of a memory map.
+ * @param {import("./app.js").App} app
+ * @returns {HTMLElement}
  */
 export function lifeOf(app) {
-  const { lifetimes: columns, maps } = app.view;
-  if (!columns.known) return null;
-  return panel(app, "life", "One block", "Click on a bar, or choose a block in a list, to see its whole life.", (place) => {
-    const known = app.block >= 0, bar = livesOf(app).blockOf(app.block);
-    place.dataset.block = known ? String(bar) : "";
-    if (!known || bar >= 0) return known ? lifeDetails(app, bar) : null;
-    // A block without a bar is a small one of a memory map.
-    const pieces = maps.moments.map((/** @type {any} */ moment) => moment.pieces).find((/** @type {any} */ one) => one?.events.includes(app.block));
-    return [element("p", {}, "This page has the whole life of the largest blocks alone. ", commandOf(app, pieces?.lines[pieces.events.indexOf(app.block)]))];
-  });
+  const bar = livesOf(app).blockOf(app.block);
+  if (bar >= 0) return element("div", { id: "life", "data-block": bar }, ...lifeDetails(app, bar));
+  const pieces = app.view.maps.moments.map((/** @type {any} */ moment) => moment.pieces).find((/** @type {any} */ one) => one?.events.includes(app.block));
+  return element("div", { id: "life", "data-block": -1 },
+    element("p", {}, "This page has the whole life of the largest blocks alone. ", commandOf(app, pieces?.lines[pieces.events.indexOf(app.block)])));
 }
 
 /**
@@ -79,7 +76,8 @@ function lifeDetails(app, bar) {
   /** @type {[string, Node | string][]} */
   const entries = [
     ["Size", element("span", { "data-bytes": size }, formatExact(size))],
-    ["Fate", [columns.fates[of("fate")].words, app.view.roles?.classes[of("role")].name].filter(Boolean).join(" \u00b7 ")],
+    ["Fate", columns.fates[of("fate")]],
+    ...app.stacks.ways.filter(({ key }) => !["size", "fate", "owner"].includes(key)).map(({ name, groups, bars }) => /** @type {[string, string]} */ ([name[0].toUpperCase() + name.slice(1), groups[bars[bar]].name])),
     ["Life", `${formatCount(of("life_events"))} events${gone ? lasted : " to the end of the log"}`],
     ["Allocated", born ? at(born, alloc) : "before the input begins"], ["by", ownerNode(app, of("owner"))],
     ["Freed", gone ? at(gone, freed ? free : null) : "never"], [terms.line === "line" ? "after" : "by", ownerNode(app, of("free_owner"))],
@@ -88,13 +86,12 @@ function lifeDetails(app, bar) {
   const showLife = () => {
     const margin = Math.max((free - alloc) * 0.1, 4);
     axis.show(alloc - margin, free + margin);
-    document.getElementById("lifetimes")?.scrollIntoView();
+    document.getElementById("picture")?.scrollIntoView();
   };
-  const controls = element("p", { class: "controls" }, button("Show its life", showLife),
-    button("What else is alive when it is allocated", () => app.select("moment", Math.max(alloc, axis.lo))), button("Close", () => app.select(null)));
+  const controls = element("p", { class: "controls" }, button("Show its life", showLife), button("What else is live then", () => app.select("moment", Math.max(alloc, axis.lo))));
   const [, before, after] = columns.contexts.find((/** @type {any[]} */ [number]) => number === bar) ?? [];
   const lines = before ? [...linesAround("Around its ALLOC", before, born), ...linesAround("Around its FREE", after, gone)] : [];
-  return [controls, element("div", { class: "beside" }, list, element("div", {}, ...(lines.length ? lines : [commandOf(app, born)])))];
+  return [element("h3", {}, `Block of ${formatBytes(size)}`), controls, list, ...(lines.length ? lines : [element("p", {}, commandOf(app, born))])];
 }
 
 /**

@@ -1,29 +1,28 @@
 /** The page: unpacks the data, and puts the parts together. */
 
+import { addressed } from "./address.js";
 import { App } from "./app.js";
 import { unpacked } from "./data.js";
+import { details, legendTable } from "./details.js";
 import { diffSection } from "./diff.js";
 import { choice, element } from "./dom.js";
 import { flameGraph } from "./flame.js";
 import { formatBytes, formatCount } from "./format.js";
-import { lifeOf } from "./life.js";
-import { lifetimes } from "./lifetimes.js";
-import { momentOf } from "./moment.js";
 import { memoryMap } from "./memory_map.js";
-import { growthPart, heldTable, trustPart, windowsTable } from "./tables.js";
-import { timeline } from "./timeline.js";
+import { pictureOf } from "./picture.js";
+import { blocksTable, growthPart, heldTable, trustPart, windowsTable } from "./tables.js";
 
 /**
- * The parts below the timeline, in their order: what of a view each one shows, and what makes it.
+ * The parts below the picture, in their order: what of a view each one shows, and what makes it.
  * @type {[string, (app: App) => Node | null][]}
  */
 const PARTS = [
-  ["lifetimes", lifetimes], ["lifetimes", lifeOf], ["moments", momentOf], ["maps", memoryMap], ["flame", flameGraph],
-  ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["trust", trustPart],
+  ["maps", memoryMap], ["flame", flameGraph], ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["lifetimes", blocksTable],
+  ["trust", trustPart],
 ];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
-const FIRST = ["path", "terms", "lo", "hi", "figures", "levels", "marks", "bands"];
+const FIRST = ["path", "terms", "lo", "hi", "figures", "levels", "stacks", "marks", "bands"];
 
 /** When what was changed is on the screen. */
 const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
@@ -35,19 +34,25 @@ let choices = 0;
  * The parts of one log.
  * @param {HTMLElement} place
  * @param {any} packed
+ * @param {number} log its number, where it is not the one that the page begins with; else -1
  */
-async function show(place, packed) {
+async function show(place, packed, log) {
   /** @param {string[]} keys */
   const part = (keys) => unpacked(Object.fromEntries(keys.map((key) => [key, packed[key]])));
-  const own = (choices += 1), app = new App(await part(FIRST));
+  const own = (choices += 1), app = new App(await part(FIRST), log);
   if (own !== choices) return;
   const still = app.view.lo === app.view.hi;
-  place.replaceChildren(figures(app), still ? element("p", {}, "Nothing is allocated or freed in what is shown, so there is no curve.") : timeline(app));
+  if (still) place.replaceChildren(figures(app), element("p", {}, "Nothing is allocated or freed in what is shown, so there is no curve."));
+  else {
+    const { legend, show: tell } = legendTable(app);
+    place.replaceChildren(figures(app), pictureOf(app, tell), details(app, legend));
+  }
   await painted();
   performance.mark("memlens-first-picture");
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
   if (own !== choices) return;
-  for (const [key, make] of PARTS) if (packed[key] && !(still && (make === lifetimes || make === momentOf))) place.append(make(app) ?? "");
+  for (const [key, make] of PARTS) if (packed[key] && !(still && make === blocksTable)) place.append(make(app) ?? "");
+  if (!still) addressed(app);
   const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
     ...sections.map((one) => element("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)));
@@ -85,8 +90,11 @@ async function main() {
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
     if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.diff.head}`));
     const paths = data.logs.map((/** @type {any} */ log) => log.path);
-    if (paths.length > 1) place.before(element("p", {}, choice("Show", paths, (k) => show(place, data.logs[k]), { first: data.shown, id: "log" })));
-    await show(place, data.logs[data.shown]);
+    const asked = new URLSearchParams(location.hash.slice(1)).get("log"), first = asked !== null && data.logs[asked] ? Number(asked) : data.shown;
+    /** @param {number} k */
+    const showLog = (k) => show(place, data.logs[k], k === data.shown ? -1 : k);
+    if (paths.length > 1) place.before(element("p", {}, choice("Show", paths, showLog, { first, id: "log" })));
+    await showLog(first);
     await painted();
     performance.mark("memlens-drawn");
     root.dataset.ready = "true";

@@ -48,7 +48,7 @@ export function memoryMap(app) {
   let owned = Number(moments.some((/** @type {any} */ moment) => new Set(moment.pieces?.owners).size > 1));
   /** The columns of the moment that is shown. @type {any} */
   let columns = null;
-  let pieces = /** @type {Piece[][]} */ ([]), blocks = /** @type {Piece[]} */ ([]), coloring = bySize(new Float64Array());
+  let pieces = /** @type {Piece[][]} */ ([]), blocks = /** @type {Piece[]} */ ([]), coloring = bySize(app, []);
 
   const picture = boxes({
     id: "map", label: "Memory map", height: MAP_HEIGHT, lay, tell, stops: (things) => things.filter(({ kind }) => kind === BLOCK),
@@ -131,7 +131,7 @@ export function memoryMap(app) {
 
   function update() {
     const moment = moments[shown];
-    coloring = owned && columns ? (owned > 1 ? byRole(app, columns.roles) : byOwner(app, columns.owners)) : bySize(Float64Array.from(blocks, ({ size }) => size));
+    coloring = owned && columns ? (owned > 1 ? byRole(app, columns.roles) : byOwner(app, columns.owners)) : bySize(app, blocks.map(({ size }) => size));
     buttons.forEach((/** @type {HTMLElement} */ one, /** @type {number} */ k) => one.setAttribute("aria-pressed", String(k === shown)));
     canvas.hidden = controls.hidden = picture.hint.hidden = !columns;
     all.hidden = only < 0;
@@ -146,8 +146,14 @@ export function memoryMap(app) {
   }
 
   show(Math.max(shown, 0));
+  const note = element("p", { class: "quiet", role: "status" });
+  app.onSelect((selected) => {
+    const k = selected?.kind === "moment" ? moments.findIndex((/** @type {any} */ moment) => moment.event === selected.value) : -1;
+    if (k >= 0) show(k);
+    note.textContent = selected?.kind === "moment" && k < 0 ? `This page has no map of event ${formatCount(selected.value)}; the nearest are below.` : "";
+  });
   const left = later ? element("p", { class: "quiet" }, `${formatCount(later)} later failures are not shown here.`) : "";
-  return section("map", "Memory map", figuresTable(moments, terms, buttons), left, controls, canvas, picture.line, rest, legend, picture.hint);
+  return section("map", "Memory map", note, figuresTable(moments, terms, buttons), left, controls, canvas, picture.line, rest, legend, picture.hint);
 }
 
 /**

@@ -4,6 +4,7 @@ import { boxes } from "./boxes.js";
 import { checkbox, element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { grid } from "./grid.js";
+import { blockTable } from "./life.js";
 
 /** Height of the picture of growth in CSS pixels. */
 const GROWTH_HEIGHT = 120;
@@ -126,4 +127,17 @@ export function trustPart(app) {
  */
 function asSentence(words) {
   return `${words[0].toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? "" : "."}`;
+}
+
+/**
+ * The blocks that have bars, the largest first: the picture as a table.
+ * @param {import("./app.js").App} app
+ * @returns {HTMLElement | null} nothing where it is not known which blocks are live
+ */
+export function blocksTable(app) {
+  const { size_bytes: sizes, left_out: left, known } = app.view.lifetimes;
+  if (!known) return null;
+  const bars = Array.from(/** @type {Float64Array} */ (sizes).keys()).sort((a, b) => sizes[b] - sizes[a] || a - b);
+  const rest = left.blocks ? `${formatCount(left.blocks)} smaller ones of ${formatExact(left.bytes)} together have no bars in the picture and are not listed.` : "All blocks are listed.";
+  return section("blocks", "Blocks", element("p", { class: "quiet", "data-bars": bars.length, "data-left-blocks": left.blocks, "data-left-bytes": left.bytes }, rest), ...blockTable(app, "blocks-table", bars));
 }

@@ -7,7 +7,7 @@ import { formatCount } from "./format.js";
 import { bytesTicks } from "./ticks.js";
 import { zoomable, zoomButtons } from "./zoom.js";
 
-/** The height of a row of bands, and how near to the pointer is what it is at, in CSS pixels. */
+/** The height of a row of bands, and how near to the pointer is what it is at, in CSS pixels; the scale of bytes beside a picture is as wide as the style sheet says. */
 export const ROW = 17;
 const NEAR = 2;
 
@@ -24,29 +24,37 @@ const NEAR = 2;
 /**
  * One of the pictures: its heights, the lowest and highest of its scale, the curves that this can be fitted to, and what is drawn below and above the lines
  * of the scale. In a signed one 0 always stays in sight.
- * @typedef {{ label: string, height: number, top: number, foot: number, whole: [number, number], fits: string[], signed?: boolean, rows: Row[], curves: (frame: Frame) => void, over: (frame: Frame) => void, dots: (at: any) => number[] }} Track
+ * @typedef {{ label: string, height: number, top: number, foot: number, whole: [number, number], fits: string[], signed?: boolean, rows: Row[], curves: (frame: Frame & { high: number }) => void, over: (frame: Frame) => void, dots: (at: any) => number[], axisName?: () => string }} Track
  */
 
 /**
- * Pictures that share an axis, a line about what the pointer or the keyboard is at (`find` finds it in a stretch, `eventOf` says where it stands, `tell` what it is),
- * keys and switches.
+ * Pictures that share an axis, a line about what the pointer or the keyboard is at (`find` finds it in a stretch, and knows where in the picture the pointer is,
+ * `eventOf` says where it stands, `tell` what it is), keys and switches; what else is told of a drag goes to `zooms`.
  * @param {string} id
  * @param {string} title
  * @param {string} hint
  * @param {import("./axis.js").Axis} axis
  * @param {import("./levels.js").Buckets} buckets
  * @param {Track[]} tracks
- * @param {{ find: (from: number, to: number) => any, eventOf: (at: any) => number, tell: (at: any) => [string, Record<string, number>], act?: (at: any) => void, keys?: Record<string, () => void> }} how
+ * @param {{ find: (from: number, to: number, place?: [number, number]) => any, eventOf: (at: any) => number, tell: (at: any) => [string, Record<string, number | string>], act?: (at: any) => void, point?: (at: any) => void, keys?: Record<string, (at: any) => void>, zooms?: Record<string, any> }} how
  */
-export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf, tell, act = () => {}, keys = {} }) {
+export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf, tell, act = () => {}, point: pointed = () => {}, keys = {}, zooms = {} }) {
   /** @type {any} */
   let at = null;
   let fitted = false;
   const pictures = tracks.map((track) => {
-    const picture = drawing(track.label, track.height, (context, width, height) => {
+    /** @param {CanvasRenderingContext2D} context @param {number} width @param {number} height */
+    const framed = (context, width, height) => {
       const ends = fitted ? track.fits.flatMap((curve) => buckets.extremes(curve, axis.from, axis.to)) : track.whole;
-      const frame = frameOf(context, axis, width, height, fitted && !track.signed ? ends : [0, ...ends], track);
-      const ticks = bytesTicks(frame.low, frame.high, 6);
+      return frameOf(context, axis, width, height, fitted && !track.signed ? ends : [0, ...ends], track);
+    };
+    const scale = drawing("", track.height, (context, width, height) => {
+      const frame = framed(context, width, height);
+      for (const tick of scaleOf(frame)) write(context, `${track.signed && tick.at > 0 ? "+" : ""}${tick.text}`, width - 6, Math.min(frame.y(tick.at), frame.bottom - 4), { align: "right", ink: color("quiet") });
+      if (track.axisName) write(context, track.axisName(), width - 6, frame.bottom + 11, { align: "right", ink: color("quiet") });
+    });
+    const picture = drawing(track.label, track.height, (context, width, height) => {
+      const frame = framed(context, width, height), ticks = scaleOf(frame);
       context.save();
       context.rect(0, 0, width, frame.bottom);
       context.clip();
@@ -54,7 +62,6 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
       context.restore();
       for (const tick of ticks) stroke(context, color("grid"), [0, frame.y(tick.at)], [width, frame.y(tick.at)]);
       track.rows.forEach((row, k) => drawBands(frame, row, k * ROW, k === 0));
-      for (const tick of ticks) if (tick.at > frame.low) write(context, `${track.signed && tick.at > 0 ? "+" : ""}${tick.text}`, 4, frame.y(tick.at));
       track.over(frame);
       const over = zoom.dragged();
       if (over) {
@@ -73,16 +80,17 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
     });
     const { canvas } = picture;
     const zoom = zoomable(canvas, axis, {
-      redraw,
-      hover: (x) => point(x === null ? null : find(axis.toEvent(x - NEAR, canvas.clientWidth), axis.toEvent(x + NEAR + 1, canvas.clientWidth))),
+      redraw, ...zooms,
+      hover: (x, y) => point(x === null ? null : find(axis.toEvent(x - NEAR, canvas.clientWidth), axis.toEvent(x + NEAR + 1, canvas.clientWidth), [x, y])),
       click: (x, y) => { // a band is shown alone
         const row = track.rows[Math.floor(y / ROW)], band = row ? bandAt(row, axis.toEvent(x, canvas.clientWidth)) : -1;
         if (band >= 0) axis.show(row.lo[band], row.hi[band]);
         else if (at) act(at);
       },
     });
-    onKeys(canvas, { ...keys, ",": () => move(-1), ".": () => move(1), Enter: () => at && act(at) });
-    return picture;
+    const own = Object.entries(keys).map(([key, press]) => [key, () => press(at)]);
+    onKeys(canvas, { ...Object.fromEntries(own), ",": () => move(-1), ".": () => move(1), Enter: () => at && act(at) });
+    return { ...picture, scale, track: element("div", { class: "track" }, canvas, scale.canvas) };
   });
   const canvases = pictures.map(({ canvas }) => canvas), told = explained(canvases[0], id, hint), place = section(id, title);
   for (const canvas of canvases) canvas.setAttribute("aria-describedby", `${id}-at ${id}-keys`);
@@ -92,11 +100,15 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
   }));
 
   function redraw() {
-    for (const picture of pictures) picture.redraw();
+    for (const picture of pictures) {
+      picture.redraw();
+      picture.scale.redraw();
+    }
   }
   /** @param {any} found */
   function point(found) {
     at = found;
+    pointed(at);
     const [text, data] = at ? tell(at) : ["", {}];
     if (text !== told.line.textContent) told.tell(text, data);
     redraw();
@@ -114,8 +126,11 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
   };
   axis.onChange(shown);
   shown();
-  return { place, controls, canvases, point, redraw, line: told.line, hint: told.hint };
+  return { place, controls, canvases, tracks: pictures.map(({ track }) => track), point, redraw, line: told.line, hint: told.hint };
 }
+
+/** @param {{ low: number, high: number }} frame */
+const scaleOf = ({ low, high }) => bytesTicks(low, high, 6);
 
 /**
  * @param {CanvasRenderingContext2D} context

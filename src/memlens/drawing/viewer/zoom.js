@@ -20,14 +20,15 @@ const actsOf = (axis) => [
 
 /**
  * Make the part that is shown follow what is done to a picture, and tell where in it, in CSS pixels, the pointer is (`null` when it has left) and clicks.
- * `scale` is what the picture is drawn over where that is not the part that is shown, and `part` the shown part in it, which can be moved.
+ * `scale` is what the picture is drawn over where that is not the part that is shown, and `part` the shown part in it, which can be moved. What is dragged
+ * over with Shift is asked about (`ask`, events) and not shown alone; `escape` says whether it did something of its own.
  * @param {HTMLCanvasElement} canvas
  * @param {import("./axis.js").Axis} axis
- * @param {{ redraw: () => void, hover?: (x: number | null, y: number) => void, click?: (x: number, y: number) => void, scale?: import("./axis.js").Axis, part?: () => [number, number] }} handlers
+ * @param {{ redraw: () => void, hover?: (x: number | null, y: number) => void, click?: (x: number, y: number) => void, scale?: import("./axis.js").Axis, part?: () => [number, number], ask?: (from: number, to: number) => void, asks?: () => boolean, escape?: () => boolean }} handlers
  * @returns {{ dragged: () => [number, number] | null }} what is being dragged over, in CSS pixels
  */
-export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, part }) {
-  /** @type {{ from: number, to: number, moves: boolean } | null} */
+export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, part, ask, asks = () => false, escape = () => false }) {
+  /** @type {{ from: number, to: number, moves: boolean, asks: boolean } | null} */
   let drag = null;
   /** @returns {[number, number] | null} */
   const dragged = () => (drag && !drag.moves && Math.abs(drag.to - drag.from) >= CLICK ? [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)] : null);
@@ -35,10 +36,10 @@ export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, par
     drag = null;
     redraw();
   };
-  canvas.addEventListener("pointerdown", ({ button: pressed, offsetX: x, offsetY: y, pointerId }) => {
+  canvas.addEventListener("pointerdown", ({ button: pressed, offsetX: x, offsetY: y, pointerId, shiftKey }) => {
     if (pressed !== 0) return;
     const [from, to] = part?.() ?? [Infinity, -Infinity];
-    drag = { from: x, to: x, moves: from <= x && x <= to && (from > 0 || to < canvas.clientWidth) };
+    drag = { from: x, to: x, moves: from <= x && x <= to && (from > 0 || to < canvas.clientWidth), asks: shiftKey || asks() };
     canvas.setPointerCapture(pointerId);
     hover?.(x, y); // a finger hovers over nothing before
   });
@@ -51,7 +52,8 @@ export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, par
   });
   canvas.addEventListener("pointerup", ({ offsetX: x, offsetY: y }) => {
     const over = dragged(), width = canvas.clientWidth;
-    if (over) axis.show(scale.toEvent(over[0], width), scale.toEvent(over[1], width));
+    if (over && ask && drag?.asks) ask(scale.toEvent(over[0], width), scale.toEvent(over[1], width));
+    else if (over) axis.show(scale.toEvent(over[0], width), scale.toEvent(over[1], width));
     else if (drag && !drag.moves) click?.(x, y);
     stop();
   });
@@ -68,7 +70,7 @@ export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, par
     event.preventDefault();
   }, { passive: false });
   const keys = actsOf(axis).flatMap(([, , names, act]) => names.map((name) => [name, act]));
-  onKeys(canvas, { ...Object.fromEntries(keys), Escape: () => (drag ? stop() : axis.reset()) });
+  onKeys(canvas, { ...Object.fromEntries(keys), Escape: () => (drag ? stop() : escape() || axis.reset()) });
   return { dragged };
 }
 

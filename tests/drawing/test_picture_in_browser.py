@@ -1,4 +1,4 @@
-"""The timeline under pointer and keys: what it shows is counted again here, line by line, from the text of the log."""
+"""The picture under pointer and keys: what it shows is counted again here, line by line, from the text of the log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logs_of_reports import SPIKE, plain_levels
 from night import some
 from selenium.webdriver.common.keys import Keys
 
-CANVAS = "#timeline canvas"
+CANVAS = "#picture canvas"
 #: How near the pointer has to be, in CSS pixels.
 NEAR = 2
 
@@ -51,11 +51,11 @@ def test_the_pointer_finds_the_highest_level_near_it(leak: Page, examples: Path,
     if zoomed:
         leak.drag(CANVAS, 0.4, 0.6)
     leak.hover(CANVAS, share)
-    told = leak.data("#timeline-at")
+    told = leak.data("#picture-at")
     event = int(told["event"])
     assert int(told["bytes"]) == levels[event]
     assert int(told["line"]) == lines[event]
-    assert told["bytes"] in leak.text("#timeline-at")
+    assert told["bytes"] in leak.text("#picture-at")
     width = leak.run("return document.querySelector(arguments[0]).clientWidth", CANVAS)
     from_, to = leak.shown()
     a_pixel = (to - from_) / width
@@ -76,20 +76,20 @@ def test_the_peak_of_a_million_events_that_lasts_one_is_found_and_exact(report: 
     assert abs(peak["event"] - at) < 5000
     _, hi = page.shown()
     page.hover(CANVAS, peak["event"] / hi)
-    told = page.data("#timeline-at")
+    told = page.data("#picture-at")
     assert (int(told["bytes"]), int(told["event"]), int(told["line"])) == (made.peak_bytes, peak["event"], peak["line"])
     page.run("document.querySelector(arguments[0]).focus()", CANVAS)
     page.press("p")
     from_, to = page.shown()
     assert from_ <= peak["event"] < to
     assert to - from_ < 10_000
-    told = page.data("#timeline-at")
+    told = page.data("#picture-at")
     assert (int(told["bytes"]), int(told["event"])) == (made.peak_bytes, peak["event"])
     levels, lines = plain_levels(Path(made.words[0]))
     assert max(levels) == made.peak_bytes
     for share in (0.2, 0.45, 0.7, 0.9):  # each event is there around the peak
         page.hover(CANVAS, share)
-        told = page.data("#timeline-at")
+        told = page.data("#picture-at")
         event = int(told["event"])
         assert (int(told["bytes"]), int(told["line"])) == (levels[event], lines[event])
     page.assert_well()

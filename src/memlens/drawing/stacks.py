@@ -1,0 +1,288 @@
+"""What is live by groups, whose areas are stacked up to the level: by role, owner, holder, size, fate or phase, and what piles up against the rest.
+
+Of a window that is in the page event by event there is the group of each event's block, from which the page adds up what each group has right after any
+event.  A longer one has the bytes of each group at one moment of each stretch, the highest, and the group of each event of the stretches that are there
+event by event.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
+from memlens.columns import distinct
+from memlens.drawing.levels import EXACT
+from memlens.drawing.lifetimes import FATES
+from memlens.facts import Kind
+from memlens.folding import levels_before
+from memlens.text import format_bytes, innermost, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from memlens.analyzers.series.growth import Growth
+    from memlens.analyzers.series.phases import Pieces
+    from memlens.columns import Ints
+    from memlens.drawing.lifetimes import BlockRoles, WindowBlocks
+    from memlens.windows.windows import Window
+
+#: So many buckets of a long window have one moment of which the bytes of each group are known.
+STRETCH = 8
+#: The colours of groups that have none by what they are; of more the smallest are one group.
+_INKS = tuple(f"owner-{k}" for k in range(1, 8))
+#: Sizes have colours of their own where so much of all bytes times events is of the largest few; else there are ranges, each a quarter of the one before.
+_FEW, _RANGES = 0.6, 5
+#: Kinds of blocks that pile up, which are told apart from others.
+_PILES = 10_000
+
+
+class Way(Struct, frozen=True, eq=False):
+    """A way to group the blocks of a window.
+
+    Attributes:
+        key: ``growth``, ``role``, ``owner``, ``holder``, ``size``, ``fate``, ``phase``, or ``all`` where it is not known which blocks are live.
+        name: What the page calls it.
+        groups: Of each, from the bottom of the stack, its colour in the style sheet, its name, and for sizes from which on and up to which.
+        code: The group of each block, int8.
+    """
+
+    key: str
+    name: str
+    groups: list[dict[str, Any]]
+    code: NDArray[np.int8]
+
+
+def ways(
+    of: WindowBlocks, roles: BlockRoles, series: Sequence[Window], pieces: Pieces | None, growth: Growth | None
+) -> list[Way]:
+    """Return the ways in which a page groups the blocks of a window, the one that it begins with first.
+
+    Args:
+        of: The blocks.
+        roles: Their roles.
+        series: The windows or steps that the log is cut into.
+        pieces: The phases of these.
+        growth: What is said of their growth.
+    """
+    if not len(of):
+        return [Way("all", "nothing", [{"ink": "allocated", "name": "allocated"}], np.zeros(0, np.int8))]
+    found = [
+        _piling(of, series, growth),
+        _by_role(of, roles),
+        *_by_owner(of),
+        _by_size(of),
+        _by_fate(of),
+        _by_phase(of, pieces),
+    ]
+    return [way for way in found if way is not None and (way.key == "size" or len(way.groups) > 1)]
+
+
+def _way(
+    of: WindowBlocks,
+    key: str,
+    name: str,
+    label: Ints,
+    names: Sequence[str | None],
+    rest: str,
+    inks: Mapping[int, str] | None = None,
+    order: Sequence[int] = (),
+) -> Way:
+    """Group blocks by labels.
+
+    Args:
+        of: The blocks.
+        key: See :class:`Way`.
+        name: Likewise.
+        label: The label of each block, an index of ``names``.
+        names: What the labels say; ``None`` for one that says nothing.
+        rest: What blocks of the labels without a colour are called.
+        inks: The colours of labels; else those of the most bytes times events have some.
+        order: The labels from the bottom of the stack; else what lives long on average lies at the bottom.
+    """
+    area, size = np.bincount(label, of.area, len(names)), np.bincount(label, of.size, len(names))
+    if inks is None:
+        largest = [k for k in np.argsort(-area, kind="stable").tolist() if size[k] and names[k] is not None]
+        inks = dict(zip(largest, _INKS, strict=False))
+    lives = (area / np.maximum(size, 1)).tolist()
+    shown = [k for k in order or sorted(inks, key=lambda k: -lives[k]) if size[k]]
+    place = np.full(len(names), len(shown), np.int8)
+    place[shown] = np.arange(len(shown))
+    groups = [{"ink": inks[k], "name": names[k]} for k in shown]
+    code = place[label]
+    if len(code) and code.max() == len(shown):
+        groups.append({"ink": "owner-other", "name": rest})
+    return Way(key, name, groups, code)
+
+
+def _by_role(of: WindowBlocks, roles: BlockRoles) -> Way | None:
+    view = roles.view()
+    if view is None:
+        return None
+    *named, _ = view["classes"]
+    names, inks = [*(one["name"] for one in named), None], {k: one["ink"] for k, one in enumerate(named)}
+    return _way(of, "role", f"role, told by {view['told_by']}", roles.role, names, "role not known", inks)
+
+
+def _by_owner(of: WindowBlocks) -> list[Way]:
+    """By owner, as sentences name it, and by holder, where any are known."""
+    log = of.log
+    labels = owner_labels(log)
+    # What reads alike is one group.
+    texts = [None if label is None else visible(innermost(label)) for label in labels]
+    number = {text: k for k, text in enumerate(dict.fromkeys(texts))}
+    label = np.array([number[text] for text in texts], np.int64)[owners_of(log, of.alloc)]
+    known = any(text is not None for text in texts)
+    found = [_way(of, "owner", "owner", label, [*number], "other owners")] if known and len(of) else []
+    if log.holder is not None:
+        every, alike, _ = holders_alike(log.holder_names)
+        names = [*map(visible, every[len(log.holder_names) :]), None]
+        label = np.append(alike, len(names) - 1)[log.holder[of.alloc]]
+        found.append(_way(of, "holder", "holder", label, names, "other holders, or none"))
+    return found
+
+
+def _by_size(of: WindowBlocks) -> Way:
+    sizes = distinct(of.size)
+    label = sizes.searchsorted(of.size)
+    area = np.bincount(label, of.area, len(sizes))
+    largest = np.argsort(-area, kind="stable")[: len(_INKS)]
+    if len(sizes) <= len(_INKS) or area[largest].sum() >= _FEW * area.sum():
+        names: list[str | None] = [None] * len(sizes)
+        for k in largest.tolist():
+            names[k] = format_bytes(int(sizes[k]))
+        bounds = {k: (int(sizes[k]), int(sizes[k]) + 1) for k in largest.tolist()}
+    else:
+        top = 1 << int(sizes[-1]).bit_length()
+        least = [top >> 2 * (k + 1) for k in range(_RANGES - 1)] + [0]
+        label = _RANGES - 1 - np.searchsorted(least[-2::-1], of.size, "right")
+        above = [top, *least]
+        names = [f"{format_bytes(one)} and more" if one else f"below {format_bytes(least[-2])}" for one in least]
+        bounds = {k: (least[k], above[k]) for k in range(_RANGES)}
+    # The largest has the darkest colour; of few the lightest ones are left out.
+    used = sorted(bounds, key=lambda k: -bounds[k][0])
+    way = _way(of, "size", "size", label, names, "other sizes", {k: f"size-{n}" for n, k in enumerate(used, 1)})
+    edges = {names[k]: bounds[k] for k in used}
+    for group in way.groups:
+        group["from"], group["to"] = edges.get(group["name"], (0, 0))
+    return way
+
+
+def _by_fate(of: WindowBlocks) -> Way:
+    names, inks = [words for _, words in FATES.values()], {int(fate): ink for fate, (ink, _) in FATES.items()}
+    # What is there all the time at the bottom.
+    return _way(of, "fate", "fate", of.fate.astype(np.int64), names, "", inks, sorted(inks, reverse=True))
+
+
+def _by_phase(of: WindowBlocks, pieces: Pieces | None) -> Way | None:
+    """By the phase in which they are allocated."""
+    if pieces is None or not len(pieces.lo):
+        return None
+    order = np.argsort(pieces.lo, kind="stable")
+    at = order[np.maximum(np.searchsorted(pieces.lo[order], of.alloc, "right") - 1, 0)]
+    inside = (pieces.lo[at] <= of.alloc) & (of.alloc < pieces.hi[at])
+    label = np.where(inside, pieces.phase[at], len(pieces.names)).astype(np.int64)
+    names = [*map(visible, pieces.names), None]
+    return _way(of, "phase", "phase that allocates", label, names, "other phases, or none")
+
+
+def _piling(of: WindowBlocks, series: Sequence[Window], growth: Growth | None) -> Way | None:
+    """What piles up, against what else outlives its step and what does not; nothing where memory does not grow."""
+    begun = None if growth is None else next((step.lo for step in series if step.name == growth.since), None)
+    if growth is None or growth.verdict != "growing" or begun is None:
+        return None
+    end = max(step.hi for step in (series[:-1] if growth.open_end is not None else series))
+    freed = np.where(of.freed < 0, len(of.log), of.freed)
+    piles = (of.alloc >= begun) & (of.alloc < end) & (freed >= end)
+    kinds = {(pile.size_bytes, pile.owner) for pile in islice(growth.piling, _PILES)}
+    if kinds:
+        number, sizes, labels = kinds_of_blocks(of.log, of.alloc)
+        names = owner_labels(of.log)
+        alike = [(size, names[label]) in kinds for size, label in zip(sizes.tolist(), labels.tolist(), strict=True)]
+        piles &= np.array(alike, np.bool_)[number]
+    edges = np.array([step.lo for step in series], np.int64)
+    passes = (of.freed >= 0) & (edges.searchsorted(of.alloc, "right") == edges.searchsorted(freed, "right"))
+    label = np.where(piles, 1, np.where(passes, 2, 0)).astype(np.int64)
+    names_of = ["other blocks that outlive their step", "piles up", "freed in the step that allocates it"]
+    inks = {0: "steady", 1: "piles", 2: "passing"}
+    return _way(of, "growth", "what piles up", label, names_of, "", inks, [*inks])
+
+
+def stacks_view(of: WindowBlocks, found: Sequence[Way], drawn: dict[str, Any], bars: Ints) -> dict[str, Any]:
+    """Return what the page knows of the groups of a window's blocks.
+
+    Args:
+        of: The blocks.
+        found: The ways to group them.
+        drawn: The page's levels of the window (:func:`memlens.drawing.levels.levels`).
+        bars: The blocks that have bars, as their ALLOCs.
+
+    Returns:
+        ``moments``, the events right after which the bytes of each group are known beside those of stretches that are there event by event, one in each
+        :data:`STRETCH` buckets, the first of their highest level; ``None`` where all events are there.  ``before``, the level before each of these
+        stretches; ``events`` and ``excess``, the FREEs in them whose size is not that of their ALLOC, and by how much it is less.  Of each of the ``ways``
+        its key, its name and its groups; ``bars``, the group of each bar; ``sums``, group by group their bytes at the moments; and of each stretch
+        ``start``, the bytes of each group before its first event, and ``codes``, the group of the block of each of its events, of one that is no
+        block's the number of groups.
+    """
+    log, anomalies = of.log, of.log.free_anomalies
+    whole = of.hi - of.lo <= EXACT
+    stretches = [(of.lo, of.hi)] if whole else [(one["lo"], one["lo"] + len(one["bytes"])) for one in drawn["details"]]
+    moments = np.zeros(0, np.int64) if whole else _moments(drawn)
+    starts = np.array([lo - 1 for lo, _ in stretches], np.int64)
+    asked = distinct(np.concatenate([moments, starts]))
+    born, gone = asked.searchsorted(of.alloc), asked.searchsorted(of.end)
+    places = [_blocks_of(of, lo, hi) for lo, hi in stretches]
+    at_moments, at_starts = asked.searchsorted(moments), asked.searchsorted(starts)
+    place = of.alloc.searchsorted(bars)
+    views = []
+    for way in found:
+        count, width = len(way.groups), len(asked) + 1
+        if len(of):
+            cells, shape = way.code.astype(np.int64) * width, count * width
+            changes = np.bincount(cells + born, of.size, shape) - np.bincount(cells + gone, of.size, shape)
+            sums = changes.reshape(count, width).cumsum(axis=1)[:, :-1].astype(np.int64)
+        else:  # all that is known is the level
+            sums = levels_before(log, asked + 1)[:, 0][None]
+        codes = [np.where(at < 0, count if len(of) else 0, way.code[at] if len(of) else 0) for at in places]
+        views.append(
+            {
+                "key": way.key,
+                "name": way.name,
+                "groups": way.groups,
+                "bars": way.code[place],
+                "sums": sums[:, at_moments].ravel(),
+                "start": [sums[:, k].tolist() for k in at_starts.tolist()],
+                "codes": codes,
+            }
+        )
+    inside = [np.flatnonzero((anomalies.mismatched >= lo) & (anomalies.mismatched < hi)) for lo, hi in stretches]
+    odd = np.concatenate([*inside, np.zeros(0, np.int64)]).astype(np.int64)
+    events, excess = anomalies.mismatched[odd], anomalies.excess[odd]
+    before = levels_before(log, starts + 1)[:, 0].tolist()
+    return {"moments": None if whole else moments, "before": before, "ways": views, "events": events, "excess": excess}
+
+
+def _moments(drawn: dict[str, Any]) -> Ints:
+    """Of each few buckets the first event of their highest level, rising."""
+    high, event = drawn["high_bytes"], drawn["high_event"]
+    begins = np.arange(0, len(high), STRETCH)
+    top = np.repeat(np.maximum.reduceat(high, begins), STRETCH)[: len(high)]
+    at = np.flatnonzero(high == top)
+    first: Ints = event[at[np.searchsorted(at, begins)]]
+    return first
+
+
+def _blocks_of(of: WindowBlocks, lo: int, hi: int) -> Ints:
+    """The block that each event allocates or frees; -1 where there is none."""
+    kind, events = of.log.kind[lo:hi], np.arange(lo, hi, dtype=np.int64)
+    alloc = np.where(kind == Kind.ALLOC, events, np.where(kind == Kind.FREE, of.log.lifetimes.partner[lo:hi], -1))
+    if not len(of):
+        return np.full(hi - lo, -1)
+    place = np.minimum(of.alloc.searchsorted(alloc), len(of) - 1)
+    return np.where(of.alloc[place] == alloc, place, -1)
