@@ -67,7 +67,7 @@ def auto_growth(history: RequestHistory, chunk: int = 0, **changes: object) -> A
         take_high=True,
         relief=(Relief.FAMILY,),
     )
-    return replace(rules, **changes)  # type: ignore[arg-type]
+    return replace(rules, **changes)
 
 
 def caching(history: RequestHistory, *, expandable: bool) -> AllocatorRules:

@@ -15,7 +15,7 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import elapsed_us, time_of
 from memlens.analyzers.roles.without import peak_without
 from memlens.claims.roles import ROLE_NUMBERS
-from memlens.columns import distinct, rank_of
+from memlens.columns import among, distinct, rank_of
 from memlens.folding import peak_ends
 from memlens.inputs.stack_names import name_of
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
@@ -148,7 +148,7 @@ class _Saved:
     def _say_layers(self) -> None:
         """Number the layers of all passes that have as many."""
         count, sites = self._found
-        (those,) = np.nonzero(np.isin(self._site, sites))
+        (those,) = np.nonzero(among(self._site, sites))
         _, of, blocks = np.unique(
             self._pass[those] * (sites.max() + 1) + self._site[those], return_inverse=True, return_counts=True
         )
@@ -205,7 +205,7 @@ class _Saved:
         Those of layers are told apart from each other by what these have in common, and what is beside them by what all have.
         """
         stacks = [_python_lines(self._stack(site)) if site >= 0 else () for site in sites.tolist()]
-        inner = np.isin(sites, self._found.sites).tolist()
+        inner = among(sites, self._found.sites).tolist()
         of_layers = [stack for stack, own in zip(stacks, inner, strict=True) if own]
         shared = {True: _in_common(of_layers), False: _in_common([*filter(None, stacks)])}
         return [_line(stack, shared[own]) for stack, own in zip(stacks, inner, strict=True)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.claims.roles import ROLE_NUMBERS
-from memlens.columns import rank_of
+from memlens.columns import among, rank_of
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -216,9 +216,9 @@ class _Blocks:
     def by_size(self) -> None:
         """Say the roles of what stays, and of what was there before, by the sizes of what a backward pass or an optimizer makes and leaves."""
         stays = ~self.freed & (self.has("model") | (self.opening & (self.phase == _NONE)))
-        backward = self.backward & np.isin(self.size, self.size[stays | self.has("optimizer")])
-        cleared = backward & self.freed & np.isin(self.size, self.size[stays])
-        at_once = self._go_at_once(cleared, int(self.size[stays & np.isin(self.size, self.size[cleared])].sum()))
+        backward = self.backward & among(self.size, self.size[stays | self.has("optimizer")])
+        cleared = backward & self.freed & among(self.size, self.size[stays])
+        at_once = self._go_at_once(cleared, int(self.size[stays & among(self.size, self.size[cleared])].sum()))
         self.say("gradient", backward & (~self.freed | (self.gone > self.born) | at_once))
         # What goes after the last block that a phase makes may go for another reason, unless states take its place.
         last = np.full(len(self.runs.phase) + 1, -1, np.int64)
@@ -226,7 +226,7 @@ class _Blocks:
         of_phase = (self.born >= 0) & (np.where(self.backward, _BACKWARD, self.phase) == phases[self.born])
         np.maximum.at(last, self.born[of_phase], self.alloc[of_phase])
         before = self.opening & self.freed & (self.role < 0)
-        like_states = np.isin(self.size, self.size[self.has("optimizer")]) & (phases[self.gone] == _OPTIMIZER)
+        like_states = among(self.size, self.size[self.has("optimizer")]) & (phases[self.gone] == _OPTIMIZER)
         gone = np.where((self.free < last[self.gone]) | like_states, phases[self.gone], -1)
         self.say("optimizer", before & (gone == _OPTIMIZER))
         self.say("saved", before & (gone == _BACKWARD))
@@ -235,7 +235,7 @@ class _Blocks:
             those = kept & (self.size == size)
             self.say("workspace", those & (those.sum() <= _FEW_WORKSPACES))
         for sizes, counts in self._sets():
-            self.say("gradient", self._go_at_once(before & np.isin(self.size, sizes), int(sizes @ counts)))
+            self.say("gradient", self._go_at_once(before & among(self.size, sizes), int(sizes @ counts)))
             have = _count(self.size[stays], sizes)
             if (np.minimum(have, counts) * sizes).sum() >= _COVERED * (sizes @ counts):
                 self._copies(stays, sizes, counts)
@@ -261,7 +261,7 @@ class _Blocks:
 
     def _copies(self, stays: Flags, sizes: Ints, counts: Ints) -> None:
         """Say the roles of what stays: as many as there are gradients are parameters; of further ones, where just one role is left for them."""
-        (those,) = np.nonzero(stays & np.isin(self.size, sizes))
+        (those,) = np.nonzero(stays & among(self.size, sizes))
         own = self.size[those]
         rank = rank_of(own) // np.maximum(counts[sizes.searchsorted(own)], 1)
         whole = int(sizes @ counts)

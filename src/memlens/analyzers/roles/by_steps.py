@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.claims.roles import ROLE_NUMBERS
-from memlens.columns import rank_of
+from memlens.columns import among, rank_of
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     if counts.sum() < _FEW_BLOCKS:
         return None
     role = np.full(len(alloc), -1, np.int8)
-    made = (step >= 0) & np.isin(size, sizes)
+    made = (step >= 0) & among(size, sizes)
     of_size = sizes.searchsorted(size) % len(sizes)
     # What the first step leaves: two states of each parameter, of AdamW, tell which those are; one, of momentum, is told by gradients.
     left = made & stays & (step == 0)
@@ -99,8 +99,8 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     # left to the last, where steps before these left nothing of its size.
     kept = (step >= 0) & (role < 0) & (free < np.append(hi[1:], 0)[step])
     older = live[(live >= hi[0]) & (live < recent)]
-    kept &= ~stays | ~np.isin(size, log.size[older])
-    role[kept & (forward | ~np.isin(size, size[parameter]))] = ROLE_NUMBERS["variable"]
+    kept &= ~stays | ~among(size, log.size[older])
+    role[kept & (forward | ~among(size, size[parameter]))] = ROLE_NUMBERS["variable"]
     place = np.minimum(alloc.searchsorted(live), len(alloc) - 1)
     return np.where(alloc[place] == live, role[place], np.int8(-1))
 

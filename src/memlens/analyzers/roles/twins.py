@@ -210,7 +210,7 @@ class Twins:
         if self.every is not None:
             return found.take(self.every[found.alloc] == ROLE_NUMBERS[role])
         sizes, counts = np.unique(self.size[those], return_counts=True)
-        found = found.take((found.born >= 0) & np.isin(self.log.size[found.alloc], sizes))
+        found = found.take((found.born >= 0) & among(self.log.size[found.alloc], sizes))
         number = sizes.searchsorted(self.log.size[found.alloc])
         return found.take(rank_of(found.born * len(sizes) + number) < counts[number])
 
@@ -223,7 +223,7 @@ class Twins:
             self.log.size[alloc] * owners + owners_of(self.log, alloc) % owners
             for alloc in (blocks.alloc, self._crossing.alloc)
         )
-        return self._crossing.take(np.isin(all_of, ours))
+        return self._crossing.take(among(all_of, ours))
 
     def _followed(self, blocks: _Crossing, key: Ints) -> tuple[Ints, Ints]:
         """Which blocks are followed by one of their key that the next step makes, and which ones these are; of several in one step each by its own."""
@@ -271,10 +271,10 @@ class Twins:
         kinds = [ROLE_NUMBERS[role] for role in ("optimizer", "variable", "temporary")]
         sizes = distinct(self.log.size[new.alloc[followed]])
         alloc = np.flatnonzero(np.isin(self.every, kinds) & (self.log.kind == Kind.ALLOC))
-        new = new.take((new.born >= 0) & np.isin(self.log.size[new.alloc], sizes))
+        new = new.take((new.born >= 0) & among(self.log.size[new.alloc], sizes))
         begins = np.full(len(self.steps) + 1, -1, np.int64)
         begins[new.born[::-1]] = new.alloc[::-1]
-        alloc = alloc[np.isin(self.log.size[alloc], sizes)]
+        alloc = alloc[among(self.log.size[alloc], sizes)]
         free = self._free_of(alloc)
         # In the last step the old ones may go after the last block is made.
         gone = np.minimum(self._step_of(free), len(self.steps) - 2)
@@ -364,7 +364,7 @@ class Twins:
         have, most = Counter((2 * self.size[halves]).tolist()), Counter(self.size[parameters].tolist())
         whole = int(self.size[parameters].sum())
         if sum(size * min(count, most[size]) for size, count in have.items()) >= _HALF * whole and not have - most:
-            alloc = np.flatnonzero((self.log.kind == Kind.ALLOC) & np.isin(self.log.size, self.size[halves]))
+            alloc = np.flatnonzero((self.log.kind == Kind.ALLOC) & among(self.log.size, self.size[halves]))
             yield self._whole("half_weights", alloc[np.isin(self._stacks(alloc), stacks)])
 
     def _stacks(self, alloc: Ints) -> NDArray[np.int32]:
