@@ -29,6 +29,7 @@ texts = st.one_of(
             *('q"uo{te}[s]', "ProfilerStep#3", "back\\", "\\u0041", "nn.Module: X(1): a"),
             *("<frozen importlib>(4): z", "/tmp/torchinductor_me/ab/cab.py(7): call"),
             *("<eval_with_key>.3(4): forward", "[memory]", "Bytes", "ts", "args"),
+            *("autograd::engine::evaluate_function: AddBackward0", "AddBackward0", "torch/optim/sgd.py(5): step"),
         ]
     ),
     st.text(max_size=12),
