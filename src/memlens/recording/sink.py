@@ -31,6 +31,10 @@ _LINE = f"{_HEADER}[^\n]*+\n"
 _WHOLE = re.compile(f"{_LINE}(?:{_LINE})*+".encode())  # begins with a letter, which is searched for fast
 #: The end of a text that more may turn into a header: every beginning of one, and some that are none.
 _MAYBE = re.compile(rb"I[0-9]{0,8}(?: [0-9:.]{0,15}(?: +[0-9]*(?: [^\s\]]*)?)?)?\Z")
+#: The line of a call (:mod:`memlens.recording.inside.program_lines`) that another of its thread follows.
+_CALLS = b" line.py:0] memlens calls "
+_OF_CALL = rf"I{DAY} {CLOCK} +%s{re.escape(_CALLS.decode())}"
+_FOLLOWED = re.compile((rf"(?m)^{_OF_CALL}[^\n]*\n(?={_OF_CALL})" % ("([0-9]+)", r"\1")).encode())
 #: Of a line without an end no more is held than this; headers are shorter.
 _LONGEST = 4096
 
@@ -102,6 +106,18 @@ class _Nothing(Filter):
 
     def feed(self, block: bytes) -> bytes:  # noqa: ARG002
         return b""
+
+
+class Slimmed(Filter):
+    """The stream without the lines of calls that another follows at once, of its thread: nothing was allocated in between."""
+
+    def feed(self, block: bytes) -> bytes:
+        text = self.held + block
+        if _CALLS in text:
+            text = _FOLLOWED.sub(b"", text)
+        end = text.rfind(b"\n") + 1
+        last = text.rfind(b"\n", 0, max(end - 1, 0)) + 1
+        return self._cut(text, last if text.find(_CALLS, last, end) >= 0 else end)
 
 
 #: How what is passed on is chosen, by the values of :attr:`memlens.options.Record.passed`.
@@ -323,7 +339,7 @@ class Drain(threading.Thread):
         self.log, self.output = log, output
         self.left = False
         self._pipe = pipe
-        self._filter = FILTERS[passed]()
+        self._filter, self._slimmed = FILTERS[passed](), Slimmed()
         self._tell, self._told = tell, {""}
         self._ended = float("inf")  # when the program ended
         self._pause = _PAUSE_SECONDS if _enlarge(pipe) else _PAUSE_SECONDS / 10
@@ -345,7 +361,7 @@ class Drain(threading.Thread):
                 data = os.read(self._pipe, _BLOCK)
                 if not data:
                     break
-                self.log.write(data)
+                self.log.write(self._slimmed.feed(data))
                 shown = self._filter.feed(data)
                 if shown or not self._filter.held:
                     held_since = now
@@ -354,6 +370,7 @@ class Drain(threading.Thread):
                 after_end += len(data) if now > self._ended else 0
             else:
                 shown = self._filter.release()
+                self.log.write(self._slimmed.release())
             if not ready or now - flushed > _FLUSH_SECONDS:
                 self.log.flush()
                 flushed = now
@@ -367,6 +384,7 @@ class Drain(threading.Thread):
                 break
         self.output.write(self._filter.release())
         os.close(self._pipe)
+        self.log.write(self._slimmed.release())
         self.log.close()
         self.output.close()
         self._tell_problems()
