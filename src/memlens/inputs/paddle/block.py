@@ -205,8 +205,8 @@ class BlockReader:
         thread, events = rows.found.header[at, 0], found.row.searchsorted(at)
         calls = rows.found.format[at] == _PROGRAM
         # Most name nobody: the next one of their thread comes before any event, and is not within their call.
-        kept = np.ones(len(at), np.bool_)
-        kept[:-1] = (events[1:] != events[:-1]) | (thread[1:] != thread[:-1]) | (calls[:-1] & ~calls[1:])
+        kept = _last_before_events(events, thread)
+        kept[:-1] |= calls[:-1] & ~calls[1:]
         at, thread, events, calls = at[kept], thread[kept], events[kept], calls[kept]
         texts, which = distinct_texts(rows.block.data, rows.values(CONTEXTS[0], "owner", at))
         names = tuple(text.decode("utf-8", "replace") for text in texts)
@@ -330,7 +330,16 @@ def _thread_lines(rows: BlockRows, found: _Events, form: LineFormat) -> ThreadLi
     if not rows.counts[number]:
         return None
     at = rows.sound(number, next(iter(rows.columns[number])))
-    return ThreadLines(found.row.searchsorted(at), rows.found.header[at, 0], rows.found.values[at, :2])
+    before, thread = found.row.searchsorted(at), rows.found.header[at, 0]
+    last = _last_before_events(before, thread)
+    return ThreadLines(before[last], thread[last], rows.found.values[at[last], :2])
+
+
+def _last_before_events(before: Ints, thread: Ints) -> NDArray[np.bool_]:
+    """Which of some lines are not followed by another one of their thread before any event."""
+    last = np.ones(len(before), np.bool_)
+    last[:-1] = (before[1:] != before[:-1]) | (thread[1:] != thread[:-1])
+    return last
 
 
 def _broken_others(rows: BlockRows) -> dict[Layer, Ints]:

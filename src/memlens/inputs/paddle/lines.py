@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_TEXT = 4096
+_NONE = np.empty(0, np.int64)
 #: The tables of the scanners below; tests/scanner/test_prepared.py makes it.
 PREPARED = os.path.join(os.path.dirname(__file__), "scanners.bin")
 #: The groups that are read of the header of an event; the last three only where times are wanted.
@@ -121,10 +122,10 @@ class BlockRows:
     def of(self, *numbers: int) -> Ints:
         """The rows of some formats, in order."""
         present = [number for number in numbers if self.counts[number]]
+        if not present:
+            return _NONE
         if sum(self.counts[number] for number in present) == len(self.found.format):
             return np.arange(len(self.found.format))
-        if not present:
-            return np.empty(0, np.int64)
         order, ends = self._by_format
         parts = [order[ends[number] - self.counts[number] : ends[number]] for number in present]
         return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
@@ -148,7 +149,7 @@ class BlockRows:
     def sound(self, number: int, size: str = "size") -> Ints:
         """The rows of a format whose size is to be believed."""
         rows = self.of(number)
-        return rows[self.values(number, size, rows) <= MAX_SIZE]
+        return rows[self.values(number, size, rows) <= MAX_SIZE] if len(rows) else rows
 
     def lines_of(self, rows: Ints) -> Ints:
         """One row for each line that holds some rows, in order."""
