@@ -40,9 +40,9 @@ def by_steps(training: Training) -> tuple[Twin, ...]:
     """What its log says, without stacks."""
     log, steps = training.log()
     event = peak_ends([whole(log)]).item()
-    role = roles_by_steps(log, *steps, event, live_at(log, event))
+    role = roles_by_steps(log, *steps, event, live := live_at(log, event))
     assert role is not None
-    return Twins(log, 0, len(log), event, role, None, np.append(steps[0], steps[1][-1:])).rows()
+    return Twins(log, 0, len(log), event, live, role, None, np.append(steps[0], steps[1][-1:])).rows()
 
 
 def by_stacks(training: Training, *, of_python: bool) -> tuple[Twin, ...]:

@@ -36,9 +36,8 @@ def test_the_peak_without_blocks_is_that_of_the_log_that_lacks_them(data: DataOb
     alloc = np.array([k for k, (kind, _, addr) in enumerate(rows) if kind == Kind.ALLOC and addr in gone], np.int64)
     end = np.where(partner[alloc] >= 0, partner[alloc], len(log)).astype(np.int64)
     lo, hi = sorted(data.draw(st.integers(0, len(rows))) for _ in range(2))
-    level, top = 0, (0, -1)
+    level, top = 0, 0
     for k, (kind, size, addr) in enumerate(rows[:hi]):
         level += 0 if addr in gone else size if kind == Kind.ALLOC else -size
-        top = max(top, (level * (k >= lo), -k), key=lambda one: one[0])
-    found = peak_without(log, alloc, end, log.size[alloc], lo, hi)
-    assert (found.level, -found.event) == top if top[0] else found == (0, -1)
+        top = max(top, level * (k >= lo))
+    assert peak_without(log, alloc, end, log.size[alloc], lo, hi) == top

@@ -146,7 +146,7 @@ class Roles:
         else:
             lo, hi = self._steps
             steps = np.append(lo, hi[-1:])
-        return Twins(self.log, window.lo, window.hi, event, role, self.of_event, steps).rows()
+        return Twins(self.log, window.lo, window.hi, event, live, role, self.of_event, steps).rows()
 
     def of_blocks(self, alloc: Ints, live: Flags, event: int) -> NDArray[np.int8]:
         """The roles of some blocks, as numbers of ``ROLES``, -1 for none.

@@ -197,7 +197,7 @@ class _Saved:
         last = np.maximum.reduceat(np.where(stays, again[of], free), starts)
         begin, end = np.where(stays, again[of], ends[of]), np.where(stays, last[of], again[of])
         size = np.where(stays, -1, 1) * self.size[those]
-        return peak_without(self._log, begin, end, size, self._window.lo, self._window.hi).level
+        return peak_without(self._log, begin, end, size, self._window.lo, self._window.hi)
 
     def _labels(self, sites: Ints) -> list[str | None]:
         """The line of each of some sites.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.analyzers.fates import live_events, until
+from memlens.analyzers.fates import until
 from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.analyzers.roles.models import alike, copies, models_of
 from memlens.analyzers.roles.without import peak_without
@@ -123,7 +123,8 @@ class Twins:
         lo: The first event of the part.
         hi: What follows its last one.
         event: What follows the event of its peak.
-        role: The roles of what is live then, as numbers of ``ROLES``, in the order of events.
+        live: The ALLOCs of what is live then, rising, int64.
+        role: Their roles, as numbers of ``ROLES``.
         every: The roles of all blocks, an entry an event, where they are known; ``None`` where what is live at the peak has been looked at alone.
         steps: The first event of each step of the log, and what follows the last event of the last one; rising, int64.  Not needed where holders were
             recorded.
@@ -135,12 +136,13 @@ class Twins:
         lo: int,
         hi: int,
         event: int,
+        live: Ints,
         role: NDArray[np.int8],
         every: NDArray[np.int8] | None,
         steps: Ints,
     ) -> None:
         self.log, self.lo, self.hi, self.event = log, lo, hi, event
-        self.live, self.role, self.every = live_events(log, event), role, every
+        self.live, self.role, self.every = live, role, every
         steps = steps.copy() if log.holder is None or every is None else _cycles(log, every)
         # What is given back after the last block is made goes with the program.
         steps[-1:] = len(log) - int((log.kind[::-1] == Kind.ALLOC).argmax())
@@ -158,8 +160,8 @@ class Twins:
         none = self.live[:0]
         found, peak = [], None
         for one in self._candidates():
-            peak = peak_without(self.log, none, none, none, self.lo, self.hi).level if peak is None else peak
-            level = peak_without(self.log, one.begin, one.end, self.log.size[one.alloc], self.lo, self.hi).level
+            peak = peak_without(self.log, none, none, none, self.lo, self.hi) if peak is None else peak
+            level = peak_without(self.log, one.begin, one.end, self.log.size[one.alloc], self.lo, self.hi)
             there = self.live.searchsorted(one.alloc[(one.begin < self.event) & (one.end >= self.event)])
             if peak - level < max(_LEAST * peak, 1) or not len(there):
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,20 +13,8 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
 
 
-class Highest(NamedTuple):
-    """The highest allocated level of a log.
-
-    Attributes:
-        level: Its bytes.
-        event: The event that first reaches it; -1 where no level is above 0.
-    """
-
-    level: int
-    event: int
-
-
-def peak_without(log: EventLog, begin: Ints, end: Ints, size: Ints, lo: int = 0, hi: int | None = None) -> Highest:
-    """The peak that events ``lo … hi-1`` of a log would have if some of its blocks were not there for some of the time.
+def peak_without(log: EventLog, begin: Ints, end: Ints, size: Ints, lo: int = 0, hi: int | None = None) -> int:
+    """The peak, in bytes, that events ``lo … hi-1`` of a log would have if some of its blocks were not there for some of the time.
 
     This is no subtraction at one moment: without a block another moment may be the highest.
 
@@ -44,12 +32,10 @@ def peak_without(log: EventLog, begin: Ints, end: Ints, size: Ints, lo: int = 0,
     np.add.at(taken, places.searchsorted(begin) + 1, size)
     np.subtract.at(taken, places.searchsorted(end) + 1, size)
     np.cumsum(taken, out=taken)
-    highest = Highest(0, -1)
+    highest = 0
     for batch in log.batches(lo, hi):
         first, last = places.searchsorted((batch.lo, batch.hi))
         edges = np.concatenate(([batch.lo], places[first:last], [batch.hi]))
         level = batch.allocated - np.repeat(taken[first : last + 1], np.diff(edges))
-        top = int(level.argmax())
-        if level[top] > highest.level:
-            highest = Highest(int(level[top]), batch.lo + top)
+        highest = max(highest, int(level.max()))
     return highest
