@@ -27,6 +27,7 @@ import zstandard
 import memlens
 from memlens.claims.roles import UNSEEN
 from memlens.recording.presets import settings
+from memlens.recording.sink import Slimmed
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -52,11 +53,12 @@ class Ran:
         environment = settings("paddle", [], paddle.environment(), record, names=names != "none").environment
         variables = {**environment, "OMP_NUM_THREADS": "1"}
         run = record_program(paddle, folder / "run.log", program, steps=steps, variables=variables, switch=switch)
-        text = run.log.read_bytes()
+        text, slimmed = run.log.read_bytes(), Slimmed()
         self.seconds = run.truth["processor_seconds"]
         #: Steps with names over those without: the ratio of the medians, and of nine in ten draws of as many.
         self.switched = _ratio(*(run.truth[name][_WARM_UP:] for name in ("seconds_with_names", "seconds_without")))
-        self.size, self.packed = len(text), len(zstandard.compress(text))
+        written = slimmed.feed(text) + slimmed.release()  # as memlens record writes it
+        self.size, self.packed = len(written), len(zstandard.compress(written))
         self.calls, self.held = text.count(CALL), text.count(b"memlens holds ")
         self.events = sorted(EVENT.findall(text))  # threads may change their order
         (window,) = memlens.analyze(run.log, analyzers=["composition"], whole=True).logs[0].windows
