@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def after_each_step(log: Path) -> list[int]:
     return [json.loads(line)["allocated"] for line in lines]
 
 
+@cache
 def verdict(log: Path) -> str:
     return memlens.analyze(log).verdict
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from commands import HERE
 from logs import HEADER, write_log
+from night import some
 
 import memlens
 from memlens.analyzers import get
@@ -449,7 +450,7 @@ def test_what_is_no_baseline_is_never_written_over(tmp_path: Path, text: bytes) 
 
 
 def test_memlens_gate_is_the_function_whatever_was_imported_before() -> None:
-    for first in ("import memlens.gating.run", "import memlens.cli.verbs.gate", "from memlens.gating import run"):
+    for first in some(("import memlens.cli.verbs.gate", "import memlens.gating.run", "from memlens.gating import run")):
         code = f"{first}; import memlens, inspect; assert inspect.isfunction(memlens.gate), memlens.gate"
         subprocess.run([sys.executable, "-c", code], env=HERE, check=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from night import NIGHT
+from night import NIGHT, some
 from paddle import read
 from step_lines import steps, text_of
 
@@ -198,13 +198,13 @@ def test_a_log_full_of_lines_at_the_margin_is_gone_through_in_a_moment(log, monk
 def test_real_pairs_are_cut_by_what_their_script_printed(shared: Path) -> None:
     """By the anchors that the data's README lists: the calls or blocks where both have them, else the steps, where both have two."""
     logs: dict[str, Log] = {}
-    for path in sorted((shared / "data" / "paddle").glob("*.log*")):
+    for path in some(sorted((shared / "data" / "paddle").glob("*.log*")), 2):
         try:
             if not path.name.endswith(".zst"):
                 logs[path.name] = read(path)
         except MemlensError:
             continue  # logs without events
-    assert len(logs) > 30
+    assert len(logs) > 15
     texts = {name: b"".join(text for _, text in log.source.blocks()) for name, log in logs.items()}
     unclear = {
         name
@@ -218,7 +218,7 @@ def test_real_pairs_are_cut_by_what_their_script_printed(shared: Path) -> None:
 
     order = list(logs)
     for k, one in enumerate(order):
-        for other in order[k + 1 :: 15 if NIGHT else 45]:
+        for other in order[k + 1 :: 15 if NIGHT else 25]:
             if one in unclear and other in unclear:
                 continue
             expected = None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from night import some
 from step_lines import steps, text_of
 
 from memlens.errors import MemlensError
@@ -191,7 +192,7 @@ def test_real_logs_are_cut_by_what_their_script_printed_for_each_step(shared: Pa
     """By their steps where each number comes once and they hold the events: the README of the data lists which lines a script prints."""
     late_or_mixed = ("procs", "stdout_anchors", "loader_workers")  # as the README says of them
     count = 0
-    for path in sorted((shared / "data" / "paddle").glob("*.log*")):
+    for path in some(sorted((shared / "data" / "paddle").glob("*.log*")), 2):
         try:
             (log,) = Reading(landmarks=True).read_all(path)
         except MemlensError:
@@ -205,4 +206,4 @@ def test_real_logs_are_cut_by_what_their_script_printed_for_each_step(shared: Pa
             assert one is not None, path.name
             assert (one.by, one.work, len(one.anchors[0])) == (r"^(STEP \d+) START", Work.STEP, printed), path.name
             count += 1
-    assert count > 30
+    assert count > 15
