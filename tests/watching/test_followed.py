@@ -68,7 +68,7 @@ def assert_as_analyzed(path: Path, states: tuple[LogState, ...], by: str | None 
 
 def test_real_logs_in_pieces_have_the_figures_of_the_whole_file(shared: Path, tmp_path: Path) -> None:
     seen = set()
-    for path in some(real_logs(shared)):
+    for path in some(real_logs(shared), 8):
         chance = random.Random(path.name)
         log = tmp_path / path.name.replace(".gz", "").replace(".zst", "")
         by = chance.choice([None, r"^\[?(?:STEP|EPOCH|START)\D*(\d+)"])
@@ -83,7 +83,7 @@ def test_damaged_logs_in_pieces_have_the_figures_of_the_whole_file(
     shared: Path, tmp_path: Path, rounds: Callable[[int], range]
 ) -> None:
     small = [path for path in real_logs(shared) if path.stat().st_size < 200_000]
-    for seed in rounds(8):
+    for seed in rounds(8 if NIGHT else 3):
         chance = random.Random(seed)
         text = mutate(read_packed(chance.choice(small))[: chance.choice([5_000, 200_000])], chance)
         log = tmp_path / f"{seed}.log"

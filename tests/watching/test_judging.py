@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from made_states import MIB, log_state
 from msgspec.structs import replace
+from night import NIGHT
 from numpy.typing import NDArray
 
 import memlens
@@ -84,14 +85,14 @@ LEAKS: dict[str, Callable[[Chance], tuple[Ints, int, int, int]]] = {
 def test_no_growth_is_claimed_at_any_moment_of_a_series_that_does_not_leak(
     name: str, rounds: Callable[[int], range]
 ) -> None:
-    for seed in rounds(12):
+    for seed in rounds(12 if NIGHT else 3):
         live, limit = INNOCENT[name](np.random.default_rng(seed))
         assert first_claim(live, limit) is None, f"seed {seed}"
 
 
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_leak_beyond_the_limit_is_claimed_soon_and_not_before(name: str, rounds: Callable[[int], range]) -> None:
-    for seed in rounds(6):
+    for seed in rounds(6 if NIGHT else 2):
         live, limit, passed, patience = LEAKS[name](np.random.default_rng(seed))
         claimed = first_claim(live, limit)
         assert claimed is not None
