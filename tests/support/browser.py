@@ -185,7 +185,7 @@ class Page:
         if state != "true":
             raise PageError(f"the page says of itself: {state}; {self.run('return __seen.errors')}; {self.console()}")
 
-    def wait_for(self, found: Callable[[], Any], what: str, seconds: float = 10) -> Any:
+    def wait_for(self, found: Callable[[], Any], what: str, seconds: float = 60) -> Any:
         """The first answer that is true, asked for again and again."""
         until = time.monotonic() + seconds
         while not (answer := found()):

@@ -25,7 +25,7 @@ _PIECE = re.compile(
     r"\x1b\[(?P<private>\??)(?P<number>[0-9;]*)(?P<end>[A-Za-z])|(?P<control>[\r\n\a])|(?P<text>[^\x1b\r\n\a]+)"
 )
 _TORN = re.compile(r"\x1b\[?\??[0-9;]*(?=\x1b)")
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 
 
 class Screen:

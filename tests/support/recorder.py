@@ -36,7 +36,7 @@ def read_zst(path: Path) -> bytes:
         return text.read()
 
 
-def until(true: Callable[[], bool], seconds: float = 30) -> None:
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
     """Wait for something to become true."""
     end = time.monotonic() + seconds
     while not true():
