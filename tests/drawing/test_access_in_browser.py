@@ -72,6 +72,22 @@ def test_text_stands_out(report: Make, inputs: Make, scheme: str) -> None:
         assert report(*inputs(name)).open(scheme=scheme).run(CONTRAST) == []
 
 
+def test_on_paper_tables_are_whole_and_nothing_is_there_to_be_pressed(report: Make, inputs: Make) -> None:
+    made = report(*inputs("leak"))
+    page = made.open()
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    assert len(page.all("#windows-table tbody tr")) == len(made.log["steps"]["windows"]) > 20
+    assert page.run("return document.getElementById('words').open")
+    shown = "return [...document.querySelectorAll(arguments[0])].filter((e) => e.checkVisibility()).length"
+    assert page.run(shown, "nav, .controls, .hint") == 0
+    assert page.run(shown, "#legend tr") >= 4
+    page.run("dispatchEvent(new Event('afterprint'))")
+    assert len(page.all("#windows-table tbody tr")) == 20
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    page.assert_well()
+
+
 def test_without_scripts_the_words_can_be_read(report: Make, inputs: Make, chromium: Browser) -> None:
     made = report(*inputs("leak"))
     chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})

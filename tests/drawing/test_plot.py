@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -21,7 +22,7 @@ from night import NIGHT, many, some
 import memlens
 from memlens.cli import main
 from memlens.drawing.levels import Track, seconds_of, track
-from memlens.drawing.stills import Still, binary_ticks, render
+from memlens.drawing.stills import THEMES, Still, binary_ticks, render
 from memlens.errors import MemlensError
 from memlens.events import Kind
 from memlens.log import Log
@@ -303,3 +304,20 @@ def test_a_log_without_events_or_without_times_is_an_error(tmp_path: Path) -> No
         memlens.plot(timeless, x="time")
     with pytest.raises(memlens.UsageError, match="no log to draw"):
         memlens.plot([])
+
+
+def test_a_still_has_the_colours_of_the_page() -> None:
+    style = (resources.files("memlens.drawing") / "viewer" / "viewer.css").read_text()
+    for name, theme in THEMES.items():
+        for ink in ("allocated", "reserved", "base", "head"):
+            colours = re.findall(rf"--{ink}: (#\w+);", style)
+            assert getattr(theme, ink) == colours[name == "dark"]
+
+
+def test_base_and_head_have_colours_of_their_own(examples: Path) -> None:
+    figure = memlens.plot(examples / "case1_pir.log", base=examples / "case1_pt.log")
+    drawn = figure.figure
+    lines = [next(one for one in axes.patches if str(one.get_gid()).startswith("allocated")) for axes in drawn.axes]
+    theme = THEMES["light"]
+    assert [mpl.colors.to_hex(line.get_edgecolor()) for line in lines] == [theme.base, theme.head]
+    assert {text.get_text() for text in drawn.legends[0].get_texts()} >= {"base allocated", "head allocated"}

@@ -204,6 +204,7 @@ class Track(Struct, frozen=True, eq=False):
         failures: Where it runs out of memory, and the lines that say so, 1-based.
         bands: The windows of a series: names (text from the log), where each begins and ends.
         terms: What its lines are called.
+        side: ``base`` or ``head`` where two runs are compared.
     """
 
     name: str
@@ -217,6 +218,7 @@ class Track(Struct, frozen=True, eq=False):
     failures: tuple[tuple[float, int], ...] = ()
     bands: tuple[tuple[str, float, float], ...] = ()
     terms: Terms = LINES
+    side: str = ""
 
     @property
     def top_bytes(self) -> int:

@@ -164,7 +164,7 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
             raise UsageError("several devices are compared", "Name one of them: --device N.")
         (base, _), (head, _) = found
         answer = diff_with(base, head, Diff(**options.of(ReadAs, Cut))).answer
-        return _figure(found, answer, options, ("base ", "head "))
+        return _figure(found, answer, options, ("base", "head"))
     found, failures = _read(expanded(given, options), options)
     answer = answer_of(claims_of(Analysis(tuple(analysis for _, analysis in found), tuple(failures))))
     return _figure(found, answer, options, failures=failures)
@@ -180,7 +180,7 @@ def _figure(
     sides: Sequence[str] = (),
     failures: Sequence[Failure] = (),
 ) -> PlotFigure:
-    """The picture of some logs; ``sides`` is what is said before their names."""
+    """The picture of some logs; ``sides`` says which of two that are compared each is."""
     from memlens.drawing.stills import Still, grid
 
     count = len(found)
@@ -196,7 +196,7 @@ def _figure(
     if title is None:
         title = " → ".join(called) if sides else called[0] if len(called) == 1 else f"{count} runs"
     tracks = tuple(
-        _track(log, f"{side}{name}", options, several=count > 1 or bool(failures))
+        replace(_track(log, f"{side} {name}".lstrip(), options, several=count > 1 or bool(failures)), side=side)
         for (log, _), name, side in zip(found, called, sides or [""] * count, strict=True)
     )
     still = Still(title, answer.sentences, tracks, options.x, (options.width, height), options.theme)

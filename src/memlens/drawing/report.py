@@ -31,7 +31,7 @@ from memlens.options import Analyze, Cut, Report, as_list
 from memlens.options.keywords import with_keywords
 from memlens.reports.lists import growth_line
 from memlens.results import Answered, claimed
-from memlens.text import format_count, format_exact, plural, terms_of, visible
+from memlens.text import file_names, format_count, format_exact, plural, terms_of, visible
 from memlens.windows.windows import as_patterns, whole
 
 if TYPE_CHECKING:
@@ -99,8 +99,9 @@ def report_with(log: Input, options: Report) -> ReportPage:
     logs = reading.read_all(log)
     analysis = _analyzed(logs, options)
     found = None if options.base is None else compared(options.base, logs, options)
-    title = options.title or (input_name(log) if found is None else f"{input_name(log)} against {found.base.path}")
-    title = visible(title)
+    paths = [input_name(log), *([] if found is None else [found.base.path])]
+    called = file_names(paths)
+    title = visible(options.title or " against ".join(called[path] for path in paths))
     views = [_view(of_log, options, one) for of_log, one in zip(logs, analysis.logs, strict=True)]
     # Of several devices the one first of which the verdict speaks: that ran out of memory, or is the fullest.
     fullest = [-view["figures"]["peak_bytes"] for view in views]

@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 STRETCH = 8
 #: The colours of groups that have none by what they are; of more the smallest are one group.
 _INKS = tuple(f"owner-{k}" for k in range(1, 8))
-#: Sizes have colours of their own where so much of all bytes times events is of the largest few; else there are ranges, each a quarter of the one before.
-_FEW, _RANGES = 0.6, 5
+#: Sizes have colours of their own where so much of all bytes times events is of a few; else there are ranges, each a quarter of the one before.  Of these few
+#: so many are the largest.
+_FEW, _RANGES, _LARGEST = 0.6, 5, 2
+#: What piles up is shown first where it is at least so large a share of the peak: what is less could not be seen.
+_SEEN = 0.01
 #: Kinds of blocks that pile up, which are told apart from others.
 _PILES = 10_000
 
@@ -72,14 +75,11 @@ def ways(
     """
     if not len(of):
         return [Way("all", "nothing", [{"ink": "allocated", "name": "allocated"}], np.zeros(0, np.int8))]
-    found = [
-        _piling(of, series, growth),
-        _by_role(of, roles),
-        *_by_owner(of),
-        _by_size(of),
-        _by_fate(of),
-        _by_phase(of, pieces),
-    ]
+    piling = _piling(of, series, growth)
+    found = [_by_role(of, roles), *_by_owner(of), _by_size(of), _by_fate(of), _by_phase(of, pieces)]
+    if piling is not None:
+        seen = of.size[piling.code == 1].sum() >= _SEEN * of.size[of.at_peak].sum()
+        found.insert(0 if seen else len(found), piling)
     return [way for way in found if way is not None and (way.key == "size" or len(way.groups) > 1)]
 
 
@@ -136,9 +136,10 @@ def _by_owner(of: WindowBlocks) -> list[Way]:
     # What reads alike is one group.
     texts = [None if label is None else visible(innermost(label)) for label in labels]
     number = {text: k for k, text in enumerate(dict.fromkeys(texts))}
-    label = np.array([number[text] for text in texts], np.int64)[owners_of(log, of.alloc)]
-    known = any(text is not None for text in texts)
-    found = [_way(of, "owner", "owner", label, [*number], "other owners")] if known and len(of) else []
+    found = []
+    if log.owner is not None or log.facts.opening:
+        label = np.array([number[text] for text in texts], np.int64)[owners_of(log, of.alloc)]
+        found.append(_way(of, "owner", "owner", label, [*number], "other owners"))
     if log.holder is not None:
         every, alike, _ = holders_alike(log.holder_names)
         names = [*map(visible, every[len(log.holder_names) :]), None]
@@ -151,7 +152,9 @@ def _by_size(of: WindowBlocks) -> Way:
     sizes = distinct(of.size)
     label = sizes.searchsorted(of.size)
     area = np.bincount(label, of.area, len(sizes))
-    largest = np.argsort(-area, kind="stable")[: len(_INKS)]
+    # Those of the most bytes times events, and some that are large by themselves: few blocks of these matter.
+    most = np.argsort(-area, kind="stable")[: len(_INKS) - _LARGEST].tolist()
+    largest = np.array([*most, *[k for k in range(len(sizes) - 1, -1, -1) if k not in most][:_LARGEST]], np.int64)
     if len(sizes) <= len(_INKS) or area[largest].sum() >= _FEW * area.sum():
         names: list[str | None] = [None] * len(sizes)
         for k in largest.tolist():

@@ -47,7 +47,7 @@ _MEASURE: Any = RendererAgg(1, 1, 720)  # type: ignore[no-untyped-call]
 
 
 class Theme(NamedTuple):
-    """Colours.  Those of the curves are told apart by the colour-blind, and are 3:1 against the page at least."""
+    """Colours, those of ``viewer.css``.  Those of the curves are told apart by the colour-blind, and are 3:1 against the page at least."""
 
     page: str
     ink: str
@@ -57,11 +57,17 @@ class Theme(NamedTuple):
     failed: str
     allocated: str
     reserved: str
+    base: str
+    head: str
 
 
 THEMES = {
-    "light": Theme("#ffffff", "#1b1f24", "#57606a", "#dfe3e8", "#f1f4f7", "#b3001b", "#0072b2", "#c14a00"),
-    "dark": Theme("#14171c", "#eceff3", "#a3adb8", "#333a43", "#1c2128", "#ff6b6b", "#56b4e9", "#f08c3a"),
+    "light": Theme(
+        "#ffffff", "#1b1f24", "#57606a", "#dfe3e8", "#f1f4f7", "#b3001b", "#4477aa", "#3d4651", "#b35900", "#1f5fa8"
+    ),
+    "dark": Theme(
+        "#14171c", "#eceff3", "#a3adb8", "#333a43", "#1c2128", "#ff6b6b", "#5b8fc4", "#c3ccd6", "#e0954a", "#6fb1f0"
+    ),
 }
 
 
@@ -141,7 +147,8 @@ def draw(still: Still) -> Figure:
         across, high = width / columns - 7 * _SMALL, (height - head - 6 * _SMALL) / rows - 2 * _SMALL
         entries: dict[str, Any] = {}
         for place, (axes, track) in enumerate(zip(panels, tracks, strict=False)):
-            entries = _levels(axes, track, unit, f"-{place}" if place else "", theme) | entries
+            made = _levels(axes, track, unit, f"-{place}" if place else "", theme)
+            entries |= {name: one for name, one in made.items() if name not in entries}
             axes.set_title(_named(track, across, alone=len(tracks) == 1))
             if place + columns >= len(tracks):
                 axes.set_xlabel(name)
@@ -215,12 +222,13 @@ def _levels(axes: Axes, track: Track, unit: float, number: str, theme: Theme) ->
     """
     x = track.x / unit
     entries: dict[str, Any] = {}
+    ink = getattr(theme, track.side or "allocated")
     if track.tells_of_blocks:
-        filled: dict[str, Any] = {"fill": True, "color": theme.allocated, "linewidth": 0}
-        entries["allocated"] = axes.stairs(track.low_bytes, x, alpha=0.22, **filled)
+        filled: dict[str, Any] = {"fill": True, "color": ink, "linewidth": 0}
+        entries[f"{track.side} allocated".strip()] = axes.stairs(track.low_bytes, x, alpha=0.22, **filled)
         if (track.low_bytes != track.high_bytes).any():
             axes.stairs(track.high_bytes, x, baseline=track.low_bytes, alpha=0.55, **filled)
-        line: dict[str, Any] = {"color": theme.allocated, "linewidth": 1.2}
+        line: dict[str, Any] = {"color": ink, "linewidth": 1.2}
         axes.stairs(track.high_bytes, x, baseline=None, gid=f"allocated{number}", **line)
     if track.tells_of_chunks:
         dashed: dict[str, Any] = {"color": theme.reserved, "linestyle": (0, (5, 1.5)), "linewidth": 1.5}

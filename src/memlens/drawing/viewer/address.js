@@ -14,7 +14,7 @@ export function hashOf({ axis, log, stacks, selected, sought }) {
   const said = new URLSearchParams();
   if (log >= 0) said.set("log", String(log));
   if (stacks.chosen) said.set("by", stacks.way.key);
-  if (axis.from > axis.lo || axis.to < axis.hi) said.set("events", `${Math.round(axis.from)}-${Math.round(axis.to)}`);
+  if (axis.from > axis.lo || axis.to < axis.hi) said.set("events", `${Math.floor(axis.from)}-${Math.ceil(axis.to)}`);
   if (axis.overTime) said.set("over", "time");
   if (sought) said.set("find", sought);
   if (selected && ["block", "moment", "range"].includes(selected.kind)) said.set(selected.kind, selected.kind === "range" ? `${selected.value}-${selected.to}` : String(selected.value));

@@ -90,7 +90,7 @@ export function diffSection(diff) {
       },
     });
   const [upper, lower] = picture.tracks;
-  picture.place.append(legendOf(SIDES.map((side) => ({ ink: side, name: `${side}: ${diff[side]}` }))), picture.controls, upper, element("p", { class: "caption" }, "Head less base"), lower,
+  picture.place.append(legendOf(SIDES.map((side) => ({ ink: side, name: `${side}: ${diff[side]}` }))), element("p", { class: "hint" }, "Bars above the curves: the blocks of the chosen finding, from ALLOC to FREE."), picture.controls, upper, element("p", { class: "caption" }, "Head less base"), lower,
     picture.line, picture.hint, findingsPart(diff, (row, zooms) => {
       chosen = row;
       if (row && zooms) axis.show(row.shown[0], row.shown[1]);
@@ -113,12 +113,10 @@ function drawLives({ context, width, bottom, x: pixel }, row) {
       const [alloc, free] = places, begin = Math.max(pixel(Math.max(alloc ?? 0, 0)), 0), end = Math.min(free === null ? width : pixel(Math.max(free, 0) + 1), width);
       context.fillStyle = color(side);
       if (end > 0 && begin < width) context.fillRect(begin, top, Math.max(end - begin, 2), LANE - 3);
-      places.forEach((slot, freed) => {
+      places.forEach((slot) => {
         const x = slot === null || slot < 0 ? NaN : pixel(slot + 0.5);
         if (k || !(x >= 0 && x <= width)) return;
         stroke(context, color(side), [x, top], [x, bottom], [5, 3]);
-        const left = x + 80 > width;
-        write(context, `${side} ${freed ? "FREE" : "ALLOC"}`, left ? x - 4 : x + 4, bottom - 8 - 13 * (lane + 2 * freed), { align: left ? "right" : "left", ink: color(side) });
       });
     });
     write(context, side, 4, top + LANE / 2 - 1, { ink: color(side) });

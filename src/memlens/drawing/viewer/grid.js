@@ -3,8 +3,8 @@
 import { button, element, onKeys } from "./dom.js";
 import { formatCount } from "./format.js";
 
-/** Rows of a page of a table. */
-const TABLE_PAGE = 20;
+/** Rows of a page of a table; those that are printed at most. */
+const TABLE_PAGE = 20, PRINTED = 1000;
 
 /**
  * A column of a table: its values by row, exact or a text, and how one is written.
@@ -113,6 +113,11 @@ export function grid(id, what, all, { act, keep = () => true, mark = () => "", d
   }
 
   update();
+  if (!plain) {
+    // On paper nobody can turn pages.
+    addEventListener("beforeprint", () => body.isConnected && body.replaceChildren(...rows.slice(0, PRINTED).map(made)));
+    addEventListener("afterprint", fill);
+  }
   const table = element("div", { class: "wide" }, element("table", { id }, element("thead", {}, element("tr", {}, ...heads)), body));
   const controls = element("p", { class: "controls" }, ...(texts.length && count > 3 ? [filter] : []), ...pages, status);
   return { parts: plain ? [table] : [controls, table], update, refresh, reveal };

@@ -52,7 +52,10 @@ async function show(place, packed, log) {
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
   if (own !== choices) return;
   for (const [key, make] of PARTS) if (packed[key] && !(still && make === blocksTable)) place.append(make(app) ?? "");
-  if (!still) addressed(app);
+  if (!still) {
+    app.look({}); // now there are bars
+    addressed(app);
+  }
   const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
     ...sections.map((one) => element("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)));
@@ -85,6 +88,8 @@ async function main() {
     event.preventDefault();
     part.scrollIntoView();
   });
+  for (const [name, open] of /** @type {[string, boolean][]} */ ([["beforeprint", true], ["afterprint", false]]))
+    addEventListener(name, () => document.getElementById("words")?.toggleAttribute("open", open));
   try {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");

@@ -121,19 +121,24 @@ export function pictureOf(app, point) {
   }));
   const by = choice("By", stacks.ways.map(({ name }) => name), (way) => app.look({ way }), { first: stacks.chosen, id: "picture-by" });
   const search = element("input", { type: "search", id: "picture-find", placeholder: "Find owner, size \u2026", "aria-label": "Find blocks by owner, size or group", input: () => app.look({ sought: search.value }) });
+  const matches = element("span", { class: "quiet", role: "status", id: "picture-found" });
   const overTime = checkbox("Over time", (on) => axis.drawOverTime(on));
   if (stacks.ways.length > 1) picture.controls.prepend(by);
   if (axis.times !== null) picture.controls.append(overTime);
-  picture.controls.append(checkbox("Drag a range", (on) => (asking = on)), search);
+  picture.controls.append(checkbox("Drag a range", (on) => (asking = on)), search, matches);
   const looked = () => {
     canvas.dataset.by = stacks.way.key;
     // An address may say it, too.
     for (const select of by.getElementsByTagName("select")) select.selectedIndex = stacks.chosen;
     for (const box of overTime.getElementsByTagName("input")) box.checked = axis.overTime;
     if (search.value.trim().toLowerCase() !== app.sought) search.value = app.sought;
+    const found = app.found, live = found ? livesOf(app).liveAfter(app.moment).filter((bar) => found[bar]) : [];
+    const bytes = live.reduce((sum, bar) => sum + app.view.lifetimes.size_bytes[bar], 0);
+    matches.textContent = found ? `${formatCount(Array.from(found).filter(Boolean).length)} of ${formatCount(found.length)} bars; ${formatBytes(bytes)} of them live ${app.selected ? "at this moment" : "at the peak"}` : "";
     picture.redraw();
   };
   app.onLook(looked);
+  app.onSelect(looked);
   axis.onChange(looked);
   looked();
   picture.place.append(picture.controls, track, strip(app), picture.line, picture.hint);
@@ -153,7 +158,7 @@ function drawScale({ context, axis, width, bottom }) {
 }
 
 /**
- * The peak at its place, and failures from top to bottom, with their names above all data; of names that would cover each other the first one is written.
+ * The peak at its place, and failures from top to bottom, with their names above all data; a name that would cover another one is left out.
  * @param {import("./track.js").Frame} frame
  * @param {import("./app.js").App} app
  * @param {number} head where their names stand
@@ -165,14 +170,15 @@ function drawMarks({ context, axis, width, bottom, x: pixel, y }, { view }, head
     if (event < axis.from - 1 || event > axis.to) continue;
     const x = pixel(event), failed = kind === "oom", ink = color(failed ? "bad" : "text");
     const text = failed ? label : `${label} ${formatBytes(bytes)}`, room = context.measureText(text).width;
-    const begin = Math.min(Math.max(x - room / 2, 0), width - room), end = begin + room;
+    // Above its place; or beside it, where another name stands there.
+    const begin = [x - room / 2, x - room, x].map((at) => Math.min(Math.max(at, 0), width - room)).find((at) => !taken.some(([from, to]) => at < to + 8 && at + room > from - 8));
     if (failed) stroke(context, ink, [x, head + ROW], [x, bottom], [4, 3]);
     context.fillStyle = ink;
     context.beginPath();
     for (const [dx, dy] of [[0, 0], [-4, -7], [4, -7]]) context.lineTo(x + dx, y(bytes) + dy);
     context.fill();
-    if (taken.some(([from, to]) => begin < to + 8 && end > from - 8)) continue;
-    taken.push([begin, end]);
+    if (begin === undefined) continue;
+    taken.push([begin, begin + room]);
     write(context, text, begin, head + ROW / 2, { ink });
   }
 }
