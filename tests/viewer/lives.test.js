@@ -110,6 +110,15 @@ test("what is live, the largest first, and the block of an event", () => {
   }
 });
 
+test("what is sought lies at the bottom of its area, however small it is", () => {
+  const lives = new Lives({ alloc: Float64Array.of(0, 0, 0, 0), free: Float64Array.of(9, 9, 9, 9), size_bytes: Float64Array.of(40, 1, 1, 1) });
+  const cells = (found) => [...lives.cells({ events: Float64Array.of(1), bytes: Float64Array.of(60) }, Float64Array.of(60), [0, 0, 0, 0], 30, [0, 60], { toPixel: (event) => event }, found)];
+  assert.deepEqual(cells(null).filter((cell) => cell > 1), []);
+  const sought = cells([0, 1, 0, 1]).reverse();
+  assert.deepEqual(sought.slice(0, 2), [2, 1], "1 + 1 of 60 bytes are one of 30 rows");
+  assert.equal(sought.filter((cell) => cell > 1).length, 1);
+});
+
 test("a log without events or blocks has an empty picture", () => {
   const { lives, levels, axis } = made(6, 1, 0, 0, 1), columns = columnsOf(levels, axis, 3);
   assert.deepEqual([...lives.cells(columns, new Float64Array(3), [], 2, [0, 1], axis)], [0, 0, 0, 0, 0, 0]);

@@ -33,15 +33,18 @@ export class Lives {
    * @param {number} rows
    * @param {[number, number]} scale the bytes at the bottom and at the top
    * @param {{ toPixel: (event: number, width: number) => number }} axis
+   * @param {ArrayLike<number> | null} [found] of each block whether it is sought: those lie at the bottom of their areas, however small they are
    * @returns {Int32Array}
    */
-  cells({ events }, tops, groupOf, rows, [low, high], axis) {
+  cells({ events }, tops, groupOf, rows, [low, high], axis, found = null) {
     const width = events.length, cells = new Int32Array(width * rows), count = tops.length / Math.max(width, 1);
     const row = (/** @type {number} */ bytes) => Math.min(Math.max(Math.round(((bytes - low) / (high - low)) * rows), 0), rows);
     const least = (LEAST_HIGH * (high - low)) / rows, bars = Array.from({ length: count }, () => /** @type {number[]} */ ([]));
-    for (const bar of this.order)
-      if (this.size[bar] >= least && this.alloc[bar] <= events[width - 1] && this.free[bar] > events[0]
-        && axis.toPixel(this.free[bar], width) - axis.toPixel(this.alloc[bar], width) >= LEAST_WIDE) bars[groupOf[bar]].push(bar);
+    const seen = this.order.filter((bar) => this.alloc[bar] <= events[width - 1] && this.free[bar] > events[0]);
+    /** @param {number} bar */
+    const large = (bar) => this.size[bar] >= least && axis.toPixel(this.free[bar], width) - axis.toPixel(this.alloc[bar], width) >= LEAST_WIDE;
+    if (found) for (const bar of seen) if (found[bar]) bars[groupOf[bar]].push(bar);
+    for (const bar of seen) if (!found?.[bar] && large(bar)) bars[groupOf[bar]].push(bar);
     for (let x = 0; x < width; x += 1) {
       let at = (rows - row(0) - 1) * width + x, reached = row(0), below = 0;
       for (let group = 0; group < count; group += 1) {

@@ -45,7 +45,7 @@ export function paint(app, { cells, image }, width, rows, over) {
     if (cell === NOTHING) continue;
     // A bar has an edge where enough of it lies beside that: what is thin keeps its colour.
     const edge = cell > 0 && ((cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell)
-      || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell));
+      || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell && (cells[at - width] === cell || cells[at + width] === cell)));
     pixels[at] = edge ? edges[cell + count] : inks[cell + count];
   }
   context.putImageData(data, 0, 0);

@@ -36,12 +36,12 @@ export function pictureOf(app, point) {
   /** @param {import("./track.js").Frame & { high: number }} frame */
   const draw = (frame) => {
     const { context, width, low, high, bottom } = frame, lives = livesOf(app), tall = Math.round((bottom - top) * (window.devicePixelRatio || 1));
-    const cellsOf = [axis.from, axis.to, axis.overTime, width, tall, low, high, stacks.chosen, lives.size.length].join();
+    const cellsOf = [axis.from, axis.to, axis.overTime, width, tall, low, high, stacks.chosen, lives.size.length, app.sought].join();
     if (cellsOf !== drawn.cellsOf) {
       const columns = columnsOf(levels, axis, width);
-      Object.assign(drawn, columns, { cells: lives.cells(columns, stacks.tops(columns), stacks.way.bars, tall, [low, high], axis) });
+      Object.assign(drawn, columns, { cells: lives.cells(columns, stacks.tops(columns), stacks.way.bars, tall, [low, high], axis, app.found) });
     }
-    const imageOf = [cellsOf, over, app.block, app.sought, color("back")].join();
+    const imageOf = [cellsOf, over, app.block, color("back")].join();
     if (imageOf !== drawn.imageOf) paint(app, drawn, width, tall, over);
     Object.assign(drawn, { cellsOf, imageOf });
     context.imageSmoothingEnabled = false;
@@ -78,11 +78,12 @@ export function pictureOf(app, point) {
   /** @param {number} from @param {number} to */
   const ask = (from, to) => app.select("range", Math.max(Math.floor(Math.min(from, to)), axis.lo), Math.min(Math.ceil(Math.max(from, to)), axis.hi - 1));
   let asking = false;
+  const label = () => `What is live over the run, ${stacks.way.key === "all" ? "which blocks is not known" : `by ${stacks.way.name}`}, stacked up to the allocated bytes; the peak is ${formatExact(levels.peak)}`;
   const picture = tracksOf("picture", "Memory over the run",
     "Click a block or a moment to see all of it beside the picture; click a step to show it. Drag, or Ctrl and wheel, to zoom; drag with Shift to see what stays of a range; double click for the whole run. "
     + "Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 P peak \u00b7 comma and dot step \u00b7 Enter select \u00b7 [ and ] begin and end a range \u00b7 Esc back",
     axis, levels, [{
-      label: `What is live over the run, ${stacks.way.key === "all" ? "which blocks is not known" : `by ${stacks.way.name}`}, stacked up to the allocated bytes; the peak is ${formatExact(levels.peak)}`,
+      label: label(),
       height: HEIGHT, top, foot: SCALE, rows, axisName: () => (axis.overTime ? "time" : "event"),
       whole: [levels.lowest, Math.max(levels.peak, levels.reservedPeak)], fits: ["allocated"],
       curves: draw, over: drawOver, dots: (at) => [at.bytes],
@@ -128,6 +129,7 @@ export function pictureOf(app, point) {
   picture.controls.append(checkbox("Drag a range", (on) => (asking = on)), search, matches);
   const looked = () => {
     canvas.dataset.by = stacks.way.key;
+    canvas.setAttribute("aria-label", label());
     // An address may say it, too.
     for (const select of by.getElementsByTagName("select")) select.selectedIndex = stacks.chosen;
     for (const box of overTime.getElementsByTagName("input")) box.checked = axis.overTime;
