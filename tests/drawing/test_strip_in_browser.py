@@ -40,12 +40,25 @@ def test_the_strip_draws_another_part_and_moves_it(leak: Page) -> None:
     leak.assert_well()
 
 
+#: Choose a device.
+CHOOSE = """
+const choice = document.getElementById("log");
+choice.selectedIndex = arguments[0];
+choice.dispatchEvent(new Event("change"));"""
+
+
 def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: Make, shared: Path) -> None:
     path = shared / "data/torch/kineto/gpu_2022_rank1.json.gz"
     page = report(str(path)).open()
     peak = page.data("#figures [data-peak-bytes]")["peakBytes"]
     parts = "return [...document.querySelectorAll('main section')].map((part) => part.id)"
-    before = page.run(parts)
+    before, said = page.run(parts), page.text("#verdict")
+    other = 1 - int(page.run("return document.getElementById('log').selectedIndex"))
+    page.run(CHOOSE, other)
+    page.wait_for(lambda: page.text("#verdict") != said, "verdict of the other device")
+    assert page.text("#verdict") == memlens.analyze(path, device=-1).verdict  # that of the GPU is shown first
+    page.run(CHOOSE, 1 - other)
+    page.wait_for(lambda: page.text("#verdict") == said, "verdict of both")
     page.run("""
     const choice = document.getElementById("log"), own = choice.selectedIndex;
     for (const at of [1 - own, own, 1 - own, own]) { choice.selectedIndex = at; choice.dispatchEvent(new Event("change")); }

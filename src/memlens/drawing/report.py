@@ -107,6 +107,10 @@ def report_with(log: Input, options: Report) -> ReportPage:
     fullest = [-view["figures"]["peak_bytes"] for view in views]
     rank = [(not one.ooms, one.device == "CPU", most) for one, most in zip(analysis.logs, fullest, strict=True)]
     data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views, "shown": rank.index(min(rank))}
+    if len(logs) > 1:  # of each device by itself, where the page speaks of all
+        for view, one in zip(views, analysis.logs, strict=True):
+            own = claimed(Analysis((one,)), claims_of).answer
+            view["verdict"] = {"sentences": [*map(visible, own.sentences)], "tone": own.tone}
     shown, words = (analysis, of(analysis)) if found is None else (found, of(found) + of(analysis))
     if found is not None:
         data["diff"] = diff_view(found)

@@ -39,6 +39,7 @@ let choices = 0;
 async function show(place, packed, log) {
   /** @param {string[]} keys */
   const part = (keys) => unpacked(Object.fromEntries(keys.map((key) => [key, packed[key]])));
+  verdict(log < 0 ? null : packed.verdict);
   const own = (choices += 1), app = new App(await part(FIRST), log);
   if (own !== choices) return;
   const still = app.view.lo === app.view.hi;
@@ -59,6 +60,22 @@ async function show(place, packed, log) {
   const sections = [...document.querySelectorAll("section[id]")];
   document.getElementById("parts")?.replaceChildren(
     ...sections.map((one) => element("a", { href: `#${one.id}` }, one.querySelector("h2")?.textContent ?? one.id)));
+}
+
+/** What the page says first: of all its logs. @type {{ sentences: string[], tone: string } | null} */
+let first = null;
+
+/**
+ * Say what there is to say of one device, or of all (`null`).
+ * @param {{ sentences: string[], tone: string } | null} of
+ */
+function verdict(of) {
+  const header = document.querySelector("header"), place = document.getElementById("verdict");
+  if (!header || !place) return;
+  first ??= { sentences: Array.from(place.children, (span) => span.textContent ?? ""), tone: header.className };
+  const { sentences, tone } = of ?? first;
+  header.className = tone;
+  place.replaceChildren(...sentences.flatMap((text) => [element("span", {}, text), " "]));
 }
 
 /**
@@ -95,11 +112,11 @@ async function main() {
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
     if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.diff.head}`));
     const paths = data.logs.map((/** @type {any} */ log) => log.path);
-    const asked = new URLSearchParams(location.hash.slice(1)).get("log"), first = asked !== null && data.logs[asked] ? Number(asked) : data.shown;
+    const asked = new URLSearchParams(location.hash.slice(1)).get("log"), shown = asked !== null && data.logs[asked] ? Number(asked) : data.shown;
     /** @param {number} k */
     const showLog = (k) => show(place, data.logs[k], k === data.shown ? -1 : k);
-    if (paths.length > 1) place.before(element("p", {}, choice("Show", paths, showLog, { first, id: "log" })));
-    await showLog(first);
+    if (paths.length > 1) place.before(element("p", {}, choice("Show", paths, showLog, { first: shown, id: "log" })));
+    await showLog(shown);
     await painted();
     performance.mark("memlens-drawn");
     root.dataset.ready = "true";
