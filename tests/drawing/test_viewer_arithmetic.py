@@ -27,7 +27,7 @@ from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks, 
 from memlens.drawing.page import MODULES, Owners, encoded, pack, pack_json, script_of
 from memlens.drawing.stacks import stacks_view, ways
 from memlens.events import EventLog
-from memlens.facts import Kind
+from memlens.facts import Facts, Kind
 from memlens.log import Log
 from memlens.text import format_bytes
 from memlens.windows.windows import Window
@@ -218,6 +218,18 @@ def test_the_areas_reach_the_level_at_every_column_and_each_has_its_bytes(
             for row in live["rows"]:
                 found[row["size"]] += row["count"]
             assert found == sizes
+
+
+def test_of_a_log_without_addresses_all_is_one_area(node: Callable[..., str]) -> None:
+    rows = random_rows(random.Random(3), 400)
+    log = Log.from_rows(rows, facts=Facts(addresses=False))
+    drawn, _ = drawn_of(node, log.whole, [7, 200], (0, 400))
+    levels_after = level_after(log)
+    assert [way["key"] for way in drawn["ways"]] == ["all"]
+    assert drawn["ways"][0]["tops"] == drawn["bytes"] == [levels_after[event] for event in drawn["events"]]
+    assert [known["sums"] for known in drawn["ways"][0]["at"]] == [[level] for level in drawn["bytes"]]
+    for live in drawn["live"]:
+        assert [row["bytes"] for row in live["rows"]] == [live["level"]] == [levels_after[live["event"]]]
 
 
 def test_the_areas_of_a_long_log_reach_the_level_and_are_exact_where_they_say(

@@ -14,7 +14,8 @@ import { livesOf } from "./lives.js";
 export function blockText(app, bar) {
   const { size_bytes: size, owner, fate, fates, role, alloc_line: alloc, free_line: free } = app.view.lifetimes;
   const born = alloc[bar] ? `allocated at ${app.lineText(alloc[bar])}` : "live before the input begins", gone = free[bar] ? `freed at ${app.lineText(free[bar])}` : "never freed";
-  return [`block of ${formatExact(size[bar])}`, shortOwner(app, owner[bar]), born, gone, fates[fate[bar]], app.view.roles?.classes[role[bar]].name].filter(Boolean).join(" \u00b7 ");
+  const holders = app.stacks.ways.find(({ key }) => key === "holder"), holder = holders ? `held by ${holders.groups[holders.bars[bar]].name}` : "";
+  return [`block of ${formatExact(size[bar])}`, shortOwner(app, owner[bar]), holder, born, gone, fates[fate[bar]], app.view.roles?.classes[role[bar]].name].filter(Boolean).join(" \u00b7 ");
 }
 
 /**

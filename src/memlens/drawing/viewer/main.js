@@ -112,7 +112,7 @@ async function main() {
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
     if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.diff.head}`));
     const paths = data.logs.map((/** @type {any} */ log) => log.path);
-    const asked = new URLSearchParams(location.hash.slice(1)).get("log"), shown = asked !== null && data.logs[asked] ? Number(asked) : data.shown;
+    const asked = new URLSearchParams(location.hash.slice(1)).get("log") ?? "", shown = /^\d+$/.test(asked) && Number(asked) < paths.length ? Number(asked) : data.shown;
     /** @param {number} k */
     const showLog = (k) => show(place, data.logs[k], k === data.shown ? -1 : k);
     if (paths.length > 1) place.before(element("p", {}, choice("Show", paths, showLog, { first: shown, id: "log" })));

@@ -173,7 +173,7 @@ function drawMarks({ context, axis, width, bottom, x: pixel, y }, { view }, head
     const x = pixel(event), failed = kind === "oom", ink = color(failed ? "bad" : "text");
     const text = failed ? label : `${label} ${formatBytes(bytes)}`, room = context.measureText(text).width;
     // Above its place; or beside it, where another name stands there.
-    const begin = [x - room / 2, x - room, x].map((at) => Math.min(Math.max(at, 0), width - room)).find((at) => !taken.some(([from, to]) => at < to + 8 && at + room > from - 8));
+    const begin = [x - room / 2, x - room, x, x - room - 12, x + 12].map((at) => Math.min(Math.max(at, 0), width - room)).find((at) => !taken.some(([from, to]) => at < to + 8 && at + room > from - 8));
     if (failed) stroke(context, ink, [x, head + ROW], [x, bottom], [4, 3]);
     context.fillStyle = ink;
     context.beginPath();
