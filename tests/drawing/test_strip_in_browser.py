@@ -59,6 +59,7 @@ def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: M
     assert page.text("#verdict") == memlens.analyze(path, device=-1).verdict  # that of the GPU is shown first
     page.run(CHOOSE, 1 - other)
     page.wait_for(lambda: page.text("#verdict") == said, "verdict of both")
+    page.wait_for(lambda: page.run(parts) == before, "all parts")
     page.run("""
     const choice = document.getElementById("log"), own = choice.selectedIndex;
     for (const at of [1 - own, own, 1 - own, own]) { choice.selectedIndex = at; choice.dispatchEvent(new Event("change")); }
