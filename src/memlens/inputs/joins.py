@@ -33,6 +33,13 @@ class ThreadLines(Struct, frozen=True):
     values: Ints
 
 
+def last_before_events(before: Ints, thread: Ints) -> NDArray[np.bool_]:
+    """Which of some lines are not followed by another one of their thread before any event."""
+    last = np.ones(len(before), np.bool_)
+    last[:-1] = (before[1:] != before[:-1]) | (thread[1:] != thread[:-1])
+    return last
+
+
 class ByThread:
     """Joins events with what a line of their thread said last, and carries that from block to block.
 

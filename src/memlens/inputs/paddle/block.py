@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from memlens.facts import MAX_SIZE, Kind, MessageLines, OutOfMemory, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Part, Text
-from memlens.inputs.joins import ThreadLines
+from memlens.inputs.joins import ThreadLines, last_before_events
 from memlens.inputs.paddle import context, message_formats
 from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import other_events as others
@@ -205,7 +205,7 @@ class BlockReader:
         thread, events = rows.found.header[at, 0], found.row.searchsorted(at)
         calls = rows.found.format[at] == _PROGRAM
         # Most name nobody: the next one of their thread comes before any event, and is not within their call.
-        kept = _last_before_events(events, thread)
+        kept = last_before_events(events, thread)
         kept[:-1] |= calls[:-1] & ~calls[1:]
         at, thread, events, calls = at[kept], thread[kept], events[kept], calls[kept]
         texts, which = distinct_texts(rows.block.data, rows.values(CONTEXTS[0], "owner", at))
@@ -331,15 +331,8 @@ def _thread_lines(rows: BlockRows, found: _Events, form: LineFormat) -> ThreadLi
         return None
     at = rows.sound(number, next(iter(rows.columns[number])))
     before, thread = found.row.searchsorted(at), rows.found.header[at, 0]
-    last = _last_before_events(before, thread)
+    last = last_before_events(before, thread)
     return ThreadLines(before[last], thread[last], rows.found.values[at[last], :2])
-
-
-def _last_before_events(before: Ints, thread: Ints) -> NDArray[np.bool_]:
-    """Which of some lines are not followed by another one of their thread before any event."""
-    last = np.ones(len(before), np.bool_)
-    last[:-1] = (before[1:] != before[:-1]) | (thread[1:] != thread[:-1])
-    return last
 
 
 def _broken_others(rows: BlockRows) -> dict[Layer, Ints]:
