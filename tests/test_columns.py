@@ -96,9 +96,12 @@ def test_block_by_block_with_what_is_carried_the_same_rows_are_found(
 
 
 @native
-@given(st.lists(st.integers(-3, 3)), st.lists(st.integers(-3, 3)))
-def test_numbers_are_among_some_if_some_number_is_equal(numbers: list[int], some: list[int]) -> None:
-    found = columns.among(np.array(numbers, np.int64), np.array(some, np.int64))
+@pytest.mark.parametrize(("kind", "base"), [(np.int64, -3), (np.uint64, (1 << 64) - 7)])
+@given(numbers=st.lists(st.integers(0, 6)), some=st.lists(st.integers(0, 6)))
+def test_numbers_are_among_some_if_some_number_is_equal(
+    kind: Any, base: int, numbers: list[int], some: list[int]
+) -> None:
+    found = columns.among(*(np.array([base + number for number in of], kind) for of in (numbers, some)))
     assert found.tolist() == [number in some for number in numbers]
 
 

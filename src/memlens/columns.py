@@ -42,8 +42,10 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
 def among(numbers: NDArray[Any], some: NDArray[Any]) -> Flags:
     """Whether each number is one of some: ``np.isin``, which would load the masked arrays, too."""
     ordered = np.sort(some)
-    found: Flags = np.append(ordered, 0)[place := ordered.searchsorted(numbers)] == numbers
-    return found & (place < len(ordered))
+    if not len(ordered):
+        return np.zeros(len(numbers), np.bool_)
+    found: Flags = ordered[np.minimum(ordered.searchsorted(numbers), len(ordered) - 1)] == numbers
+    return found
 
 
 def rank_of(numbers: Ints) -> Ints:
