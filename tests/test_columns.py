@@ -95,7 +95,6 @@ def test_block_by_block_with_what_is_carried_the_same_rows_are_found(
         carried = np.sort(carried[carried >= 0])
 
 
-@native
 @pytest.mark.parametrize(("kind", "base"), [(np.int64, -3), (np.uint64, (1 << 64) - 7)])
 @given(numbers=st.lists(st.integers(0, 6)), some=st.lists(st.integers(0, 6)))
 def test_numbers_are_among_some_if_some_number_is_equal(
@@ -105,6 +104,7 @@ def test_numbers_are_among_some_if_some_number_is_equal(
     assert found.tolist() == [number in some for number in numbers]
 
 
+@native
 def test_columns_that_do_not_fit_are_refused() -> None:
     kind, addr = np.zeros(3, np.int8), np.zeros(3, np.uint64)
     partner, doubled = np.zeros(3, np.int32), np.zeros(3, np.uint8)
