@@ -203,6 +203,17 @@ def test_what_is_sought_stands_out(page: Page, blocks: list[Block]) -> None:
     page.assert_well()
 
 
+def test_a_group_is_shown_alone_from_the_legend(page: Page) -> None:
+    before = drawn_in(page, "steady")
+    page.click("#legend [data-group='0'] button")
+    assert (drawn_in(page, "piles"), drawn_in(page, "passing")) == (0, 0)
+    assert drawn_in(page, "steady") == pytest.approx(before, rel=0.1)
+    assert page.focused()["tag"] == "button"  # where it was
+    page.press(Keys.ENTER)
+    assert drawn_in(page, "piles") > 500
+    page.assert_well()
+
+
 def test_a_link_shows_the_same_view(page: Page) -> None:
     page.drag(CANVAS, 0.3, 0.6)
     page.run("""

@@ -23,15 +23,19 @@ export function legendTable(app) {
   const row = (ink, name, data = {}) => {
     const bytes = element("td", { class: "right" });
     cells.push(bytes);
-    return element("tr", data, element("th", { scope: "row", title: name }, element("i", { class: ink }), shortName(name)), bytes);
+    const sought = name.toLowerCase(), seek = () => app.look({ sought: app.sought === sought ? "" : name });
+    const text = "data-group" in data ? button(shortName(name), seek, { "aria-pressed": String(app.sought === sought), title: `${name}: show it alone` }) : shortName(name);
+    return element("tr", data, element("th", { scope: "row", title: name }, element("i", { class: ink }), text), bytes);
   };
   const fill = () => {
+    const focused = body.contains(document.activeElement) ? document.activeElement?.closest("tr")?.rowIndex : undefined;
     cells.length = 0;
     const { key, groups } = stacks.way, names = groups.map(({ name }) => name).reverse();
     const others = [...(key === "all" ? [] : [row("", "allocated, all of these", { class: "total" })]), ...(levels.reservedPeak > 0 ? [row("reserved", "reserved")] : [])];
     const bytesOf = cells.splice(0);
     body.replaceChildren(...names.map((name, k) => row(groups[groups.length - 1 - k].ink, name, { "data-group": groups.length - 1 - k })), ...others);
     cells.push(...bytesOf);
+    if (focused !== undefined) legend.rows[focused]?.querySelector("button")?.focus();
     show(null);
   };
   /** @param {{ event: number, bytes: number, reserved: number } | null} at */
