@@ -47,6 +47,7 @@ FUNCTIONS: dict[str, tuple[Callable[[], Callable[..., Any]], str]] = {
     "start": (lambda: REPLAY.start, "c" * 27),
     "scan": (lambda: SCAN.scan, "cccc###"),
     "last_header": (lambda: SCAN.last_header, "cccc##"),
+    "lines_that_begin": (lambda: SCAN.lines_that_begin, "ccc"),
 }
 
 
@@ -87,6 +88,15 @@ def test_sizes_that_would_overflow_addresses_are_refused() -> None:
     given = [byte, one * (2**63 - 1), one.view(np.uint64).copy(), -one, one * 0, byte, -one, one[:0].copy(), one.copy()]
     with pytest.raises(ValueError, match="effects"):
         REPLAY.effects(*given)
+
+
+def test_lines_are_chosen_by_whole_tables_and_written_as_far_as_there_is_room() -> None:
+    text, every = b"a\nb\n\nc", np.ones(1 << 16, np.uint8)
+    rows = np.full((3, 2), -1, np.int64)
+    assert SCAN.lines_that_begin(text, every, rows[:2]) == (4, 4)
+    assert rows.tolist() == [[0, 0], [2, 1], [-1, -1]]
+    with pytest.raises(ValueError, match="65,536"):
+        SCAN.lines_that_begin(text, every[1:], rows)
 
 
 def test_tables_without_a_header_have_no_last_header() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memlens.errors import MemlensError
 from memlens.inputs import Reading, blocks
@@ -71,6 +73,16 @@ def test_a_reader_finds_the_lines_that_a_look_at_each_line_finds(
             assert read(io.BytesIO(text)) == by_hand(text, thinned=thinned), seed
             found = landmarks_in_block(np.frombuffer(text, np.uint8), 0, 1)
             assert found._replace(thinned=thinned) == by_hand(text, thinned=thinned), seed
+
+
+@given(st.lists(st.sampled_from([*b"\n\nI0W xa\r\xe5"])).map(bytes), st.integers(0, 3))
+def test_the_lines_at_the_margin_compiled_are_those_of_the_reference(text: bytes, room: int) -> None:
+    block = np.frombuffer(text, np.uint8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(landmarks, "_ROOM", room)
+        starts, lines, every = landmarks.lines_at_margin(block)
+    wanted = landmarks.reference_lines_at_margin(block)
+    assert (starts.tolist(), lines.tolist(), every) == (wanted[0].tolist(), wanted[1].tolist(), wanted[2])
 
 
 def test_a_log_full_of_lines_at_the_margin_keeps_those_with_a_word_of_anchors(tmp_path: Path) -> None:

@@ -379,7 +379,34 @@ static PyObject *opened(PyObject *args, int whole) {
 static PyObject *scan(PyObject *self, PyObject *args) { return (void)self, opened(args, 1); }
 static PyObject *last_header(PyObject *self, PyObject *args) { return (void)self, opened(args, 0); }
 
+/* Of each line whose first two bytes a table of 65,536 chooses where it begins and its number, as far as there is room; gives how many
+ * these are, and how many lines there are. */
+static PyObject *lines_that_begin(PyObject *self, PyObject *args) {
+    Py_buffer block, chosen, found;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*w*", &block, &chosen, &found)) return NULL;
+    const int fits = chosen.len == 1 << 16 && (uintptr_t)found.buf % 8 == 0;
+    long long lines = 0, count = 0;
+    if (fits) {
+        Py_BEGIN_ALLOW_THREADS
+        const Text begin = block.buf, end = begin + block.len, table = chosen.buf;
+        int64_t *row = found.buf, *const stop = row + found.len / 16 * 2;
+        for (Text p = begin, next; p < end; p = next, lines++) {
+            if (table[*p << 8 | p[p + 1 < end]]) {
+                if (row < stop) *row++ = p - begin, *row++ = lines;
+                count++;
+            }
+            next = memchr(p, '\n', (size_t)(end - p));
+            next = next ? next + 1 : end;
+        }
+        Py_END_ALLOW_THREADS
+    } else PyErr_SetString(PyExc_ValueError, "a table of 65,536 bytes and rows of two numbers are needed");
+    PyBuffer_Release(&block), PyBuffer_Release(&chosen), PyBuffer_Release(&found);
+    return fits ? Py_BuildValue("LL", count, lines) : NULL;
+}
+
 static PyMethodDef methods[] = {
+    {"lines_that_begin", lines_that_begin, METH_VARARGS, "lines_that_begin(block, chosen, rows) -> how many are chosen, and all lines"},
     {"scan", scan, METH_VARARGS, "scan(block, tables, state, rows, begin, end, search) -> whether it went to the end"},
     {"last_header", last_header, METH_VARARGS, "last_header(block, tables, state, rows, begin, end) -> 1 found, 0 none, -1 odd"},
     {NULL, NULL, 0, NULL}};

@@ -1,7 +1,7 @@
 """Lines that may mark the work of a run, found while a log is read: those that begin at the margin, as what a program prints does.
 
 Where the log itself is full of such lines, only those are kept that say START, STEP, EPOCH, loss and the like.  To look for the beginnings of
-lines costs a few hundredths of what reading a block costs, and then the text need not be gone through again (a pipe cannot be).  Which of
+lines costs a hundredth of what reading a block costs, and then the text need not be gone through again (a pipe cannot be).  Which of
 these lines mark the steps of a run is judged in :mod:`memlens.windows.anchor_discovery`.
 """
 
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from memlens.columns import among
+from memlens.native import load
 from memlens.scanner import Scanner
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Scan
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from memlens.columns import Flags, Ints
 
 
+_native = load("memlens.scanner._scan")
+
 #: Anchors are no longer than this; of a longer line one byte more is kept, so that it is known for one.
 LONGEST_LINE = 400
 #: … with their colours.
@@ -34,6 +38,8 @@ _LONGEST_RAW = 4096
 _MOST_OF_BLOCK, MOST_LANDMARKS = 2000, 400_000
 #: All lines at the margin are kept of a block that has few of them, or where they are at most one in so many.
 _FEW, _SPARSE = 100, 10
+#: Lines at the margin that there is room for at first.
+_ROOM = 512
 
 #: Texts that an anchor holds most often; lines with such a word are told from all others.
 _LOWER = b"start begin step epoch iter batch round request sample loss"
@@ -84,18 +90,14 @@ def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 
         offset: Byte offset of the block in the input.
         first_line: The number of the block's first line, which theirs are counted from.
     """
-    starts = np.append(0, np.flatnonzero(block == ord("\n")) + 1)
-    stops = np.append(starts[1:] - 1, len(block))
-    if starts[-1] == len(block):
-        starts, stops = starts[:-1], stops[:-1]
-    lines = np.flatnonzero(at_margin(block, starts))
-    thinned = len(lines) > max(_FEW, len(starts) // _SPARSE)
+    starts, lines, every = lines_at_margin(block)
+    thinned = len(lines) > max(_FEW, every // _SPARSE)
     if thinned:
-        lines = lines[np.isin(lines, starts.searchsorted(word_scanner().scan(block, 0, len(block)).line_start))]
-    complete, lines = len(lines) <= _MOST_OF_BLOCK, lines[:_MOST_OF_BLOCK]
-    starts = starts[lines]
-    spans = zip(starts.tolist(), np.minimum(stops[lines], starts + _LONGEST_RAW).tolist(), strict=True)
-    texts = [clean_line(block[start:stop].tobytes())[: LONGEST_LINE + 1] for start, stop in spans]
+        kept = among(lines, word_scanner().scan(block, 0, len(block)).line)
+        starts, lines = starts[kept], lines[kept]
+    complete, starts, lines = len(lines) <= _MOST_OF_BLOCK, starts[:_MOST_OF_BLOCK], lines[:_MOST_OF_BLOCK]
+    raw = (block[start : start + _LONGEST_RAW].tobytes().partition(b"\n")[0] for start in starts.tolist())
+    texts = [clean_line(text)[: LONGEST_LINE + 1] for text in raw]
     return Landmarks(
         tuple((starts + offset).tolist()), tuple((lines + first_line).tolist()), tuple(texts), complete, thinned
     )
@@ -135,3 +137,23 @@ def at_margin(block: NDArray[np.uint8], starts: Ints) -> Flags:
     two = block[starts].astype(np.uint16) << 8 | block[np.minimum(starts + 1, len(block) - 1)]
     fits: Flags = _MARGINS[two]
     return fits
+
+
+def lines_at_margin(block: NDArray[np.uint8]) -> tuple[Ints, Ints, int]:
+    """Where the lines begin that do so, their numbers from 0 (both int64), and how many lines there are in all."""
+    if _native is None:
+        return reference_lines_at_margin(block)
+    rows = np.empty((_ROOM, 2), np.int64)
+    count, every = _native.lines_that_begin(block, _MARGINS, rows)
+    if count > len(rows):
+        rows = np.empty((count, 2), np.int64)
+        _native.lines_that_begin(block, _MARGINS, rows)
+    return rows[:count, 0], rows[:count, 1], every
+
+
+def reference_lines_at_margin(block: NDArray[np.uint8]) -> tuple[Ints, Ints, int]:
+    """The reference implementation of :func:`lines_at_margin`."""
+    starts = np.append(0, np.flatnonzero(block == ord("\n")) + 1)
+    starts = starts[starts < len(block)]
+    lines = np.flatnonzero(at_margin(block, starts))
+    return starts[lines], lines, len(starts)
