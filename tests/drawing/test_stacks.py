@@ -17,6 +17,7 @@ from night import many
 
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.series.growth import growth
+from memlens.claims.roles import ROLES
 from memlens.drawing import levels as levels_module
 from memlens.drawing import stacks as module
 from memlens.drawing.levels import curve_of_page, levels
@@ -151,6 +152,16 @@ def test_what_piles_up_comes_first_and_is_one_strong_colour() -> None:
     assert piled[300] == 40 - since
     assert set(of.size[first.code == 2].tolist()) == {1000}
     assert set(of.size[first.code == 0].tolist()) >= {500, 7000}
+
+
+@pytest.mark.parametrize(("told", "first"), [(6, "role"), (2, "owner")])
+def test_roles_come_first_where_they_are_told_of_half_of_the_peak(told: int, first: str) -> None:
+    rows = [(Kind.ALLOC, 100, k + 1) for k in range(10)]
+    role = np.array([k % 2 if k < told else len(ROLES) for k in range(10)], np.int8)
+    owner = np.arange(10, dtype=np.int32) % 2
+    log = Log.from_rows(rows, role=role, owner=owner, owner_names=("relu", "matmul"))
+    found = stacked(log.whole)[1]
+    assert [way.key for way in found][:2] == [first, "role" if first == "owner" else "owner"]
 
 
 def test_where_nothing_grows_nothing_piles_up() -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: So many buckets of a long window have one moment of which the bytes of each group are known.
 STRETCH = 8
 #: The colours of groups that have none by what they are; of more the smallest are one group.
-_INKS = tuple(f"owner-{k}" for k in range(1, 8))
+_INKS, _REST = tuple(f"owner-{k}" for k in range(1, 8)), "owner-other"
 #: Sizes have colours of their own where so much of all bytes times events is of a few; else there are ranges, each a quarter of the one before.  Of these few
 #: so many are the largest.
 _FEW, _RANGES, _LARGEST = 0.6, 5, 2
@@ -75,10 +75,15 @@ def ways(
     """
     if not len(of):
         return [Way("all", "nothing", [{"ink": "allocated", "name": "allocated"}], np.zeros(0, np.int8))]
-    piling = _piling(of, series, growth)
-    found = [_by_role(of, roles), *_by_owner(of), _by_size(of), _by_fate(of), _by_phase(of, pieces)]
-    if piling is not None:
-        seen = of.size[piling.code == 1].sum() >= _SEEN * of.size[of.at_peak].sum()
+    found = [*_by_owner(of), _by_size(of), _by_fate(of), _by_phase(of, pieces)]
+    at_peak = of.size[of.at_peak].sum()
+    if (role := _by_role(of, roles)) is not None:
+        untold = (
+            of.size[of.at_peak & (role.code == len(role.groups) - 1)].sum() if role.groups[-1]["ink"] == _REST else 0
+        )
+        found.insert(0 if 2 * untold <= at_peak else 1, role)  # a picture that is mostly grey shows little
+    if (piling := _piling(of, series, growth)) is not None:
+        seen = of.size[piling.code == 1].sum() >= _SEEN * at_peak
         found.insert(0 if seen else len(found), piling)
     return [way for way in found if way is not None and (way.key == "size" or len(way.groups) > 1)]
 
@@ -116,7 +121,7 @@ def _way(
     groups = [{"ink": inks[k], "name": names[k]} for k in shown]
     code = place[label]
     if len(code) and code.max() == len(shown):
-        groups.append({"ink": "owner-other", "name": rest})
+        groups.append({"ink": _REST, "name": rest})
     return Way(key, name, groups, code)
 
 
