@@ -16,6 +16,7 @@ from answers import failure_sentence
 from failing_runs import FailedAt, run_until_full
 from hypothesis import given
 from hypothesis import strategies as st
+from night import NIGHT
 from snapshots import entry, frame, segment
 from snapshots import read as read_snapshot
 
@@ -58,7 +59,7 @@ def expected_cause(run: FailedAt, message: str) -> str:
 @pytest.mark.parametrize("message", ["full", "size", "none"])
 def test_every_figure_and_the_cause_are_those_of_the_model_that_wrote_the_log(message: str) -> None:
     causes: Counter[str] = Counter()
-    for seed in range(150):
+    for seed in range(150 if NIGHT else 60):
         machine, run = run_until_full(seed, message)
         found = only(read(machine.text))
         assert (found.line, found.requested_bytes) == (run.line, run.asked), seed

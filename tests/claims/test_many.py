@@ -15,7 +15,7 @@ from edited_runs import EDITS, rows_of
 from edited_runs import write as write_rows
 from made_rank_logs import KIB, MIB, Program, write
 from many_judge import JUDGES, RawRuns, judge
-from night import chance_of
+from night import NIGHT, chance_of
 
 import memlens
 from memlens.reports.compare import compare_blocks
@@ -83,7 +83,7 @@ def write_ended(folder: Path, name: str, end: str, run: Program = USUAL) -> Path
 
 def test_how_ranks_ended_is_said_first_and_is_so(tmp_path: Path, rounds: Callable[[int], range]) -> None:
     fresh = chance_of("ends")
-    for seed in [fresh.getrandbits(32) for _ in rounds(8)]:
+    for seed in [fresh.getrandbits(32) for _ in rounds(8 if NIGHT else 4)]:
         chance = Random(seed)
         ends = [chance.choice(["", *ENDS]) for _ in range(chance.randint(2, 9))]
         paths = [write_ended(tmp_path / str(seed), f"workerlog.{k}", end) for k, end in enumerate(ends)]
@@ -194,7 +194,7 @@ def a_job(folder: Path, chance: Random) -> list[Path]:
 
 def test_what_is_claimed_of_the_ranks_of_a_job_is_so(tmp_path: Path, rounds: Callable[[int], range]) -> None:
     fresh, seen = chance_of("job"), Counter[str]()
-    for seed in [fresh.getrandbits(32) for _ in rounds(30)]:
+    for seed in [fresh.getrandbits(32) for _ in rounds(30 if NIGHT else 12)]:
         paths = a_job(tmp_path / str(seed), Random(seed))
         seen += judged([str(path) for path in paths], paths) if len(paths) > 1 else Counter()
     assert {"spread", "first_to_fail", "stands_out", "ranks_without_log"} <= {*seen}
@@ -218,7 +218,7 @@ def a_matrix(folder: Path, chance: Random) -> list[Path]:
 
 def test_what_is_claimed_of_a_matrix_of_runs_is_so(tmp_path: Path, rounds: Callable[[int], range]) -> None:
     fresh, seen = chance_of("matrix"), Counter[str]()
-    for seed in [fresh.getrandbits(32) for _ in rounds(12)]:
+    for seed in [fresh.getrandbits(32) for _ in rounds(12 if NIGHT else 5)]:
         folder = tmp_path / str(seed)
         paths = a_matrix(folder, Random(seed))
         template = f"{folder}/gbs{{gbs}}/{{branch}}/workerlog.{{rank}}"

@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 from edited_runs import Row, kept_block, new_temporary, rows_of, temporary, write
-from night import chance_of
+from night import NIGHT, chance_of
 
 import memlens
 from memlens.diffing.result import Diff
 from memlens.text import format_bytes
 
-ROUNDS = 12
+ROUNDS = 12 if NIGHT else 4
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,7 @@ def test_text_of_logs_and_of_names_stays_text(tmp_path: Path, examples: Path) ->
     several = [memlens.plot([log, examples / "oom.log.gz"]).still, memlens.plot(log, title=HOSTILE).still]
     several.append(Still(HOSTILE, (f"It says $x$ {HOSTILE}.",), (_with(made, bands=(band,)),), "events"))
     shown = HOSTILE.replace("\x1b", "\\x1b").replace("\u202e", "\\u202e")
-    for still in several:
+    for still in several if NIGHT else several[:: len(several) - 1]:
         svg = render(still, "svg", 72)
         root = ET.fromstring(svg)
         names = {element.tag.rpartition("}")[2] for element in root.iter()}

@@ -69,9 +69,10 @@ def memlens(store: Store, *words: str) -> subprocess.CompletedProcess[bytes]:
             ["compare", "LOGS/30_ast_transformer_pt.log", "LOGS/30b2_ast_transformer_pt.log", "--format", "json"],
             ["compare", "LOGS/node{node}/workerlog.{rank}", "--format", "json"],
             ["compare", "LOGS/", "--format", "json"],
-        ]
+        ],
+        5,
     ),
-    ids=some(["analyze", "by", "compare", "template", "folder"]),
+    ids=some(["analyze", "by", "compare", "template", "folder"], 5),
 )
 def test_what_is_said_of_logs_in_a_store_is_what_is_said_of_files(store: Store, logs: Path, words: list[str]) -> None:
     far = memlens(store, *(word.replace("LOGS/", "s3://logs/") for word in words))

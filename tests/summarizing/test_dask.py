@@ -155,7 +155,7 @@ def test_the_command_line_takes_a_cluster_that_exists(cluster: Any, logs: list[s
         ran = process(*arguments, logs[0], logs[TORN], logs[MISSING], logs[OTHER])
         return ran.returncode, ran.stdout, ran.stderr
 
-    for verb in ("compare", "analyze"):
+    for verb in some(("compare", "analyze")):
         assert run(verb, "--scheduler", cluster.scheduler_address) == run(verb)
 
 

@@ -218,7 +218,7 @@ def test_real_pairs_are_cut_by_what_their_script_printed(shared: Path) -> None:
 
     order = list(logs)
     for k, one in enumerate(order):
-        for other in order[k + 1 :: 15 if NIGHT else 25]:
+        for other in order[k + 1 :: 15 if NIGHT else 45]:
             if one in unclear and other in unclear:
                 continue
             expected = None
