@@ -272,9 +272,9 @@ def growth_line(growth: Any) -> Line:
 
 def piling_table(growth: Any, options: ListOptions) -> Table:
     """The table of what piles up over a series."""
-    columns, what = owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS), growth.piling)
-    if HOLDER not in columns and any(pile.role for pile in growth.piling):  # whose it is says what it is
-        columns = (*(column for column in columns if column != OWNER), _OF_ROLES[0], *(OWNER,) * (OWNER in columns))
+    held = any(pile.holder for pile in growth.piling[:_LOOKED_AT])
+    roles = _OF_ROLES[: not held and any(pile.role for pile in growth.piling)]  # whose it is says what it is
+    columns, what = owned((*ALIKE, _PER_WINDOW, _IN_WINDOWS, *roles), growth.piling)
     made = {"bytes_per_window": lambda pile: round(pile.bytes_per_window), "role": _role, "holder": held_by}
     return ListOptions(options.top).table("Piling up", columns, growth.piling, what, **made)
 
