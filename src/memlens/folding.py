@@ -276,7 +276,8 @@ def power_of_two(size: NDArray[np.int64]) -> NDArray[np.int64]:
 
     Clearing each bit below a set one keeps the highest bit and keeps large sizes from being rounded up to the next power.
     """
-    return np.frexp((size & ~(size >> 1)).astype(np.float64))[1].astype(np.int64)
+    exponent: NDArray[np.int64] = (size & ~(size >> 1)).astype(np.float64).view(np.int64) >> 52
+    return np.maximum(exponent - 1022, 0)
 
 
 def size_code(kind: NDArray[np.int8], size: Ints) -> Ints:

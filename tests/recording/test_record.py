@@ -53,6 +53,14 @@ def test_both_streams_are_one_log_in_their_order_and_are_passed_on(tmp_path: Pat
     assert b"no allocator event in 300 lines" in error
 
 
+def test_the_program_has_as_many_threads_for_linear_algebra_as_without_the_recorder(tmp_path: Path) -> None:
+    ran = started(
+        recorder(tmp_path / "run.log", "-q") + python("import os; print('OPENBLAS_NUM_THREADS' in os.environ)")
+    )
+    out, _ = ran.communicate(timeout=60)
+    assert out == (b"True\n" if "OPENBLAS_NUM_THREADS" in os.environ else b"False\n")
+
+
 @pytest.mark.parametrize("code", [0, 1, 3, 126, 255])
 def test_the_exit_code_is_the_programs_own(tmp_path: Path, code: int) -> None:
     ran = started(recorder(tmp_path / "run.log", "-q") + python(f"print('x'); raise SystemExit({code})"))

@@ -11,7 +11,7 @@ from memlens.analyzers.fates import pairing, until
 from memlens.analyzers.places import both_ends, elapsed_us, time_of
 from memlens.facts import Kind
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
-from memlens.spool import empty, walk
+from memlens.spool import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: How many rows ``longest`` and ``wasteful`` have at most.
 ROWS = 100
 
+#: Events between places at which it is kept how much was allocated before, and events that are looked up together.
+_STEP, _TOGETHER = 64, 1 << 11
 _ALLOCATED: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 
 
@@ -92,51 +94,69 @@ def longest(window: Window) -> tuple[Life, ...]:
     """The longest-lived blocks born in a window; among equals the larger ones, then the earlier ones first."""
     log, partner = window.log, until(window.log.lifetimes.partner)
 
-    def life(allocs: Ints) -> Ints:
-        ends: Ints = np.minimum(partner[allocs], len(log)).astype(np.int64)
-        return ends - allocs
+    def lives(allocs: Ints, least: float) -> tuple[Ints, Ints]:
+        life = np.minimum(partner[allocs], len(log)).astype(np.int64) - allocs
+        return allocs[life >= least], life[life >= least]
 
-    return _best(window, life)
+    return _best(window, lives)
 
 
 def wasteful(window: Window) -> tuple[Life, ...]:
     """The most wasteful blocks born in a window; among equals the larger ones, then the earlier ones first."""
-    size, partner, before = window.log.size, window.log.lifetimes.partner, allocated_before(window.log)
+    log, partner, sums = window.log, window.log.lifetimes.partner, _allocated(window.log)
 
-    def waste(allocs: Ints) -> Floats:
-        freed = partner[allocs]
-        meanwhile = before[freed] - before[allocs] - size[allocs]
-        return np.where(freed >= 0, size[allocs].astype(np.float64) * meanwhile, -1.0)
+    def waste(allocs: Ints, least: float) -> tuple[Ints, Floats]:
+        allocs = allocs[partner[allocs] >= 0]
+        freed, size = partner[allocs].astype(np.int64), log.size[allocs]
+        # What is allocated between two events lies between the sums at the edges around them: few can be high enough.
+        first, last = allocs // _STEP, freed // _STEP
+        most = (sums[last + 1] - sums[first] - size).astype(np.float64) * size
+        some = most >= least
+        if np.count_nonzero(some) > ROWS:
+            surely = (sums[last] - sums[first + 1]).astype(np.float64) * size
+            some = most >= max(least, np.partition(surely, -ROWS)[-ROWS])
+        allocs, freed, size = allocs[some], freed[some], size[some]
+        meanwhile = allocated_before(log, freed) - allocated_before(log, allocs) - size
+        exact = meanwhile.astype(np.float64) * size
+        return allocs[exact >= least], exact[exact >= least]
 
     return _best(window, waste)
 
 
-def allocated_before(log: EventLog) -> Ints:
-    """Bytes allocated from the start of the log to right before each event, and in all of it, int64; worked out once for the log."""
-    sums = _ALLOCATED.get(log)
-    if sums is None:
-        sums = _ALLOCATED[log] = empty(len(log) + 1, np.int64)
-        sums[0] = 0
+def _allocated(log: EventLog) -> Ints:
+    """Bytes allocated before each :data:`_STEP`-th event, from event 0 to the first one behind the log, int64; worked out once for the log."""
+    if log not in _ALLOCATED:
+        steps = [np.zeros(1, np.int64)]
         for start, stop in walk(0, len(log)):
-            after = sums[start + 1 : stop + 1]
-            np.cumsum(log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC), out=after)
-            after += sums[start]
-    return sums
+            size = log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC)
+            steps.append(np.add.reduceat(size, np.arange(0, len(size), _STEP)))
+        _ALLOCATED[log] = np.cumsum(np.concatenate(steps))
+    return _ALLOCATED[log]
 
 
-def _best(window: Window, score: Callable[[Ints], Ints | Floats]) -> tuple[Life, ...]:
-    """The blocks born in a window that score highest, at most :data:`ROWS`; what scores below 0 takes no part."""
+def allocated_before(log: EventLog, events: Ints) -> Ints:
+    """Bytes allocated from the start of the log to right before each of some events, or in all of it, int64."""
+    found = _allocated(log)[events // _STEP]
+    for start, stop in walk(0, len(events), _TOGETHER):
+        before = events[start:stop, None]
+        at = before // _STEP * _STEP + np.arange(_STEP)
+        size, kind = (column[np.minimum(at, len(log) - 1)] for column in (log.size, log.kind))
+        found[start:stop] += np.where((at < before) & (kind == Kind.ALLOC), size, 0).sum(1)
+    return found
+
+
+def _best(window: Window, score: Callable[[Ints, float], tuple[Ints, Ints | Floats]]) -> tuple[Life, ...]:
+    """The blocks born in a window that score highest, at most :data:`ROWS`; ``score`` gives those of some that score at least so much, and how much."""
     log, best = window.log, np.zeros(0, np.int64)
     scores = np.zeros(0)
     for start, stop in walk(window.lo, window.hi):
-        allocs = np.flatnonzero(log.kind[start:stop] == Kind.ALLOC) + start
-        fresh = score(allocs)
         # Of most batches nothing is high enough.
-        least = scores[-1] if len(scores) == ROWS else 0
-        some = fresh >= least
-        if np.count_nonzero(some) > ROWS:
-            some &= fresh >= np.partition(fresh, -ROWS)[-ROWS]
-        best, scores = np.concatenate([best, allocs[some]]), np.concatenate([scores, fresh[some]])
+        least = float(scores[-1]) if len(scores) == ROWS else 0.0
+        allocs, fresh = score(np.flatnonzero(log.kind[start:stop] == Kind.ALLOC) + start, least)
+        if len(fresh) > ROWS:
+            some = fresh >= np.partition(fresh, -ROWS)[-ROWS]
+            allocs, fresh = allocs[some], fresh[some]
+        best, scores = np.concatenate([best, allocs]), np.concatenate([scores, fresh])
         order = np.lexsort((best, -log.size[best], -scores))[:ROWS]
         best, scores = best[order], scores[order]
     return lives_of(log, best)
@@ -145,11 +165,11 @@ def _best(window: Window, score: Callable[[Ints], Ints | Floats]) -> tuple[Life,
 def lives_of(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
     """The lives of some blocks, in the order of their ALLOCs as given."""
     partner = log.lifetimes.partner[allocs].astype(np.int64)
-    ends, before = np.where(partner >= 0, partner, len(log)), allocated_before(log)
+    ends = np.where(partner >= 0, partner, len(log))
     frees = [free if free >= 0 else None for free in partner.tolist()]
     pairs = list(zip(allocs.tolist(), frees, strict=True))
     lives = (ends - allocs).tolist()
-    meanwhile = (before[ends] - before[allocs] - log.size[allocs]).tolist()
+    meanwhile = (allocated_before(log, ends) - allocated_before(log, allocs) - log.size[allocs]).tolist()
     return tuple(
         Life(size, *at, life, others, elapsed_us(*(time_of(log, event) for event in pair)))
         for pair, at, size, life, others in zip(

@@ -41,8 +41,6 @@ VERBS: dict[str, str] = {
 
 _INTERRUPTED = 130  # 128 + SIGINT, what shells expect
 
-# NumPy's linear algebra library starts a thread for each processor as it is loaded.  No verb uses it.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A command makes many small results and few cycles: look for those a hundred times less often than usual.
 _COLLECT_AFTER = 70_000
 
@@ -56,6 +54,9 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
+        if cmd_name != "record":  # whose program is not to find it
+            # NumPy's linear algebra library starts a thread for each processor as it is loaded.  No verb uses it.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         return cast("click.Command", importlib.import_module(f"memlens.cli.verbs.{cmd_name}").command)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

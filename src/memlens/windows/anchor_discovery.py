@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec import Struct
@@ -43,6 +44,7 @@ _FEWEST_EVEN = 3
 _MOST_PARTS = 1000
 #: The numbers of a name.
 _IN_TEXT = re.compile("[0-9]+").findall
+_FAMILIES: WeakKeyDictionary[EventLog, Family | None] = WeakKeyDictionary()
 
 
 class Family(Struct, frozen=True):
@@ -161,6 +163,12 @@ def family(log: EventLog) -> Family | None:
     Raises:
         InputError: The text of the log is no longer there.
     """
+    if log not in _FAMILIES:  # a dear search, and more than one analyzer asks
+        _FAMILIES[log] = _family(log)
+    return _FAMILIES[log]
+
+
+def _family(log: EventLog) -> Family | None:
     landmarks = landmarks_of(log)
     if landmarks is None or not landmarks.offsets:
         return None

@@ -236,15 +236,17 @@ def column_of_times(year: Ints, date: Ints, clock: Ints) -> Ints:
         date: ``mmdd``, -1 where there is no stamp.
         clock: ``hhmmssuuuuuu``, the same.
     """
+    # Of most blocks all stamps are of one day.
+    if len(date) and (date == date[0]).all() and (year == year[0]).all():
+        year, date = year[:1], date[:1]
     month, day = np.divmod(date, 100)
     real = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     days = np.array(_DAYS_BEFORE_MONTH)[np.where(real, month, 0)] + day - 1
     if (year >= 0).any():
         days = np.where(year >= 0, _days_since_1970(year, month, day), days)
-    rest, micros = np.divmod(clock, 1_000_000)
-    rest, seconds = np.divmod(rest, 100)
-    hours, minutes = np.divmod(rest, 100)
-    return np.where(real, ((days * 24 + hours) * 60 + minutes) * 60_000_000 + seconds * 1_000_000 + micros, -1)
+    # A minute is written as 100 seconds, and an hour as 100 minutes.
+    time = clock - clock // 10**8 * 40_000_000 - clock // 10**10 * 2_400_000_000
+    return np.where(real, days * 86_400_000_000 + time, -1)
 
 
 def _days_since_1970(year: Ints, month: Ints, day: Ints) -> Ints:
