@@ -228,11 +228,13 @@ class Mark(Struct, frozen=True):
         offset: As :attr:`EventLog.offset` counts: it stands before the first event of an offset that is not less.
         line: The 1-based number that stands for its line.
         text: What it says; what anchors are looked for in.
+        end: The offset at which what it names ends, likewise; ``None`` where it names a place, or the input does not say.
     """
 
     offset: int
     line: int
     text: str
+    end: int | None = None
 
 
 class Kept(Struct, frozen=True, eq=False):

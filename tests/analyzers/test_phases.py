@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from night import some
 
 import memlens
-from memlens.analyzers.series.phases import START, Phase, cut_phases
+from memlens.analyzers.series.phases import NO_PHASE, START, Phase, cut_phases, phases
 from memlens.events import Kind
 from memlens.facts import Facts, Mark
 from memlens.inputs import Reading
@@ -258,6 +261,68 @@ def test_an_annotation_that_comes_once_a_step_is_a_phase_and_one_that_comes_ofte
             rows.append((Kind.ALLOC, 256, len(rows) + 1))
     log = Log.from_rows(rows, marks=tuple(marks), source=NumberedSource("made"), facts=Facts(bytes=25, lines=25))
     assert names(log) == [START, "## data ##", "Optimizer.step#SGD.step"]
+
+
+@pytest.mark.parametrize("name", ["cnn_leak", "transformer", "gpu_2021_resnet50", "gpu_2022_rank1"])
+def test_phases_of_a_trace_end_where_its_annotations_do(shared: Path, name: str) -> None:
+    """Every change of memory by hand: in the last annotation to begin of those of its step that last beyond it, or in none."""
+    path = shared / "data" / "torch" / "kineto" / f"{name}.json.gz"
+    whole = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
+    spans = sorted((Decimal(one["ts"]), Decimal(one["dur"]), one["name"]) for one in whole["traceEvents"] if one.get("cat") == "user_annotation" or (one.get("cat") in ("cpu_op", "Operator") and "#" in one["name"]))  # fmt: skip
+    changes = [(Decimal(one["ts"]), one["args"]) for one in whole["traceEvents"] if one.get("name") == "[memory]"]
+    steps = [(start, start + lasts) for start, lasts, text in spans if text.startswith("ProfilerStep#")]
+    for log in Reading(landmarks=True).read_all(path):
+        landmarks = landmarks_of(log)
+        assert landmarks is not None
+        pieces = cut_phases(log.windows(r"ProfilerStep#(\d+)"), landmarks)
+        assert pieces is not None
+        assert pieces.names[0] == NO_PHASE
+        expected: Counter[tuple[int, str]] = Counter()
+        for time, args in changes:
+            device = -1 if args["Device Type"] == 0 else args["Device Id"]
+            inside = [k for k, (start, end) in enumerate(steps) if start <= time < end and device == log.device]
+            for step in inside:
+                around = [text for start, lasts, text in spans if steps[step][0] <= start <= time < start + lasts and text in pieces.names]  # fmt: skip
+                expected[step, [NO_PHASE, *around][-1]] += args["Bytes"]
+        found: Counter[tuple[int, str]] = Counter()
+        change = log.size * np.select([log.kind == Kind.ALLOC, log.kind == Kind.FREE], [1, -1])
+        for row in range(len(pieces.lo)):
+            lo, hi = pieces.lo[row], pieces.hi[row]
+            found[int(pieces.step[row]), pieces.names[pieces.phase[row]]] += int(change[lo:hi].sum())
+            if row and pieces.step[row - 1] == pieces.step[row]:
+                assert pieces.hi[row - 1] == lo
+        assert {key: size for key, size in found.items() if size} == {
+            key: size for key, size in expected.items() if size
+        }
+        table = phases(pieces)
+        assert sum(phase.remaining_bytes for phase in table.phases) == sum(expected.values())
+        assert {phase.name: phase.remaining_bytes for phase in table.phases if phase.remaining_bytes} == {text: total for text in pieces.names if (total := sum(size for (_, own), size in expected.items() if own == text))}  # fmt: skip
+        # What no annotation is around is no phase of the picture, nor of what piles up.
+        assert not (pieces.inside().phase == 0).any()
+
+
+def test_a_phase_goes_on_after_one_within_it_and_a_place_lasts_to_the_next() -> None:
+    marks: list[Mark] = []
+    rows: list[tuple[Kind, int, int]] = []
+    sizes = iter(range(1, 100))
+    for step in range(4):
+        at = len(rows)
+        marks += [Mark(at, at + 1, f"STEP {step} START"), Mark(at + 1, at + 2, "outer", at + 7)]
+        marks += [Mark(at + 2, at + 3, "inner", at + 4), Mark(at + 5, at + 6, "START place")]
+        rows += [(Kind.ALLOC, 256 * next(sizes), at + k + 1) for k in range(9)]
+    log = Log.from_rows(rows, marks=tuple(marks), source=NumberedSource("made"), facts=Facts(bytes=36, lines=36))
+    landmarks = landmarks_of(log)
+    assert landmarks is not None
+    pieces = cut_phases(log.windows(BY), landmarks)
+    assert pieces is not None
+    spread = [pieces.names[phase] for phase, lo, hi in zip(pieces.phase, pieces.lo, pieces.hi, strict=True) for _ in range(lo, hi)]  # fmt: skip
+    assert (
+        spread == [NO_PHASE, "outer", "inner", "inner", "outer", "START place", "START place", NO_PHASE, NO_PHASE] * 3
+    )
+    outer = phases(pieces).phases[1]
+    # 256 bytes times 2 and 5 of the first step, 11 and 14 of the second, 20 and 23 of the third, whose peak is what was live by then.
+    assert (outer.name, outer.steps, outer.remaining_bytes) == ("outer", 3, 256 * (2 + 5 + 11 + 14 + 20 + 23))
+    assert (outer.peak_bytes, outer.rise_max_bytes) == (256 * sum(range(24)), 256 * (20 + 21 + 22 + 23))
 
 
 def test_lines_in_another_order_in_most_steps_mark_no_phases() -> None:

@@ -436,6 +436,7 @@ BOMB = base64.b64encode(zlib.compress(bytes(1 << 27))).decode()
         assign("marks", "lines", value=None),
         assign("marks", "texts", value=base64.b64encode(zlib.compress(b"[1]")).decode()),
         assign("marks", "offsets", value=BOMB),
+        assign("marks", "ends", value=base64.b64encode(zlib.compress(bytes(16))).decode()),
         assign("device", value="0"),
         assign("device", value=1 << 31),
         assign("places", value=[[1, 2]]),

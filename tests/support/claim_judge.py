@@ -585,7 +585,7 @@ def _piling(v: Values, run: RawRun) -> None:
     if not any(passing):
         assert v["blocks"] == len(alike)
     if v["before_phases"]:
-        assert sum(bool(re.search(run.by, _phase(run, k))) for k in alike) >= v["blocks"]
+        assert sum(bool(re.search(run.by, _phase(run, k, over=True))) for k in alike) >= v["blocks"]
     if "phase" in v:
         # ``n`` stands for a number that goes on counting, ``#2`` for the second of its kind.
         named = re.sub(r"(?<![A-Za-z])n(?![A-Za-z])", r"\\d+", re.escape(v["phase"].partition(" #")[0]))
@@ -605,10 +605,13 @@ def _kept(run: RawRun) -> dict[int, int]:
     return {size: count - usual.get(size, 0) for size, count in left.items() if count >= PILE + usual.get(size, 0)}
 
 
-def _phase(run: RawRun, event: int) -> str:
-    """The last line before an event that says that a phase begins or ends, or the last annotation."""
-    at = bisect(run.notes, ((run.events[event].place or 0) + 1, ""))
-    marks = (run.notes[k][1] for k in range(at - 1, -1, -1))
+def _phase(run: RawRun, event: int, *, over: bool = False) -> str:
+    """The last line before an event that says that a phase begins or ends, or the last annotation that is not ``over``."""
+    place = run.events[event].place or 0
+    at = bisect(run.notes, (place + 1, ""))
+    marks = (
+        run.notes[k][1] for k in range(at - 1, -1, -1) if over or run.until.get(run.notes[k][0], place + 1) > place
+    )
     return next((text for text in marks if not run.lines or re.search(r"\b(START|END)\b", text)), "")
 
 

@@ -61,7 +61,7 @@ def _assert_log(log: Log, plain: PlainLog) -> None:
     if not real:
         pairs = log.lifetimes.partner[opening:]
         assert [p - opening if p >= opening else -1 for p in pairs.tolist()] == _partners(plain.events)
-    assert [(mark.offset, mark.text) for mark in log.marks or ()] == plain.marks
+    assert [(mark.offset, mark.text, mark.end) for mark in log.marks or ()] == plain.marks
     assert [(oom.offset, oom.requested_bytes) for oom in log.facts.ooms] == plain.ooms
     assert log.facts.malformed == plain.malformed
     assert (np.diff(log.offset) >= 0).all()

@@ -34,7 +34,7 @@ class PlainLog:
 
     opening: list[tuple[str, int, int]]
     events: list[Event]
-    marks: list[tuple[int, str]]
+    marks: list[tuple[int, str, int | None]]
     ooms: list[tuple[int, int | None]]
     totals: list[int | None]
     malformed: int
@@ -70,7 +70,7 @@ def read_plain(text: bytes) -> dict[tuple[int, int], PlainLog]:
                 failures.append((time, number, (kind, device), size if size and 0 < size <= 1 << 60 else None))
         elif phase == "X" and isinstance(category, str) and category in SPANS and isinstance(name, str):
             span = SPANS[category]
-            lasts = 0 if span == "note" else nanoseconds(event.get("dur"))
+            lasts = 0 if category == "user_annotation" and "dur" not in event else nanoseconds(event.get("dur"))
             if time is None or lasts is None or not sound:
                 malformed += 1
                 continue
@@ -86,7 +86,7 @@ def read_plain(text: bytes) -> dict[tuple[int, int], PlainLog]:
 
 def make_log(device: Any, changes: Any, spans: Any, failures: Any, malformed: int, base: int, real: bool) -> PlainLog:
     mine = sorted(c for c in changes if (c[3]["Device Type"], c[3]["Device Id"]) == device)
-    notes = sorted((start, number, name) for kind, _, start, _, number, name, _ in spans if kind == "note")
+    notes = sorted((start, number, name, end) for kind, _, start, end, number, name, _ in spans if kind == "note")
     ooms = sorted((time, number, size) for time, number, of, size in failures if of == device)
     things = (
         [(n[0], 0, n[1], n) for n in notes] + [(c[0], 1, c[1], c) for c in mine] + [(o[0], 2, o[1], o) for o in ooms]
@@ -137,7 +137,12 @@ def make_log(device: Any, changes: Any, spans: Any, failures: Any, malformed: in
         rest = totals[0] - mine[0][3]["Bytes"] - sum(size for kind, size, _ in opening if kind == "alloc")
         if rest > 0:
             opening.append(("alloc", rest, 2**64 - 1))
-    marks = [(index[0, number], name) for _, number, name in notes]
+    marks: list[tuple[int, str, int | None]] = []
+    for start, number, name, end in notes:
+        here = index[0, number]
+        after = max(here + 1, sum(thing[0] < end for thing in things))
+        place = after == here + 1 and end - start < 1_000_000 and "#" not in name.strip("#")
+        marks.append((here, name, None if place else after))
     failed = [(index[2, number], size) for _, number, size in ooms]
     return PlainLog(sorted(opening), events, marks, failed, totals, malformed)
 

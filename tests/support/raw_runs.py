@@ -79,6 +79,7 @@ class RawRun:
         uncounted: It is not known in how many blocks that was which was there before.
         claims: All that is claimed of it, where one claim follows from another.
         later: So many windows closed since growth was judged.
+        until: Where annotations end, by where they stand.
     """
 
     events: list[RawEvent]
@@ -93,6 +94,7 @@ class RawRun:
     uncounted: bool = False
     claims: Sequence[Mapping[str, Any]] = ()
     later: int = 0
+    until: Mapping[int, int] = field(default_factory=dict)
     partner: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -250,13 +252,17 @@ class RawRun:
             names[k] = name if times[name] == 1 else f"{name} #{times[name]}"
         if self.ends:
             names = [names[0], *names[2:], "(after)"]
-        cut = zip(names, edges, [*edges[1:], len(places)], strict=True)
-        return {name: (max(lo, self.opening), hi) for name, lo, hi in cut}
+        own = [len(places), *(self.before(self.until.get(start, 1 << 60)) for start, _ in cuts if not self.ends)]
+        cut = zip(
+            names, edges, [*edges[1:], len(places)], [*own, *[len(places)] * (len(names) - len(own))], strict=True
+        )
+        return {name: (max(lo, self.opening), min(hi, end)) for name, lo, hi, end in cut}
 
     @cached_property
     def judged(self) -> dict[str, tuple[int, int]]:
-        """The windows that growth is judged over: all but the last, and what precedes the first only where it has events."""
-        closed = [*self.windows.items()][: -1 - self.later]
+        """The windows that growth is judged over: all but one that the log ends, and what precedes the first only where it has events."""
+        last = max((place for place, text in self.notes if re.search(self.by, text)), default=0)
+        closed = [*self.windows.items()][: None if last in self.until and not self.later else -1 - self.later]
         return {name: bounds for k, (name, bounds) in enumerate(closed) if k or bounds[1] > bounds[0]}
 
 
@@ -509,8 +515,9 @@ def _of_trace(plain: plain_kineto.PlainLog) -> RawRun:
     told = any(one.kind == "reserve" for one in opening + events)
     # The device's total less what the trace tells of.
     rest = any(one.kind == "alloc" and one.block == 2**64 - 1 for one in opening)
-    marks = [(at + 1, text) for at, text in plain.marks]
-    return RawRun(opening + events, marks, failures, chunks=told, uncounted=rest)
+    marks = [(at + 1, text) for at, text, _ in plain.marks]
+    until = {at + 1: end + 1 for at, _, end in plain.marks if end is not None}
+    return RawRun(opening + events, marks, failures, chunks=told, uncounted=rest, until=until)
 
 
 def trace_label(owner: str | None) -> str:

@@ -126,7 +126,7 @@ def _analyze_one(
     _share_pass(log, [windows] if series is windows else [windows, series], pieces)
     analyzed: Sequence[WindowAnalysis] = _analyzed(windows, names, whole=whole)
     repeated = cut.series or (found is not None and found.repeated)
-    grown = growth(series, pieces) if with_growth and repeated else None
+    grown = growth(series, pieces and pieces.inside()) if with_growth and repeated else None
     steps = None if found is None else _steps(found)
     columns = _figures(windows) if cut.series else {}
     levels = None if forget else deferred(_curve, log, windows, series)

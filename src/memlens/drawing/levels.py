@@ -164,7 +164,8 @@ def series_of(log: EventLog, cut: Cut) -> Sequence[Window]:
 def phases_of(log: EventLog, series: Sequence[Window]) -> Pieces | None:
     """The phases of a series of windows; ``None`` where there are none."""
     marked = landmarks_of(log) if series else None
-    return None if marked is None else cut_phases(series, marked)
+    found = None if marked is None else cut_phases(series, marked)
+    return None if found is None else found.inside()
 
 
 def bands(window: Window, series: Sequence[Window], pieces: Pieces | None) -> list[dict[str, Any]]:

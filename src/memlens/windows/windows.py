@@ -226,6 +226,10 @@ def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()
     starts, lines = np.array(anchor.offsets, np.int64), np.array(anchor.lines, np.int64)
     stops = np.append(starts[1:], NEVER)
     to_end, end_lines = _next_ends(end_anchors, starts)
+    if not ends:  # an annotation may tell where it ends itself
+        own = {mark.offset: mark.end for mark in log.marks or () if mark.end is not None}
+        lasts = np.array([own.get(offset, NEVER) for offset in anchor.offsets], np.int64)
+        to_end, end_lines = np.minimum(to_end, lasts), np.where(lasts < to_end, lasts + 1, end_lines)
     open_end = np.zeros(len(starts), np.bool_)
     open_end[-1] = to_end[-1] == NEVER
     next_lines = np.where(to_end < stops, end_lines, np.append(lines[1:], last_line))

@@ -3,8 +3,8 @@
 A line marks a phase where it says START or END (:func:`~memlens.windows.anchor_templates.phase_template`), or is an annotation of an input
 that has no lines and comes once a step, and comes in most steps at the
 same place among the others: the first, second, … of its kind in its step.  Its number may be always the same, that of the step, or go on
-counting from step to step.  A phase reaches to the next such line of its step, so the phases of a step share it out without a rest, and
-their bytes add up to those of the step.
+counting from step to step.  A phase reaches to the next such line of its step, or, of an annotation with an end, to that end: an event is
+in the annotation that begins last of those around it.  What is in none is a row of its own, so the bytes of all add up to those of the step.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from memlens.folding import figures
 from memlens.results import Result, Tables
 from memlens.windows.anchor_templates import Place, named_as_it_is, phase_template, skeleton
 from memlens.windows.anchors import numbered
-from memlens.windows.windows import BEFORE, edges_of, judged, names_of, some_of
+from memlens.windows.windows import BEFORE, NEVER, edges_of, judged, names_of, some_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from memlens.columns import Ints
     from memlens.windows.anchor_templates import Template
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from memlens.windows.windows import Window
 
 
-#: The name of what precedes the first phase of a step.
-START = "(start)"
+#: The names of what precedes the first phase of a step, and of what lies in none where phases have ends.
+START, NO_PHASE = "(start)", "(no phase)"
 
 
 class Phase(Result, frozen=True):
@@ -88,7 +88,7 @@ class Pieces(Struct, frozen=True):
         step: Index of its step, int64.
         phase: Index of its name, int64.
         lo: Its first event, int64.
-        hi: The event after its last, int64.
+        hi: The event after its last, int64.  A phase within which another one comes goes on after it.
     """
 
     steps: Sequence[Window]
@@ -98,6 +98,13 @@ class Pieces(Struct, frozen=True):
     lo: Ints
     hi: Ints
 
+    def inside(self) -> Pieces:
+        """Those that are a phase's."""
+        if self.names[0] != NO_PHASE:
+            return self
+        at = np.flatnonzero(self.phase)
+        return Pieces(self.steps, self.names, self.step[at], self.phase[at], self.lo[at], self.hi[at])
+
 
 class _Mark(Struct, frozen=True):
     """A line of a step that may mark a phase.
@@ -106,11 +113,13 @@ class _Mark(Struct, frozen=True):
         key: Of which kind it is, by its expression, and the how manieth of it in its step, from 0.
         offset: Where it begins, in bytes.
         name: What it says.
+        end: Where the phase ends, likewise; :data:`NEVER` where the next line says so.
     """
 
     key: tuple[str, int]
     offset: int
     name: str
+    end: int
 
 
 def phases(pieces: Pieces) -> Phases:
@@ -121,15 +130,17 @@ def phases(pieces: Pieces) -> Phases:
         at = np.flatnonzero(pieces.phase == phase)
         if not (pieces.hi[at] > pieces.lo[at]).any():
             continue
-        peak, rise, remaining = (found[column][at] for column in ("peak_bytes", "rise_bytes", "remaining_bytes"))
-        rise, left = np.sort(rise), np.sort(remaining)
-        highest, middle = int(peak.argmax()), (len(at) - 1) // 2
+        first = np.flatnonzero(np.diff(pieces.step[at], prepend=-1))  # of each step
+        peak = np.maximum.reduceat(found["peak_bytes"][at], first)
+        rise = np.sort(peak - found["carried_in_bytes"][at][first])
+        left = np.sort(np.add.reduceat(found["remaining_bytes"][at], first))
+        highest, middle = int(peak.argmax()), (len(first) - 1) // 2
         rows.append(
             Phase(
                 name,
-                len(at),
+                len(first),
                 int(peak[highest]),
-                pieces.steps[int(pieces.step[at[highest]])].name,
+                pieces.steps[int(pieces.step[at[first[highest]]])].name,
                 int(rise[middle]),
                 int(rise[-1]),
                 int(left[0]),
@@ -167,23 +178,43 @@ def cut_phases(windows: Sequence[Window], landmarks: Landmarks) -> Pieces | None
     order = _order(marks)
     if order is None:
         return None
-    names = _names(order, marks, steps)
-    # int64, one entry a piece: where it begins; the first piece of each step begins with it
-    begun = [offset for step, of_step in zip(steps, marks, strict=True) for offset in (step.start_offset, *(mark.offset for mark in of_step))]  # fmt: skip
-    phase = [number for of_step in marks for number in (0, *(order[mark.key] for mark in of_step))]
-    step = np.repeat(np.arange(len(steps)), [len(of_step) + 1 for of_step in marks])
+    with_ends = any(mark.end < NEVER for of_step in marks for mark in of_step)
+    names = (NO_PHASE if with_ends else START, *_names(order, marks, steps))
+    # int64, a row a piece: its step, where it begins, and its phase; the first piece of each step begins with it
+    rows = [(k, *row) for k, of_step in enumerate(marks) for row in _begins(steps[k], of_step, order)]
+    step, begun, phase = np.array(rows, np.int64).T
     log = steps[0].log
-    lo = log.offset.searchsorted(np.array(begun, np.int64), "left")
+    lo = log.offset.searchsorted(begun, "left")
     lo = np.maximum(lo, edges_of(steps, "lo")[step])
     last = np.append(step[1:] != step[:-1], True)
     hi = np.where(last, edges_of(steps, "hi")[step], np.append(lo[1:], 0))
-    return Pieces(steps, names, step, np.array(phase, np.int64), lo.astype(np.int64), hi.astype(np.int64))
+    return Pieces(steps, names, step, phase, lo.astype(np.int64), hi.astype(np.int64))
+
+
+def _begins(step: Window, marks: Sequence[_Mark], order: dict[tuple[str, int], int]) -> Iterator[tuple[int, int]]:
+    """Where each piece of a step begins, and its phase; 0 for none."""
+    yield step.start_offset, 0
+    running: list[tuple[int, int]] = []  # ends and phases, the innermost last
+    for mark in (*marks, None):
+        until = step.end_offset if mark is None else mark.offset
+        while running and (end := min(running)[0]) < until:
+            inner = running[-1]
+            # What the next line ends does not outlast what it is in.
+            running = [one for one in running if end < one[0] < NEVER or (one is not inner and one[0] > end)]
+            if not running or running[-1] is not inner:
+                yield end, running[-1][1] if running else 0
+        if mark is not None:
+            if running and running[-1][0] == NEVER:
+                running.pop()
+            running.append((mark.end, order[mark.key]))
+            yield mark.offset, order[mark.key]
 
 
 def _marks(steps: Sequence[Window], landmarks: Landmarks, between: tuple[Ints, Ints]) -> list[list[_Mark]]:
     """The lines of each step that may mark phases, but for the one that begins it; ``between``: of each step the first one, and the one after the last."""
     known: dict[bytes, Template | None] = {}  # by the skeletons of lines
-    annotated = bool(steps) and steps[0].log.marks is not None
+    own_marks = steps[0].log.marks if steps else None
+    ends = {mark.offset: mark.end for mark in own_marks or () if mark.end is not None and mark.end > mark.offset}
     found: list[list[_Mark]] = []
     for a, b in zip(*(edge.tolist() for edge in between), strict=True):
         times: Counter[str] = Counter()
@@ -191,14 +222,14 @@ def _marks(steps: Sequence[Window], landmarks: Landmarks, between: tuple[Ints, I
         for offset, text in zip(landmarks.offsets[a:b], landmarks.texts[a:b], strict=True):
             kind = skeleton(text)
             if kind not in known:
-                known[kind] = phase_template(kind) or (named_as_it_is(kind) if annotated else None)
+                known[kind] = phase_template(kind) or (None if own_marks is None else named_as_it_is(kind))
             template = known[kind]
             match = None if template is None else re.search(template.by.encode(), text)
             if template is None or match is None:
                 continue
             name = match[1].decode("utf-8", "replace")
             name = f"after {name}" if template.place is Place.CLOSING else name
-            mark = _Mark((template.by, times[template.by]), offset, name)
+            mark = _Mark((template.by, times[template.by]), offset, name, ends.get(offset, NEVER))
             of_step.append((mark, template))
             times[template.by] += 1
         # What a profiler notes again and again is no phase.
@@ -230,7 +261,7 @@ def _order(marks: Sequence[Sequence[_Mark]]) -> dict[tuple[str, int], int] | Non
 def _names(
     order: dict[tuple[str, int], int], marks: Sequence[Sequence[_Mark]], steps: Sequence[Window]
 ) -> tuple[str, ...]:
-    """Return a name for each phase, in order; no two alike."""
+    """Return a name for each phase, in order; no two alike, and none like that of none."""
     # The parts of each mark's name, of which every other one is a number, beside the numbers of its step.
     found: defaultdict[tuple[str, int], list[tuple[list[str], list[str]]]] = defaultdict(list)
     for of_step, step in zip(marks, steps, strict=True):
@@ -248,4 +279,4 @@ def _names(
             name[at] = "" if steps_own else "n"
             name[at - 1] = name[at - 1].rstrip(" _#:=-") if steps_own else name[at - 1]
         names.append("".join(name))
-    return tuple(numbered(names))
+    return tuple(numbered(names)[1:])

@@ -77,7 +77,7 @@ class Changes(NamedTuple):
 class Spans(NamedTuple):
     """Intervals in the order of the file, int64, one entry an interval.
 
-    ``kind`` is a :class:`SpanKind`; ``start`` and ``end`` are in nanoseconds on the trace's clock, the end of an annotation is its start.
+    ``kind`` is a :class:`SpanKind`; ``start`` and ``end`` are in nanoseconds on the trace's clock.
     ``track`` is an index of :attr:`Events.tracks`, ``name`` and ``stack`` of :attr:`Events.texts`, -1 for no call stack.
     """
 
@@ -112,14 +112,17 @@ class _Args(msgspec.Struct, gc=False):
     stack: str | None = msgspec.field(name="Call stack", default=None)  # of operators until 2022
 
 
+_UNTOLD = msgspec.Raw(b"?")
+
+
 class _Event(msgspec.Struct, gc=False):
     ph: str = ""
     cat: str = ""
     name: str = ""
     pid: int | str = -1
     tid: int | str = -1
-    ts: msgspec.Raw = msgspec.Raw(b"?")
-    dur: msgspec.Raw = msgspec.Raw(b"?")
+    ts: msgspec.Raw = _UNTOLD
+    dur: msgspec.Raw = _UNTOLD
     args: _Args | None = None
 
 
@@ -230,7 +233,7 @@ class Events:
 
     def _spans_of(self, events: list[_Event]) -> Integers:
         start = _thousandths([event.ts for event in events])
-        lasts = _thousandths([event.dur if event.cat != "user_annotation" else _NO_TIME for event in events])
+        lasts = _thousandths([_NO_TIME if _is_point(event) else event.dur for event in events])
         kind = [_CATEGORIES[event.cat] for event in events]
         stacks = [event.args.stack if event.args and event.cat in _OPERATORS else None for event in events]
         stack = [-1 if stack is None else self._text(stack) for stack in stacks]
@@ -274,7 +277,7 @@ def _check(event: _Event) -> None:
     args, is_change = event.args or _NO_ARGS, event.name == _MEMORY
     if event.ph == "X" and event.cat in _CATEGORIES:
         _one_in_thousandths(bytes(event.ts))
-        if event.cat != "user_annotation":
+        if not _is_point(event):
             _one_in_thousandths(bytes(event.dur))
     elif event.ph in _INSTANT and (is_change or event.name == _OUT_OF_MEMORY):
         _one_in_thousandths(bytes(event.ts))
@@ -282,6 +285,11 @@ def _check(event: _Event) -> None:
             raise ValueError
         if is_change and not (0 < abs(args.size) <= MAX_SIZE and args.addr < 1 << 64):
             raise ValueError
+
+
+def _is_point(event: _Event) -> bool:
+    """Whether an event is an annotation that does not say how long it lasts."""
+    return event.cat == "user_annotation" and event.dur == _UNTOLD
 
 
 def _is_wanted(text: bytes) -> bool:

@@ -4,6 +4,8 @@ What is decided here, and why:
 
 * Events are put in the order of their time stamps, those of one stamp in the order of the file: files are grouped by thread.
 * Events and annotations are numbered in that order; these numbers stand where a text log has lines.
+* An annotation reaches to the event at which it ends.  One in which nothing happens for less than a millisecond names a place
+  (:func:`memlens.mark`), unless the profiler itself wrote it.
 * A block that is given back without having been taken was there before: an ALLOC at the start, before the first number, stands for it.
   On a GPU the rest of what the device says was allocated before is one more such ALLOC, without an address, so that levels are the
   device's own.  On the CPU it is not: PyTorch's count there keeps what was freed while nothing was recorded.
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 CPU = -1
 _CPU_TYPE = 0
 _NO_ADDRESS = (1 << 64) - 1
+#: Nanoseconds: an annotation in which nothing happens is one of a place if it is shorter.
+_BRIEF = 1_000_000
 _KINDS = {0: "CPU", 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
 _JOINED = " < "
 _FILE_FRAME = re.compile(r"(?P<path>(?!<built-in |nn\.Module: ).+?)\((?P<line>\d+)\): ")
@@ -113,7 +117,7 @@ class _Trace:
         self.time_us = (self.changes.time + base) // 1000
         annotations = np.flatnonzero(spans.kind == SpanKind.ANNOTATION)
         annotations = annotations[np.argsort(spans.start[annotations], kind="stable")]
-        self.marked = spans.start[annotations]
+        self.marked, self.ends = spans.start[annotations], spans.end[annotations]
         self.marks = [texts[number] for number in spans.name[annotations].tolist()]
         failures = sorted(events.failures, key=lambda failure: failure.time)
         times, tracks = (np.array([failure[k] for failure in failures], np.int64) for k in (0, 1))
@@ -179,7 +183,11 @@ def _columns_of(
             offset, change, allocated - (rest if kind == _CPU_TYPE else 0), allocated != UNKNOWN, number
         ),
     }
-    marks = zip(mark_offset.tolist(), trace.marks, strict=True)
+    every = np.sort(np.concatenate((trace.marked, changes.time[rows], failed)))
+    ends = np.maximum(every.searchsorted(trace.ends), mark_offset + 1)
+    brief = (ends == mark_offset + 1) & (trace.ends - trace.marked < _BRIEF)
+    own = [None if is_brief and "#" not in text.strip("#") else end for is_brief, text, end in zip(brief.tolist(), trace.marks, ends.tolist(), strict=True)]  # fmt: skip
+    marks = zip(mark_offset.tolist(), trace.marks, own, strict=True)
     columns = {
         "kind": joined(is_free.astype(np.int8), np.where(reserved > 0, Kind.RESERVE, Kind.RELEASE), kinds),
         "size": joined(size, np.abs(reserved), sizes),
@@ -191,7 +199,7 @@ def _columns_of(
         "owner": owner if has_owners else None,
         "owner_names": trace.owner_names if has_owners else (),
         "device": number,
-        "marks": tuple(Mark(offset, offset + 1, text) for offset, text in marks),
+        "marks": tuple(Mark(offset, offset + 1, text, end) for offset, text, end in marks),
     }
     kinds_of_calls = zip(trace.calls or (), (-1, False, True), strict=False)
     woven = [joined(column[rows], column[rows[at]], none) for column, none in kinds_of_calls]

@@ -47,12 +47,16 @@ class DamagedError(ValueError):
 
 
 class PlacedTexts(msgspec.Struct):
-    """Annotations of an input that has no lines of text, or lines that may be anchors (:mod:`memlens.windows.landmarks`); ``complete``: these are all there are."""
+    """Annotations of an input that has no lines of text, or lines that may be anchors (:mod:`memlens.windows.landmarks`).
+
+    ``complete``: these are all there are; ``ends``: of annotations, 0 where that is not known.
+    """
 
     offsets: NDArray[np.int64]
     lines: NDArray[np.int64]
     texts: NDArray[np.str_]
     complete: bool = True
+    ends: NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class Metadata(msgspec.Struct, kw_only=True):
@@ -105,6 +109,7 @@ def metadata_of(log: EventLog, window: str | None = None) -> bytes:
     )
     if log.marks is not None:
         found.marks = _placed(*zip(*((mark.offset, mark.line, mark.text) for mark in log.marks), strict=True))
+        found.marks.ends = np.array([mark.end or 0 for mark in log.marks], np.int64)
     elif (landmarks := landmarks_of(log)) is not None:
         texts = [text.decode("utf-8", "surrogateescape") for text in landmarks.texts]
         found.landmarks = _placed(landmarks.offsets, landmarks.lines, texts)
@@ -183,6 +188,8 @@ def read_metadata(text: bytes, events: int) -> Metadata:
     for placed in (found.marks, found.landmarks):
         if placed and not (len(placed.offsets) == len(placed.lines) == len(placed.texts) and _rises(placed.offsets)):
             raise DamagedError("its metadata has lines out of order")
+    if found.marks and len(found.marks.ends) not in (0, len(found.marks.offsets)):
+        raise DamagedError("its metadata has columns of several lengths")
     return found
 
 

@@ -11,6 +11,7 @@ checked, and an error of pyarrow's is an :class:`~memlens.errors.InputError`.
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,7 +106,8 @@ def read_parquet(source: FileSource, request: Request) -> list[Log]:
     facts, landmarks = structs.asdict(metadata.facts), None
     marks: tuple[Mark, ...] | None = None if text is not None else ()
     if (kept := metadata.marks) is not None:
-        marks = tuple(map(Mark, kept.offsets.tolist(), kept.lines.tolist(), kept.texts.tolist()))
+        ends = [end or None for end in kept.ends.tolist()] or repeat(None)
+        marks = tuple(map(Mark, kept.offsets.tolist(), kept.lines.tolist(), kept.texts.tolist(), ends))
     if (kept := metadata.landmarks) is not None:
         texts = tuple(text.encode("utf-8", "surrogateescape") for text in kept.texts.tolist())
         landmarks = Landmarks(tuple(kept.offsets.tolist()), tuple(kept.lines.tolist()), texts, kept.complete)
