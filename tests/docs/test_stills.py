@@ -17,6 +17,7 @@ PAGE = ROOT / "docs" / "plot.md"
 COMMANDS = [
     shlex.split(line) for line in re.findall(r"^    memlens (plot .* -o docs/\S+)$", PAGE.read_text(), re.MULTILINE)
 ]
+OF_README = shlex.split("plot examples/logs/feats.log.gz -o docs/leak.svg")
 
 
 def texts(svg: str) -> list[str]:
@@ -25,11 +26,11 @@ def texts(svg: str) -> list[str]:
 
 def places(svg: str) -> dict[str, list[float]]:
     """The numbers of each named curve."""
-    found = re.findall(r'<g id="((?:allocated|reserved|peak)(?:-1)?)">(.*?)</g>', svg, re.DOTALL)
+    found = re.findall(r'<g id="((?:allocated|reserved|peak|base|head)(?:-1)?)">(.*?)</g>', svg, re.DOTALL)
     return {name: [float(number) for number in re.findall(r"-?\d+\.?\d*", part)] for name, part in found}
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[-1])
+@pytest.mark.parametrize("command", [OF_README, *COMMANDS], ids=lambda command: command[-1])
 def test_a_still_is_what_its_command_draws(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     if os.environ.get("MEMLENS_APPROVE"):
@@ -40,7 +41,8 @@ def test_a_still_is_what_its_command_draws(command: list[str], tmp_path: Path, m
     assert places(now).keys() == places(kept).keys() != set()
     for name, numbers in places(now).items():
         assert numbers == pytest.approx(places(kept)[name], abs=0.1)
-    assert command[-1].removeprefix("docs/") in PAGE.read_text()
+    page = ROOT / "README.md" if command is OF_README else PAGE
+    assert f"({os.path.relpath(command[-1], page.parent.relative_to(ROOT))})" in page.read_text()
 
 
 def test_the_page_has_a_still_of_one_log_and_one_of_a_comparison() -> None:

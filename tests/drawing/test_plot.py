@@ -21,8 +21,10 @@ from night import NIGHT, many, some
 
 import memlens
 from memlens.cli import main
-from memlens.drawing.levels import Track, seconds_of, track
-from memlens.drawing.stills import THEMES, Still, binary_ticks, render
+from memlens.drawing.lifetimes import WindowBlocks
+from memlens.drawing.stacks import Way
+from memlens.drawing.stills import Still, binary_ticks, inks, render
+from memlens.drawing.tracks import Track, seconds_of, track
 from memlens.errors import MemlensError
 from memlens.events import Kind
 from memlens.log import Log
@@ -73,7 +75,7 @@ moves = st.lists(
 
 @settings(max_examples=many(200))
 @given(moves, st.integers(1, 12), st.booleans())
-def test_no_level_is_outside_of_what_is_drawn_at_its_place(
+def test_no_level_is_above_what_is_drawn_at_its_place(
     moved: list[tuple[bool, int, int]], columns: int, time: bool
 ) -> None:
     times = np.array([at for _, _, at in moved], np.int64)
@@ -85,21 +87,68 @@ def test_no_level_is_outside_of_what_is_drawn_at_its_place(
         return
     made = track(log.whole, "log", columns=columns, time=time)
     assert (np.diff(made.x) >= 0).all()
-    assert len(made.x) == len(made.low_bytes) + 1 <= 2 * columns + 1
-    level, latest = 0, None
+    (area,) = made.areas
+    assert len(made.x) == len(area.top) + 1 <= 2 * columns + 1
+    level, lowest, latest = 0, 0, None
     first = next((at for _, _, at in moved if at >= 0), 0)
     for event, (alloc, size, at) in enumerate(moved):
         level += size if alloc else -size
+        lowest = min(lowest, level)
         latest = max(filter(lambda known: known >= 0, [at, latest if latest is not None else -1]), default=None)
         x = float(event) if not time else (0 if latest is None else max(latest - first, 0) / 1e6)
         around = (made.x[:-1] <= x) & (x <= made.x[1:])
-        assert made.low_bytes[around].min() <= level <= made.high_bytes[around].max()
+        assert made.floor_bytes <= level <= area.top[around].max()
         if time and event + 1 < len(moved):  # it lasts until the next event
             after = seconds_of(log.whole)[event + 1]
             between = (made.x[:-1] < after) & (made.x[1:] > x)
             if between.any() and after - x > 2 * made.x[-1] / columns:
                 last = np.flatnonzero(between)[-1]
-                assert made.low_bytes[last] <= level <= made.high_bytes[last]
+                assert level <= area.top[last]
+    assert made.floor_bytes == lowest
+
+
+@settings(max_examples=many(200))
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 9)), min_size=1, max_size=60), st.integers(1, 12))
+def test_areas_are_what_each_group_has_where_the_level_of_a_column_is_highest(
+    moves: list[tuple[bool, int]], columns: int
+) -> None:
+    live: list[tuple[int, int, int]] = []
+    rows: list[tuple[Kind, int, int]] = []
+    held = [[0, 0, 0]]  # after each event the bytes of the three groups: an ALLOC's is told by its number
+    born = 0
+    for grows, size in moves:
+        now = [*held[-1]]
+        if grows or not live:
+            live.append((size, len(rows) + 1, born % 3))
+            now[born % 3] += size
+            rows.append((Kind.ALLOC, size, len(rows) + 1))
+            born += 1
+        else:
+            own, addr, group = live.pop(size % len(live))
+            now[group] -= own
+            rows.append((Kind.FREE, own, addr))
+        held.append(now)
+    window = Log.from_rows(rows).whole
+    blocks = WindowBlocks(window)
+    groups = [{"ink": f"owner-{k}", "name": f"group {k}"} for k in range(3)]
+    made = track(
+        window, "log", blocks, Way("x", "x", groups, np.arange(len(blocks), dtype=np.int8) % 3), columns=columns
+    )
+    tops = {area.name: area.top.tolist() for area in made.areas}
+    for column, (lo, hi) in enumerate(itertools.pairwise(made.x.astype(int).tolist())):
+        wanted = max(held[lo + 1 : hi + 1], key=sum)  # the first of these
+        assert [tops[f"group {k}"][column] for k in range(3)] == list(itertools.accumulate(wanted))
+
+
+def test_a_leak_is_one_colour_on_what_else_is_live(examples: Path) -> None:
+    (shown,) = memlens.plot(examples / "leak.log.gz").still.tracks
+    piles = next(area for area in shown.areas if area.ink == "piles")
+    steady = next(area for area in shown.areas if area.ink == "steady")
+    growth = memlens.analyze(examples / "leak.log.gz").logs[0].growth
+    assert growth is not None
+    # All that was gained piles up; what is freed within its step stands on top of it.
+    assert abs((piles.top - steady.top).max() - growth.gained_bytes) < 0.02 * growth.gained_bytes
+    assert shown.areas[0].top.max() == shown.peak[1] if shown.peak else False
 
 
 def test_stamps_that_step_back_or_are_missing_do_not_move_an_event_before_the_last_one() -> None:
@@ -178,7 +227,7 @@ def test_the_same_log_gives_the_same_bytes_whatever_settings_matplotlib_has(exam
     assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", first)
 
 
-@pytest.mark.parametrize("size", some([(3, 3.1), (10, 5), (3.5, 3), (20, 4), (6, 12)], 3))
+@pytest.mark.parametrize("size", some([(3, 3.7), (10, 5), (3.5, 3), (20, 4), (6, 12)], 3))
 @pytest.mark.parametrize("logs", [("leak.log.gz",), ("oom.log.gz", "cnn_5steps.log.gz", "leak.log.gz")])
 def test_no_text_leaves_the_picture_or_covers_another(
     examples: Path, size: tuple[float, float], logs: tuple[str, ...]
@@ -308,16 +357,33 @@ def test_a_log_without_events_or_without_times_is_an_error(tmp_path: Path) -> No
 
 def test_a_still_has_the_colours_of_the_page() -> None:
     style = (resources.files("memlens.drawing") / "viewer" / "viewer.css").read_text()
-    for name, theme in THEMES.items():
-        for ink in ("allocated", "reserved", "base", "head"):
-            colours = re.findall(rf"--{ink}: (#\w+);", style)
-            assert getattr(theme, ink) == colours[name == "dark"]
+    for ink in (
+        "text",
+        "back",
+        "line",
+        "band",
+        "bad",
+        "allocated",
+        "reserved",
+        "base",
+        "head-light",
+        "piles",
+        "size-2",
+    ):
+        colours = re.findall(rf"--{ink}: (#\w+);", style)
+        assert [inks(theme)[ink] for theme in ("light", "dark")] == colours
+    assert inks("dark")["owner-1"] == inks("light")["owner-1"]
 
 
 def test_base_and_head_have_colours_of_their_own(examples: Path) -> None:
     figure = memlens.plot(examples / "case1_pir.log", base=examples / "case1_pt.log")
     drawn = figure.figure
-    lines = [next(one for one in axes.patches if str(one.get_gid()).startswith("allocated")) for axes in drawn.axes]
-    theme = THEMES["light"]
-    assert [mpl.colors.to_hex(line.get_edgecolor()) for line in lines] == [theme.base, theme.head]
-    assert {text.get_text() for text in drawn.legends[0].get_texts()} >= {"base allocated", "head allocated"}
+    (axes,) = drawn.axes
+    lines = {str(one.get_gid()): one for one in axes.patches}
+    colours = [mpl.colors.to_hex(lines[side].get_edgecolor()) for side in ("base", "head")]
+    assert colours == [inks("light")[side] for side in ("base", "head")]
+    assert {text.get_text() for text in drawn.legends[0].get_texts()} == {"more in head", "base", "head"}
+    peaks = [memlens.analyze(examples / f"case1_{run}.log").logs[0].windows[0].results["peak"] for run in ("pt", "pir")]
+    assert [levels(drawn)[side].max() for side in ("base", "head")] == [peak.peak_bytes for peak in peaks]
+    with pytest.raises(memlens.UsageError, match="not over time"):
+        memlens.plot(examples / "case1_pir.log", base=examples / "case1_pt.log", x="time")

@@ -77,7 +77,7 @@ def diff_view(diff: Diff) -> dict[str, Any]:
     rows = [_finding_row(axis, diff, window, finding, more) for window, finding, more in shown]
     exact = len(axis) <= EXACT
     curves = aligned_curves(axis, EXACT if exact else BUCKETS)
-    windows = sorted(_window_rows(axis, diff), key=lambda row: row["spans"][0])
+    windows = sorted(window_rows(axis, diff), key=lambda row: row["spans"][0])
     return {
         "base": visible(diff.base.path),
         "head": visible(diff.head.path),
@@ -167,7 +167,7 @@ def _shown(slots: int, finding: Finding, places: list[list[int | None] | None]) 
     return max(first - room, 0), min(last + room, slots)
 
 
-def _window_rows(axis: AlignedAxis, diff: Diff) -> Iterator[dict[str, Any]]:
+def window_rows(axis: AlignedAxis, diff: Diff) -> Iterator[dict[str, Any]]:
     """The pairs of windows, and the windows that have no partner, each with the stretches of the axis that it takes."""
     (pairs,) = diff.in_order
     for found, (base, head) in zip(diff.windows, pairs.windows.pairs, strict=True):
@@ -188,12 +188,17 @@ def _window_rows(axis: AlignedAxis, diff: Diff) -> Iterator[dict[str, Any]]:
 
 def _bands(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The windows over the curves; none where there is only one."""
-    if len(rows) < 2:
+    if not (spans := spans_of(rows)):
         return []
-    alone = {row["in"]: f" ({row['note']})" for row in rows if row["in"] != "both"}
-    spans = sorted((lo, hi, row["name"] + alone.get(row["in"], "")) for row in rows for lo, hi in row["spans"])
     lo, hi, names = zip(*spans, strict=True)
     return [band_row("windows", np.array(lo, np.int64), np.array(hi, np.int64), names)]
+
+
+def spans_of(rows: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
+    """Where windows begin and end on the axis, and their names; none where there is only one."""
+    alone = {row["in"]: f" ({row['note']})" for row in rows if row["in"] != "both"}
+    spans = ((lo, hi, row["name"] + alone.get(row["in"], "")) for row in rows for lo, hi in row["spans"])
+    return sorted(spans) if len(rows) > 1 else []
 
 
 def _spans(axis: AlignedAxis, base: Window, head: Window) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""``memlens.plot``: the levels of one log, of several, or of two runs compared, as a still picture."""
+"""``memlens.plot``: the picture of a report as a still one, of one log, of several, or of two runs over one axis."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memlens.analyzers.composition import Roles
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
 from memlens.claims.claim import Answer, answer_of
 from memlens.diffing.run import diff_with
-from memlens.drawing.levels import track
+from memlens.drawing.levels import phases_of, series_of
+from memlens.drawing.lifetimes import BlockRoles, WindowBlocks
+from memlens.drawing.stacks import ways
+from memlens.drawing.tracks import compared_track, track
 from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
 from memlens.options.keywords import with_keywords
 from memlens.results import Failure
 from memlens.text import file_names
-from memlens.windows.anchor_discovery import find_steps
 from memlens.windows.windows import whole
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from memlens.analyzing.result import LogAnalysis
-    from memlens.drawing.levels import Track
     from memlens.drawing.stills import Still
+    from memlens.drawing.tracks import Track
     from memlens.log import Input, Log
 
 __all__ = ["PlotFigure", "form_of", "plot", "plot_with", "require_matplotlib"]
@@ -157,58 +160,57 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
     require_matplotlib()
     given: list[Input] = list(logs) if isinstance(logs, (list, tuple)) else [logs]  # type: ignore[list-item]
     if options.base is not None:
-        if len(given) != 1:
-            raise UsageError(f"one log is compared with another one, and not {len(given)}", "Name BASE and one LOG.")
-        found = [log for one in (options.base, *given) for log in _read([one], options)[0]]
-        if len(found) != 2:
-            raise UsageError("several devices are compared", "Name one of them: --device N.")
-        (base, _), (head, _) = found
-        answer = diff_with(base, head, Diff(**options.of(ReadAs, Cut))).answer
-        return _figure(found, answer, options, ("base", "head"))
+        return _figure_of_two(given, options.base, options)
     found, failures = _read(expanded(given, options), options)
+    if len(found) > _MOST_RUNS:
+        raise UsageError(f"{len(found)} runs are too many for one picture", "memlens compare says which stand out.")
     answer = answer_of(claims_of(Analysis(tuple(analysis for _, analysis in found), tuple(failures))))
-    return _figure(found, answer, options, failures=failures)
+    names = file_names([analysis.path for _, analysis in found])
+    several = len(found) > 1 or bool(failures)
+    tracks = [_track(log, analysis, names[analysis.path] if several else "", options) for log, analysis in found]
+    title = f"{len(found)} runs" if len(found) > 1 else names[found[0][1].path]
+    return _figure(title, answer, tracks, options.x, options, failures)
 
 
 plot = with_keywords("plot", plot_with, Plot)
 
 
+def _figure_of_two(given: Sequence[Input], base: Input, options: Plot) -> PlotFigure:
+    """The picture of two runs over one axis."""
+    if len(given) != 1:
+        raise UsageError(f"one log is compared with another one, and not {len(given)}", "Name BASE and one LOG.")
+    if options.x == "time":
+        raise UsageError("two runs are drawn over what both do, and not over time", "Leave out --x time.")
+    diff = diff_with(base, given[0], Diff(**options.of(ReadAs, Cut)))
+    names = file_names(paths := [diff.base.path, diff.head.path])
+    track = compared_track(diff, _columns(options))
+    return _figure(" → ".join(names[path] for path in paths), diff.answer, [track], "slots", options)
+
+
 def _figure(
-    found: Sequence[tuple[Log, LogAnalysis]],
-    answer: Answer,
-    options: Plot,
-    sides: Sequence[str] = (),
-    failures: Sequence[Failure] = (),
+    title: str, answer: Answer, tracks: Sequence[Track], axis: str, options: Plot, failures: Sequence[Failure] = ()
 ) -> PlotFigure:
-    """The picture of some logs; ``sides`` says which of two that are compared each is."""
+    """The picture of some tracks."""
     from memlens.drawing.stills import Still, grid
 
-    count = len(found)
-    if count > _MOST_RUNS:
-        raise UsageError(f"{count} runs are too many for one picture", "memlens compare says which stand out.")
-    rows, _ = grid(count)
-    height, least = options.height or max(5.0, 1.6 + 1.3 * rows), 1.2 + _LEAST * rows
-    if count > 1 and height < least:
-        raise UsageError(f"{count} runs cannot be drawn {height:g} inches high", f"They need {least:.1f}.")
-    names = file_names([analysis.path for _, analysis in found])
-    called = [names[analysis.path] for _, analysis in found]
-    title = options.title
-    if title is None:
-        title = " → ".join(called) if sides else called[0] if len(called) == 1 else f"{count} runs"
-    tracks = tuple(
-        replace(_track(log, f"{side} {name}".lstrip(), options, several=count > 1 or bool(failures)), side=side)
-        for (log, _), name, side in zip(found, called, sides or [""] * count, strict=True)
-    )
-    still = Still(title, answer.sentences, tracks, options.x, (options.width, height), options.theme)
+    rows, _ = grid(len(tracks))
+    height, least = options.height or max(5.0, 2.1 + 1.3 * rows), 1.8 + _LEAST * rows
+    if len(tracks) > 1 and height < least:
+        raise UsageError(f"{len(tracks)} runs cannot be drawn {height:g} inches high", f"They need {least:.1f}.")
+    title = title if options.title is None else options.title
+    still = Still(title, answer.sentences, tuple(tracks), axis, (options.width, height), options.theme)
     return PlotFigure(still, answer, tuple(failures), options.dpi)
+
+
+def _columns(options: Plot) -> int:
+    return max(int(options.width * _COLUMNS), 1)
 
 
 def _read(inputs: Sequence[Input], options: Plot) -> tuple[list[tuple[Log, LogAnalysis]], list[Failure]]:
     """Each log with what is said of it, and the inputs that cannot be drawn."""
     if not inputs:
         raise UsageError("no log to draw", "Name one, or several.")
-    threads = options.base is not None
-    reading = Reading(options.patterns, how=options, times=options.x == "time", threads=threads, landmarks=True)
+    reading = Reading(options.patterns, how=options, times=options.x == "time", landmarks=True)
     one_window = options.given and not options.series
     wanted = Analyze(analyzers=_FOR_WORDS if one_window else (*_FOR_WORDS, "growth"), **options.of(Cut))
     found, failures = [], []
@@ -228,12 +230,15 @@ def _read(inputs: Sequence[Input], options: Plot) -> tuple[list[tuple[Log, LogAn
     return found, failures
 
 
-def _track(log: Log, name: str, options: Plot, *, several: bool) -> Track:
+def _track(log: Log, analysis: LogAnalysis, name: str, options: Plot) -> Track:
     """The window asked for, or all of a log with the windows of a series, or the steps that lines count."""
-    windows, steps = options.windows(log), None
-    if not options.given:
-        steps = find_steps(log)
-    shown = whole(log) if options.series else windows[0]
-    bands = windows if options.series else () if steps is None else steps.windows
-    columns = max(int(options.width * _COLUMNS), 1)
-    return track(shown, name, steps=bands, columns=columns, time=options.x == "time", from_zero=several)
+    shown = whole(log) if options.series else options.windows(log)[0]
+    series = series_of(log, options)
+    blocks = WindowBlocks(shown)
+    roles = BlockRoles(blocks, Roles(log, () if options.series else series))
+    found = ways(blocks, roles, series, phases_of(log, series), analysis.growth) if len(blocks) else []
+    # Colours of other groups stand for something else in each run.
+    way = next((way for way in found[:1] if not name or way.key in ("growth", "role")), None)
+    steps, time = series if options.series or not options.given else (), options.x == "time"
+    columns = _columns(options)
+    return track(shown, name, blocks, way, steps=steps, columns=columns, time=time, from_zero=bool(name))

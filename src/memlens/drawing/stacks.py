@@ -244,19 +244,12 @@ def stacks_view(of: WindowBlocks, found: Sequence[Way], drawn: dict[str, Any], b
     moments = np.zeros(0, np.int64) if whole else _moments(drawn)
     starts = np.array([lo - 1 for lo, _ in stretches], np.int64)
     asked = distinct(np.concatenate([moments, starts]))
-    born, gone = asked.searchsorted(of.alloc), asked.searchsorted(of.end)
     places = [_blocks_of(of, lo, hi) for lo, hi in stretches]
     at_moments, at_starts = asked.searchsorted(moments), asked.searchsorted(starts)
     place = of.alloc.searchsorted(bars)
     views = []
-    for way in found:
-        count, width = len(way.groups), len(asked) + 1
-        if len(of):
-            cells, shape = way.code.astype(np.int64) * width, count * width
-            changes = np.bincount(cells + born, of.size, shape) - np.bincount(cells + gone, of.size, shape)
-            sums = changes.reshape(count, width).cumsum(axis=1)[:, :-1].astype(np.int64)
-        else:  # all that is known is the level
-            sums = levels_before(log, asked + 1)[:, 0][None]
+    for way, sums in zip(found, group_bytes(of, found, asked), strict=True):
+        count = len(way.groups)
         codes = [np.where(at < 0, count if len(of) else 0, way.code[at] if len(of) else 0) for at in places]
         views.append(
             {
@@ -274,6 +267,20 @@ def stacks_view(of: WindowBlocks, found: Sequence[Way], drawn: dict[str, Any], b
     events, excess = anomalies.mismatched[odd], anomalies.excess[odd]
     before = levels_before(log, starts + 1)[:, 0].tolist()
     return {"moments": None if whole else moments, "before": before, "ways": views, "events": events, "excess": excess}
+
+
+def group_bytes(of: WindowBlocks, found: Sequence[Way], events: Ints) -> list[Ints]:
+    """Of each way the bytes of each group right after some events, which rise; int64, a row a group."""
+    if not len(of):  # all that is known is the level
+        return [levels_before(of.log, events + 1)[:, 0][None] for _ in found]
+    born, gone = events.searchsorted(of.alloc), events.searchsorted(of.end)
+    sums = []
+    for way in found:
+        count, width = len(way.groups), len(events) + 1
+        cells, shape = way.code.astype(np.int64) * width, count * width
+        changes = np.bincount(cells + born, of.size, shape) - np.bincount(cells + gone, of.size, shape)
+        sums.append(changes.reshape(count, width).cumsum(axis=1)[:, :-1].astype(np.int64))
+    return sums
 
 
 def _moments(drawn: dict[str, Any]) -> Ints:

@@ -12,17 +12,19 @@ import re
 import textwrap
 import warnings
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache, lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator
 from msgspec import Struct
 
-from memlens.text import clipped, format_bytes, format_exact, shorten, visible, width_of
+from memlens.text import clipped, shorten, visible, width_of
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from memlens.drawing.levels import Track
+    from memlens.drawing.tracks import Area, Track
+
+    Theme = dict[str, str]
 
 #: What a still can be written as, and what such a file says beyond what it shows: nothing but its title.
 FORMS: dict[str, dict[str, Any]] = {
@@ -38,6 +42,11 @@ FORMS: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+_INK, _DARK = (
+    re.compile(r"--([\w-]+): (#\w{6});"),
+    re.compile(r"@media \(prefers-color-scheme: dark\) \{\s*:root \{.*?\}", re.DOTALL),
+)
+_AXES = {"events": "events", "slots": "events, those that both runs have at one place"}
 _PATH, _FRACTION = re.compile(rb'(<path [^>]*?\bd=")([^"]*)'), re.compile(rb"(\.\d\d)\d+")
 #: Panels of one column, and bands beyond which only names are shown.
 _ROWS, _MOST_BANDS = 8, 80
@@ -46,29 +55,12 @@ _TITLE, _WORDS, _SMALL, _MARGIN, _ROUNDED = 12.0, 9.5, 8.5, 10.0, 1.02
 _MEASURE: Any = RendererAgg(1, 1, 720)  # type: ignore[no-untyped-call]
 
 
-class Theme(NamedTuple):
-    """Colours, those of ``viewer.css``.  Those of the curves are told apart by the colour-blind, and are 3:1 against the page at least."""
-
-    page: str
-    ink: str
-    quiet: str
-    grid: str
-    band: str
-    failed: str
-    allocated: str
-    reserved: str
-    base: str
-    head: str
-
-
-THEMES = {
-    "light": Theme(
-        "#ffffff", "#1b1f24", "#57606a", "#dfe3e8", "#f1f4f7", "#b3001b", "#4477aa", "#3d4651", "#b35900", "#1f5fa8"
-    ),
-    "dark": Theme(
-        "#14171c", "#eceff3", "#a3adb8", "#333a43", "#1c2128", "#ff6b6b", "#5b8fc4", "#c3ccd6", "#e0954a", "#6fb1f0"
-    ),
-}
+@cache
+def inks(theme: str) -> dict[str, str]:
+    """The colours of a theme by their names in ``viewer.css``, which has a dark one of some."""
+    style = resources.files("memlens.drawing").joinpath("viewer", "viewer.css").read_text("utf-8")
+    light, dark = _DARK.sub("", style), "".join(_DARK.findall(style))
+    return dict(_INK.findall(light + dark if theme == "dark" else light))
 
 
 class Still(Struct, frozen=True, eq=False):
@@ -78,7 +70,7 @@ class Still(Struct, frozen=True, eq=False):
         title: Its title; text from a path.
         sentences: The verdict.
         tracks: The runs, a panel each.
-        axis: What the axis counts, ``events`` or ``time``.
+        axis: What the axis counts: ``events``, ``time``, or ``slots``, the events of two runs.
         size: Width and height in inches.
         theme: ``light`` or ``dark``.
     """
@@ -101,7 +93,7 @@ def render(still: Still, form: str, dpi: int) -> bytes:
     """
     title = {} if form == "png" else {"Title": visible(still.title)}
     out = io.BytesIO()
-    with _settings(THEMES[still.theme]):
+    with _settings(inks(still.theme)):
         draw(still).savefig(out, format=form, dpi=dpi, metadata=FORMS[form] | title)
     if form != "svg":
         return out.getvalue()
@@ -113,9 +105,9 @@ def render(still: Still, form: str, dpi: int) -> bytes:
 def _settings(theme: Theme) -> Iterator[None]:
     """Matplotlib's own settings, whatever the user's are, and those of a still: lines across but not down, and no more in a file than it shows."""
     own: dict[Any, Any] = {name: value for name, value in mpl.rcParamsDefault.items() if "backend" not in name}
-    own |= dict.fromkeys(("figure.facecolor", "savefig.facecolor", "axes.facecolor"), theme.page)
-    own |= dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), theme.quiet)
-    own |= dict.fromkeys(("axes.titlecolor", "legend.labelcolor"), theme.ink) | {"grid.color": theme.grid}
+    own |= dict.fromkeys(("figure.facecolor", "savefig.facecolor", "axes.facecolor"), theme["back"])
+    own |= dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), theme["quiet"])
+    own |= dict.fromkeys(("axes.titlecolor", "legend.labelcolor"), theme["text"]) | {"grid.color": theme["line"]}
     own |= dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), _SMALL)
     own |= dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), _SMALL) | {"figure.dpi": 72}
     own |= dict.fromkeys(("axes.spines.top", "axes.spines.right", "axes.spines.left", "legend.frameon"), False)
@@ -131,7 +123,7 @@ def _settings(theme: Theme) -> Iterator[None]:
 
 def draw(still: Still) -> Figure:
     """A still as a figure of Matplotlib, which no backend knows of yet."""
-    theme, tracks = THEMES[still.theme], still.tracks
+    theme, tracks = inks(still.theme), still.tracks
     with _settings(theme):
         figure = Figure(figsize=still.size, layout="constrained")
         rows, columns = grid(len(tracks))
@@ -142,30 +134,36 @@ def draw(still: Still) -> Figure:
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
         floor, top = min(track.floor_bytes for track in tracks), max(track.top_bytes for track in tracks)
         start, end = min(track.x[0] for track in tracks), max(track.x[-1] for track in tracks)
-        unit, name = (1.0, "events") if still.axis == "events" else time_unit(end - start)
+        unit, name = time_unit(end - start) if still.axis == "time" else (1.0, _AXES[still.axis])
         # What is around a panel: its title, and for all of them the axis and the legend below.
-        across, high = width / columns - 7 * _SMALL, (height - head - 6 * _SMALL) / rows - 2 * _SMALL
+        across, line = width / columns - 7 * _SMALL, 1.6 * _SMALL
         entries: dict[str, Any] = {}
         for place, (axes, track) in enumerate(zip(panels, tracks, strict=False)):
             made = _levels(axes, track, unit, f"-{place}" if place else "", theme)
             entries |= {name: one for name, one in made.items() if name not in entries}
-            axes.set_title(_named(track, across, alone=len(tracks) == 1))
+            axes.set_title(_named(track, across))
             if place + columns >= len(tracks):
                 axes.set_xlabel(name)
                 axes.tick_params(labelbottom=True)
         for left_over in panels[len(tracks) :]:
             left_over.remove()
+        # At most a quarter of the height, in columns as narrow as that needs.
+        least = -(-len(entries) // max(int(height / 4 / line), 1))
+        names = [_fitted(name, min(width / 3, width / least - 4 * _SMALL)) for name in entries]
+        beside = max(int(width / (max(map(_wide, names), default=0) + 4 * _SMALL)), least)
+        spread = {"handlelength": 1.2, "columnspacing": 1.2}
+        figure.legend(entries.values(), names, loc="outside lower left", ncols=beside, **spread)
+        high = (height - head - 4.5 * _SMALL - line * -(-len(entries) // beside)) / rows - 2 * _SMALL
         # Above the highest level there is room for the names of windows.
-        span, line = max(top - floor, 1), 1.6 * _SMALL
+        span = max(top - floor, 1)
         axes.set_ylim(floor - (span * 0.03 if floor < 0 else 0), top + span * line / max(high - line, line))
         axes.set_xlim(start / unit, max(end / unit, start / unit + 1e-6))
         levels, labels = zip(*binary_ticks(floor, top, max(min(int(high / (2.2 * _SMALL)), 7), 1)), strict=True)
         axes.yaxis.set_major_locator(FixedLocator(levels))
         axes.yaxis.set_major_formatter(FixedFormatter(labels))
         most = max(int(across / (_wide(f"{end / unit:,.10g}") + 16)), 1)
-        axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=still.axis == "events"))
+        axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=still.axis != "time"))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
-        figure.legend(entries.values(), entries.keys(), loc="outside lower left", ncols=int(width / 90))
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # what is written within the panels moves nothing
         for axes, track in zip(panels, tracks, strict=False):
@@ -196,11 +194,11 @@ def _fitted(text: str, room: float, size: float = _SMALL, weight: str = "normal"
 
 def _words(figure: Figure, still: Still, rows: int) -> float:
     """Write the title, and as much of the verdict as there is room for; how far down they reach, in points."""
-    (width, height), theme = (72 * inches for inches in still.size), THEMES[still.theme]
+    (width, height), theme = (72 * inches for inches in still.size), inks(still.theme)
     room, y = width - 2 * _MARGIN, _MARGIN + _TITLE
     most, chars, lines = min(int(2 * (still.size[1] - 1.5) - 0.8 * (rows - 1)), 3), int(room / (0.4 * _WORDS)), [""]
     title = _fitted(still.title, room, _TITLE, "bold")
-    figure.text(_MARGIN / width, 1 - y / height, title, color=theme.ink, fontsize=_TITLE, weight="bold")
+    figure.text(_MARGIN / width, 1 - y / height, title, color=theme["text"], fontsize=_TITLE, weight="bold")
     if most > 0 and still.sentences:
         text = visible(" ".join(still.sentences))
         while (
@@ -210,54 +208,51 @@ def _words(figure: Figure, still: Still, rows: int) -> float:
             chars -= 1
         for line in lines:
             y += 1.35 * _WORDS
-            figure.text(_MARGIN / width, 1 - y / height, line, color=theme.quiet, fontsize=_WORDS)
+            figure.text(_MARGIN / width, 1 - y / height, line, color=theme["quiet"], fontsize=_WORDS)
     return y + _SMALL
 
 
 def _levels(axes: Axes, track: Track, unit: float, number: str, theme: Theme) -> dict[str, Any]:
-    """Draw what is allocated and reserved, lines along the highest levels and what is between these and the lowest; the peak and the failures.
+    """Draw the areas and the lines of a track, its peak and its failures.
 
     Returns:
         What stands for each in the legend.
     """
-    x = track.x / unit
     entries: dict[str, Any] = {}
-    ink = getattr(theme, track.side or "allocated")
-    if track.tells_of_blocks:
-        filled: dict[str, Any] = {"fill": True, "color": ink, "linewidth": 0}
-        entries[f"{track.side} allocated".strip()] = axes.stairs(track.low_bytes, x, alpha=0.22, **filled)
-        if (track.low_bytes != track.high_bytes).any():
-            axes.stairs(track.high_bytes, x, baseline=track.low_bytes, alpha=0.55, **filled)
-        line: dict[str, Any] = {"color": ink, "linewidth": 1.2}
-        axes.stairs(track.high_bytes, x, baseline=None, gid=f"allocated{number}", **line)
-    if track.tells_of_chunks:
-        dashed: dict[str, Any] = {"color": theme.reserved, "linestyle": (0, (5, 1.5)), "linewidth": 1.5}
-        entries["reserved"] = axes.stairs(track.reserved_bytes, x, baseline=None, gid=f"reserved{number}", **dashed)
-    for at, _ in track.failures:
-        axes.vlines(at / unit, 0, track.top_bytes, color=theme.failed, linewidth=1, linestyle=":", zorder=4)
-        cross: dict[str, Any] = {"color": theme.failed, "ms": 7, "mew": 1.8, "zorder": 6, "clip_on": False}
+    for area in track.areas:
+        # The top of the first one is the level.
+        named = {"gid": f"allocated{number}"} if area is track.areas[0] else {}
+        shown = _stairs(axes, track.x / unit, area, fill=True, color=theme[area.ink], linewidth=0, **named)
+        if (area.top > (0 if area.floor is None else area.floor)).any():
+            entries[area.name] = shown
+    for line in track.lines:
+        gid = f"{line.name}{number}"
+        entries[line.name] = _stairs(
+            axes, track.x / unit, line, fill=False, color=theme[line.ink], linewidth=1.4, gid=gid
+        )
+    for at in track.failures:
+        axes.vlines(at / unit, 0, track.top_bytes, color=theme["bad"], linewidth=1, linestyle=":", zorder=4)
+        cross: dict[str, Any] = {"color": theme["bad"], "ms": 7, "mew": 1.8, "zorder": 6, "clip_on": False}
         (entries["out of memory"],) = axes.plot(at / unit, 0, "x", transform=axes.get_xaxis_transform(), **cross)
-    if track.peak is not None and track.tells_of_blocks:
-        circle: dict[str, Any] = {"mfc": theme.page, "mec": theme.ink, "ms": 5.5, "mew": 1.3, "clip_on": False}
-        axes.plot(track.peak[0] / unit, track.peak[1], "o", gid=f"peak{number}", zorder=5, **circle)
+    if track.peak is not None:
+        mark: dict[str, Any] = {"mfc": theme["text"], "mec": theme["back"], "ms": 7, "mew": 0.8, "clip_on": False}
+        axes.plot(track.peak[0] / unit, track.peak[1], "v", gid=f"peak{number}", zorder=5, **mark)
     return entries
 
 
-def _named(track: Track, room: float, *, alone: bool) -> str:
+def _named(track: Track, room: float) -> str:
     """The title of a panel: the run, unless it is the only one, its peak and its first failure, as exactly as there is room for."""
-    exact = short = f"{format_bytes(int(track.reserved_bytes.max()))} reserved"
-    if track.tells_of_blocks:
-        exact = short = "nothing allocated"
-        if track.peak is not None:
-            _, peak, line = track.peak
-            short = f"peak {format_bytes(peak)}"
-            exact = f"peak {format_exact(peak)}" + ("" if line is None else f", {track.terms.at(line)}")
-    if track.failures:
-        short += ", out of memory"
-        exact += f"; out of memory at {track.terms.at(track.failures[0][1])}"
-    names = "" if alone else f"{_fitted(track.name, max(room - _wide(f': {short}'), 4 * _SMALL))}: "
-    text = exact if _wide(f"{names}{exact}") <= room else short
-    return _fitted(f"{names}{text}", room)
+    exact, short = track.words
+    name = f"{_fitted(track.name, max(room - _wide(f': {short}'), 4 * _SMALL))}: " if track.name else ""
+    return _fitted(f"{name}{exact if _wide(f'{name}{exact}') <= room else short}", room)
+
+
+def _stairs(axes: Axes, x: Any, area: Area, *, fill: bool, **style: Any) -> Any:
+    """Draw a level, or what lies below it, without the steps that are none."""
+    floor = np.zeros_like(area.top) if area.floor is None else area.floor
+    changes = np.flatnonzero(np.append(True, (np.diff(area.top) != 0) | (np.diff(floor) != 0)))
+    baseline = (0 if area.floor is None else floor[changes]) if fill else None
+    return axes.stairs(area.top[changes], x[np.append(changes, len(area.top))], baseline=baseline, fill=fill, **style)
 
 
 def _bands(axes: Axes, track: Track, unit: float, theme: Theme) -> None:
@@ -267,14 +262,14 @@ def _bands(axes: Axes, track: Track, unit: float, theme: Theme) -> None:
     free = 0.0
     for number, (text, begin, finish) in enumerate(track.bands):
         if number % 2 == 0 and len(track.bands) <= _MOST_BANDS:
-            axes.axvspan(begin / unit, finish / unit, color=theme.band, linewidth=0, zorder=0)
+            axes.axvspan(begin / unit, finish / unit, color=theme["band"], linewidth=0, zorder=0)
         at, end = ((edge / unit - left) / (right - left) * box.width + 3 for edge in (begin, finish))
         name = _fitted(text, max(end - at - 10, 10 * _SMALL))
         reach = at + _wide(name)
         # What precedes a series is named where its name does not take the place of the first one's.
         if at >= free and reach <= (end if text == BEFORE else box.width):
             x, y = (box.x0 + at) / figure.bbox.width, (box.y1 - 1.1 * _SMALL) / figure.bbox.height
-            figure.text(x, y, name, color=theme.quiet)
+            figure.text(x, y, name, color=theme["quiet"])
             free = reach + 8
 
 

@@ -327,7 +327,7 @@ class Plot(ReadAs, Cut):
     """The options of :func:`memlens.plot`.
 
     Attributes:
-        base: Compare with this earlier run: it is drawn above LOG, and the verdict is that of memlens diff.
+        base: Compare with this earlier run: both are drawn over one axis, and the verdict is that of memlens diff.
         x: What the axis counts: events, or the time that passes by the stamps of the log.
         title: The title of the picture. Default: the name of the log, or how many there are.
         theme: Dark lines on white, or light ones on black.

@@ -1,4 +1,4 @@
-"""``memlens plot``: the levels as a still picture."""
+"""``memlens plot``: the picture of a report as a still one."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class PlotTo(Output):
   memlens plot run.log --format svg -o - | wc -c""",
 )
 def command(logs: tuple[str, ...], options: Plot, show: PlotTo) -> int:
-    """Draw the levels of LOG as a still picture for a pull request or a paper: an SVG, a PNG or a PDF.
+    """Draw the picture of a report of LOG as a still one for a pull request or a paper: an SVG, a PNG or a PDF.
 
-    Each log is drawn with what is allocated and reserved, its peak, where it runs out of memory, and its steps or the windows of --by; several,
+    Each log is drawn with what is live, by who holds it, what is reserved, its peak, where it runs out of memory, and its steps or the windows of --by; several,
     or several devices, one below the other with one scale. No peak is lost, however long the log is. Pictures are drawn by Matplotlib: pip install 'memlens[plot]'.
     """
     from memlens.drawing.plot import form_of, plot_with, require_matplotlib
