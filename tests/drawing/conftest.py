@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import Browser, Page, browser
 from logs_of_reports import million_events, small_log
+from viewer_modules import VIEWER
 
 from hostile import hostile_log, hostile_snapshot
 from memlens.cli import main
@@ -88,6 +93,31 @@ def report(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Calla
         return Report(path, words, chromium)
 
     return make
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Callable[..., str]:
+    """Run Node in a folder that holds the page's modules where the tests look for them; what it prints."""
+    program = shutil.which("node")
+    if program is None:
+        words = "needs node on the PATH (the dev environment has it)"
+        if os.environ.get("CI"):
+            pytest.fail(words)
+        pytest.skip(words)
+    (tmp_path / "package.json").write_text(json.dumps({"type": "module"}))
+    with resources.as_file(resources.files("memlens.drawing") / "viewer") as folder:
+        shutil.copytree(folder, tmp_path / VIEWER)
+    shutil.copytree(Path(__file__).resolve().parents[1] / "viewer", tmp_path / "tests/viewer")
+
+    def run(*words: str, given: object = None) -> str:
+        command, text = [program, *words], json.dumps(given)
+        done = subprocess.run(
+            command, check=False, cwd=tmp_path, input=text, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
 
 
 @pytest.fixture

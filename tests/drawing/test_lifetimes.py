@@ -14,18 +14,15 @@ from made_lives import plain_blocks, plain_level, windows_of_made_logs
 from night import many
 
 import memlens
-from memlens.analyzers.composition import Roles
 from memlens.analyzers.lifetimes import lifetimes
 from memlens.analyzers.unmatched import unmatched
-from memlens.drawing.lifetimes import BlockRoles, Fate, WindowBlocks, largest_blocks
+from memlens.drawing.lifetimes import Fate, WindowBlocks, largest_blocks
 from memlens.drawing.page import Owners
 from memlens.windows.windows import Window
 
 
 def bars_of(window: Window, **how: Any) -> Any:
-    return largest_blocks(
-        blocks := WindowBlocks(window), Owners(window.log), BlockRoles(blocks, Roles(window.log)), **how
-    )
+    return largest_blocks(WindowBlocks(window), Owners(window.log), **how)
 
 
 @settings(max_examples=many(300))

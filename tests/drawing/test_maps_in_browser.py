@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
-from browser import Make
+from browser import Browser, Make
 from selenium.webdriver.common.keys import Keys
 from unpacked import view_of
+
+import memlens
+from memlens.analyzers.segments import layout_before
+from memlens.cli import main
+from memlens.drawing.lifetimes import largest_blocks
 
 
 def test_what_failed_is_shown_first_and_each_moment_by_its_button(report: Make, inputs: Make) -> None:
@@ -24,6 +30,8 @@ def test_the_keys_go_through_all_blocks_of_the_map_and_select_them(report: Make,
     page = made.open()
     view = view_of(made.path.read_text())
     moment = next((one for one in view["maps"]["moments"] if one["at"] == "oom"), view["maps"]["moments"][0])
+    layout = layout_before(memlens.read(made.words[0]), moment["after"] + 1)
+    assert layout is not None
     seen = page.run("""
         const canvas = document.querySelector('#map canvas'), told = document.getElementById('map-at'), seen = [];
         for (let last = ''; ; last = told.textContent) {
@@ -31,13 +39,64 @@ def test_the_keys_go_through_all_blocks_of_the_map_and_select_them(report: Make,
           if (told.textContent === last) return seen;
           seen.push([Number(told.dataset.event), Number(told.dataset.bytes), told.textContent]);
         }""")
-    assert sorted(event for event, _, _ in seen) == sorted(moment["pieces"]["events"])
+    assert sorted(event for event, _, _ in seen) == layout.block_event.tolist()
     assert sum(size for _, size, _ in seen) == moment["allocated_bytes"]
+    addresses = dict(zip(layout.block_event.tolist(), layout.block_addr.tolist(), strict=True))
+    assert all(f"at 0x{addresses[event]:x} " in text for event, _, text in seen)
     assert all("Block of" in text for _, _, text in seen)
     page.run("document.querySelector('#map canvas').focus()")
     page.press(Keys.ENTER)
     bars = view["lifetimes"]["alloc"]
     assert page.data("#life")["block"] == str(bars.index(seen[-1][0]) if seen[-1][0] in bars else -1)
+    page.assert_well()
+
+
+@pytest.mark.parametrize("name", ["oom", "leak", "snapshot"])
+def test_the_map_is_that_of_whatever_moment_is_clicked(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page, log = made.open(), memlens.read(made.words[0])
+    before = page.data("#map canvas")
+    for share in (0.1, 0.45, 0.7):
+        page.click("#picture canvas", share, 0.13)
+        event = int(page.data("#moment")["event"])
+        layout = layout_before(log, event + 1)
+        assert layout is not None
+        chunks, gaps, gap_bytes, largest, outside = layout.figures()
+        allocated, reserved = log.level_before(event + 1)
+        expected = {"reserved_bytes": reserved, "allocated_bytes": allocated, "chunks": chunks, "gaps": gaps}
+        expected |= {"gap_bytes": gap_bytes, "largest_gap_bytes": largest}
+        assert not outside
+        cells = page.run("""
+            return Object.fromEntries([...document.querySelectorAll('#map-figures tr:last-child td')].map((cell) => [cell.dataset.key, cell.dataset.value]))""")
+        assert {key: int(cells[key]) for key in expected} == expected
+        assert page.data("#map canvas")["event"] == str(event)
+        words = f"{chunks:,} {'chunk' if name in ('oom', 'leak') else 'segment'}s"
+        assert words in page.run("return document.querySelector('#map canvas').ariaLabel")
+    page.press(Keys.ESCAPE)
+    assert page.data("#map canvas") == before
+    page.assert_well()
+
+
+def test_of_a_long_log_the_map_is_that_of_the_nearest_known_moment_and_says_so(
+    chromium: Browser, inputs: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memlens.drawing.memory_map.OTHERS", 1000)
+    monkeypatch.setattr("memlens.drawing.report.largest_blocks", partial(largest_blocks, most=100))
+    to = tmp_path / "page.html"
+    assert main(["report", *inputs("leak"), "-o", str(to), "-q"]) == 0
+    page, log = chromium.open(to), memlens.read(inputs("leak")[0])
+    for share in (0.11, 0.31, 0.63):
+        page.click("#picture canvas", share, 0.13)
+        asked, event = int(page.data("#legend")["event"]), int(page.data("#map canvas")["event"])
+        assert (event == asked) == (page.text("#map [role=status]") == "")
+        if event != asked:
+            said = f"Of event {asked:,} this page does not know every block; the map is that of event {event:,}, "
+            assert said in page.text("#map [role=status]")
+        layout = layout_before(log, event + 1)
+        assert layout is not None
+        assert f"with {layout.figures()[1]:,} gaps" in page.run(
+            "return document.querySelector('#map canvas').ariaLabel"
+        )
     page.assert_well()
 
 

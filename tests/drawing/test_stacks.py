@@ -35,7 +35,7 @@ def stacked(window: Window, **how: Any) -> tuple[WindowBlocks, list[Way], Any, A
     given = {"series": (), "pieces": None, "growth": None} | how
     found = ways(of, BlockRoles(of, Roles(window.log)), **given)
     drawn = levels(window, curve_of_page(window), Owners(window.log))
-    return of, found, drawn, stacks_view(of, found, drawn, of.alloc)
+    return of, found, drawn, stacks_view(of, found, drawn, of.alloc, np.zeros(0, np.int64))
 
 
 def live_by_group(of: WindowBlocks, way: Way, event: int) -> list[int]:

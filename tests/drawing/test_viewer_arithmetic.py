@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from importlib import resources
@@ -17,13 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 from made_lives import random_rows
+from viewer_modules import VIEWER, answer
 
 import memlens
 from memlens.analyzers.composition import Roles
 from memlens.drawing import levels as levels_module
 from memlens.drawing import stacks as stacks_module
-from memlens.drawing.levels import curve_of_page, levels
+from memlens.drawing.levels import curve_of_page, levels, stretches_of
 from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks, moments
+from memlens.drawing.memory_map import other_blocks
 from memlens.drawing.page import MODULES, Owners, encoded, pack, pack_json, script_of
 from memlens.drawing.stacks import stacks_view, ways
 from memlens.events import EventLog
@@ -31,44 +30,6 @@ from memlens.facts import Facts, Kind
 from memlens.log import Log
 from memlens.text import format_bytes
 from memlens.windows.windows import Window
-
-TESTS = Path(__file__).resolve().parents[1] / "viewer"
-VIEWER = "src/memlens/drawing/viewer"
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Callable[..., str]:
-    """Run Node in a folder that holds the modules where the tests look for them; what it prints."""
-    program = shutil.which("node")
-    if program is None:
-        words = "needs node on the PATH (the dev environment has it)"
-        if os.environ.get("CI"):
-            pytest.fail(words)
-        pytest.skip(words)
-    (tmp_path / "package.json").write_text(json.dumps({"type": "module"}))
-    with resources.as_file(resources.files("memlens.drawing") / "viewer") as folder:
-        shutil.copytree(folder, tmp_path / VIEWER)
-    shutil.copytree(TESTS, tmp_path / "tests/viewer")
-
-    def run(*words: str, given: object = None) -> str:
-        command, text = [program, *words], json.dumps(given)
-        done = subprocess.run(
-            command, check=False, cwd=tmp_path, input=text, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    return run
-
-
-def answer(node: Callable[..., str], module: str, names: str, expression: str, given: object) -> Any:
-    """What an expression gives in JavaScript with names of a module, and with ``given``."""
-    script = f"""
-    import {{ readFileSync }} from "node:fs";
-    import {{ {names} }} from "./{VIEWER}/{module}.js";
-    const given = JSON.parse(readFileSync(0, "utf8"));
-    console.log(JSON.stringify({expression}));"""
-    return json.loads(node("--input-type=module", "--eval", script, given=given))
 
 
 def test_the_arithmetic_of_the_page(node: Callable[..., str], tmp_path: Path) -> None:
@@ -154,14 +115,17 @@ def drawn_of(node: Callable[..., str], window: Window, asked: list[int], shown: 
     """What the scripts make of a window, and the view that they make it of."""
     owners, blocks = Owners(window.log), WindowBlocks(window)
     roles, level = BlockRoles(blocks, Roles(window.log)), levels(window, curve_of_page(window), owners)
-    bars = largest_blocks(blocks, owners, roles, contexts=0)
+    bars, counted = largest_blocks(blocks, owners, contexts=0), moments(window, blocks, owners)
+    others = other_blocks(blocks, owners, bars["alloc"], np.zeros(0, np.int64), stretches_of(level), counted["event"])
+    groups = stacks_view(blocks, ways(blocks, roles, (), None, None), level, bars["alloc"], others["rows"])
     view = {
         "lo": window.lo,
         "hi": window.hi,
         "levels": level,
         "lifetimes": bars,
-        "moments": moments(window, blocks, owners),
-        "stacks": stacks_view(blocks, ways(blocks, roles, (), None, None), level, bars["alloc"]),
+        "others": others,
+        "moments": counted,
+        "stacks": groups,
     }
     given = {"view": json.loads(encoded(view)), "width": 731, "asked": asked, "shown": shown}
     return json.loads(node("--input-type=module", "--eval", DRAWN, given=given)), view

@@ -116,6 +116,11 @@ def _stretches(made: Curve) -> list[tuple[int, int]]:
     return merged((max(event - around, lo), min(event + around, hi)) for event, around in wanted if event is not None)
 
 
+def stretches_of(drawn: dict[str, Any]) -> list[tuple[int, int]]:
+    """The stretches that the page's levels (:func:`levels`) have event by event, beside a whole window."""
+    return [(one["lo"], one["lo"] + len(one["bytes"])) for one in drawn["details"]]
+
+
 def merged(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Stretches in order, each its first place and the one after its last; those that touch are one."""
     found: list[tuple[int, int]] = []

@@ -148,17 +148,10 @@ class BlockRoles:
     """
 
     def __init__(self, of: WindowBlocks, roles: Roles) -> None:
-        self._alloc, self._told_by = of.alloc, roles.told_by
+        self._told_by = roles.told_by
         role = roles.of_blocks(of.alloc, of.at_peak, of.peak + 1)
         self._used = np.unique(role[role >= 0])
         self.role = np.where(role < 0, len(self._used), self._used.searchsorted(role)).astype(np.int64)
-
-    def code(self, alloc: Ints) -> Ints:
-        """The numbers of the roles of some of the blocks, given their ALLOCs, int64."""
-        if not len(self._alloc):
-            return np.zeros_like(alloc)
-        place = np.minimum(self._alloc.searchsorted(alloc), len(self._alloc) - 1)
-        return np.where(self._alloc[place] == alloc, self.role[place], len(self._used))
 
     def view(self) -> dict[str, Any] | None:
         """Return what the page says of them: their colours and names, and what tells them; nothing where nothing does."""
@@ -168,13 +161,7 @@ class BlockRoles:
 
 
 def largest_blocks(
-    of: WindowBlocks,
-    owners: Owners,
-    roles: BlockRoles,
-    *,
-    also: ArrayLike = (),
-    most: int = MOST,
-    contexts: int = CONTEXTS,
+    of: WindowBlocks, owners: Owners, *, also: ArrayLike = (), most: int = MOST, contexts: int = CONTEXTS
 ) -> dict[str, Any]:
     """Return the page's blocks of a window that have bars: half of them the largest, half those of the most bytes times events.
 
@@ -183,19 +170,17 @@ def largest_blocks(
     Args:
         of: The blocks of the window.
         owners: Gives the numbers of their owners.
-        roles: Gives the numbers of their roles.
         also: ALLOC events of blocks that have bars in any case: those that another part of the page names.
         most: How many bars there are, beside ``also``.
         contexts: Of how many blocks the lines around their events are looked up.
 
     Returns:
-        Columns with one entry a block, in the order of their ALLOCs, int64 (what is not said here stands in :class:`WindowBlocks`): ``alloc``; ``free``, which
-        is ``end`` there; ``size_bytes``; ``fate``; ``life_events``, events from its ALLOC to its FREE wherever in the log, or to the end of the log;
-        ``life_us``, microseconds between the two, -1 where a time is unknown or it is never freed; ``alloc_line`` and ``free_line``, 1-based, 0 for none;
-        ``owner`` and ``free_owner``, the page's numbers of those of its ALLOC and of its FREE, -1 for none.  ``contexts``, of the most important ones
-        ``[index, ALLOC, FREE]``, the latter ``[number of the first line, its text, …]``, texts from the log, made harmless; empty where there are none.
-        ``fates``, what each fate is called; ``role``, the page's number of the role of each.  ``left_out``, the blocks without bars.  ``known``, whether
-        the log tells which blocks are live.
+        Columns with one entry a block, in the order of their ALLOCs, int64 (what is not said here stands in :func:`block_columns`): ``fate``; ``life_events``,
+        events from its ALLOC to its FREE wherever in the log, or to the end of the log; ``life_us``, microseconds between the two, -1 where a time is
+        unknown or it is never freed; ``free_line``, 1-based, 0 for none; ``free_owner``, the page's number of that of its FREE, and ``holder``, -1 for
+        none.  ``contexts``, of the most important ones ``[index, ALLOC, FREE]``, the latter ``[number of the first line, its text, …]``, texts from the
+        log, made harmless; empty where there are none.  ``fates``, what each fate is called; ``holders``, the texts of holders by their numbers, and
+        ``pools``, those of pools.  ``left_out``, the blocks without bars.  ``known``, whether the log tells which blocks are live.
     """
     log, area = of.log, of.area
     chosen = np.zeros(len(of), bool)
@@ -208,32 +193,58 @@ def largest_blocks(
     others = np.flatnonzero(~chosen)
     chosen[others[_highest(area[others], of.at_peak[others], most // 2)]] = True
     bars = np.flatnonzero(chosen)
-    alloc, end, freed, size = of.alloc[bars], of.end[bars], of.freed[bars], of.size[bars]
+    alloc, freed, size = of.alloc[bars], of.freed[bars], of.size[bars]
     lines = lines_at(log, np.append(alloc, freed))
     free_owner = np.full(len(bars), -1, np.int64)
     free_owner[freed >= 0] = owners.code(freed[freed >= 0])
-    owner = owners.code(alloc)
+    held_by = np.full(len(bars), -1) if log.holder is None else log.holder[alloc]
+    holders = distinct(held_by[held_by >= 0])
     time = np.full(len(log), -1) if log.time_us is None else log.time_us
     stamps = np.where(alloc >= log.facts.opening, time[alloc], -1), np.where(freed >= 0, time[freed], -1)
     at_peak = of.at_peak[bars]
     shown = _highest(size, at_peak, contexts - contexts // 2), _highest(area[bars], at_peak, contexts // 2)
     return {
-        "alloc": alloc,
-        "free": end,
-        "role": roles.code(alloc),
-        "size_bytes": size,
+        **block_columns(of, bars, owners, lines[: len(bars)]),
         "fate": of.fate[bars],
         "life_events": np.where(freed >= 0, freed, len(log)) - alloc,
         "life_us": all_elapsed_us(*stamps),
-        "alloc_line": lines[: len(bars)],
         "free_line": lines[len(bars) :],
-        "owner": owner,
         "free_owner": free_owner,
+        "holder": np.where(held_by < 0, -1, holders.searchsorted(held_by)),
+        "holders": pack_json([visible(log.holder_names[code]) for code in holders.tolist()]),
+        "pools": pack_json([*map(visible, log.pool_names)]),
         "contexts": pack_json(_contexts(of, bars, sorted({*shown[0].tolist(), *shown[1].tolist()}))),
         "fates": [words for _, words in FATES.values()],
         "left_out": {"blocks": len(of) - len(bars), "bytes": int(of.size.sum() - size.sum())},
         "known": log.facts.addresses,
     }
+
+
+def block_columns(of: WindowBlocks, rows: Ints, owners: Owners, lines: Ints) -> dict[str, Ints]:
+    """Return what the page knows of every block: a column each, int64.
+
+    These are ``alloc``; ``free``, which is ``end`` in :class:`WindowBlocks`; ``size_bytes``; ``alloc_line``, 1-based, 0 for none; ``owner``, the page's
+    number of it, -1 for none; ``at``, its address, -1 where it is not known, or too large for a number of JavaScript; ``stream`` and ``pool``, its number,
+    -1 where unknown.
+    """
+    log, alloc = of.log, of.alloc[rows]
+    return {
+        "alloc": alloc,
+        "free": of.end[rows],
+        "size_bytes": of.size[rows],
+        "alloc_line": lines,
+        "owner": owners.code(alloc),
+        "at": places_of(log.addr[alloc]),
+        **{
+            name: np.full(len(rows), -1) if column is None else column[alloc].astype(np.int64)
+            for name, column in (("stream", log.stream), ("pool", log.pool))
+        },
+    }
+
+
+def places_of(addresses: NDArray[np.uint64]) -> Ints:
+    """Addresses as the page has them, int64: -1 for those that a number of JavaScript could not hold."""
+    return np.where(addresses < 1 << 52, addresses, 0).astype(np.int64) - (addresses >= 1 << 52)
 
 
 def _highest(score: NDArray[Any], first: NDArray[np.bool_], most: int) -> Ints:

@@ -53,6 +53,7 @@ MODULES = (
     ),
     *(
         "colors",
+        "layout",
         "lives",
         "paint",
         "life",

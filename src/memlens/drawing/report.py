@@ -20,9 +20,9 @@ from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
 from memlens.drawing.differences import compared, diff_view
-from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of
+from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of, stretches_of
 from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks, moments
-from memlens.drawing.memory_map import maps_view, memory_maps
+from memlens.drawing.memory_map import events_of, maps_view, moments_of, other_blocks
 from memlens.drawing.page import Owners, pack_json, page
 from memlens.drawing.stacks import stacks_view, ways
 from memlens.folding import profile
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from memlens.analyzers.unmatched import Unmatched
     from memlens.analyzing.result import LogAnalysis
     from memlens.columns import Ints
-    from memlens.drawing.memory_map import MemoryMap
     from memlens.log import Input, Log
     from memlens.trust import Trust
     from memlens.windows.windows import Window
@@ -120,8 +119,8 @@ def report_with(log: Input, options: Report) -> ReportPage:
 
 report = with_keywords("report", report_with, Report)
 
-#: Groups of what is held at the end whose first blocks have bars, however small they are, and blocks of each memory map.
-_NAMED_GROUPS, _NAMED_BLOCKS = 100, 500
+#: Groups of what is held at the end whose first blocks have bars, however small they are.
+_NAMED_GROUPS = 100
 
 
 def _analyzed(logs: Sequence[Log], options: Report) -> Analysis:
@@ -146,8 +145,12 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     roles = BlockRoles(blocks, Roles(log, () if options.series else series))
     drawn, pieces = curve_of_page(window), phases_of(log, series)
     level = levels(window, drawn, owners)
-    maps, left_failures = memory_maps(log, results["segments"])
-    bars = largest_blocks(blocks, owners, roles, also=_named(results["unmatched"], maps))
+    mapped, left_failures = moments_of(window, results["segments"])
+    bars = largest_blocks(blocks, owners, also=_named(results["unmatched"]))
+    counted = moments(window, blocks, owners)
+    others = other_blocks(
+        blocks, owners, bars["alloc"], events_of(window, mapped), stretches_of(level), counted["event"]
+    )
     grouped = ways(blocks, roles, series, pieces, analysis.growth)
     return {
         "path": visible(analysis.path),
@@ -157,13 +160,13 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
         "hi": window.hi,
         "figures": _figures(window),
         "levels": level,
-        "stacks": stacks_view(blocks, grouped, level, bars["alloc"]),
+        "stacks": stacks_view(blocks, grouped, level, bars["alloc"], others.pop("rows")),
         "marks": marks(window, drawn),
         "bands": bands(window, series, pieces),
         "lifetimes": bars,
-        "moments": moments(window, blocks, owners),
-        "maps": maps_view(log, maps, left_failures, owners, roles),
-        "roles": roles.view(),
+        "others": others,
+        "moments": counted,
+        "maps": maps_view(window, mapped, left_failures),
         "flame": flame_view(results["peak"], owners, terms.line),
         "windows": windows_view(series, analysis),
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
@@ -175,14 +178,10 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     }
 
 
-def _named(unmatched: Unmatched, maps: Sequence[MemoryMap]) -> Ints:
-    """Blocks that other parts of the page select, as their ALLOCs: the first ones of the largest groups of what is held, and the largest of the maps."""
+def _named(unmatched: Unmatched) -> Ints:
+    """Blocks that another part of the page selects, as their ALLOCs: the first ones of the largest groups of what is held."""
     groups = (*islice(unmatched.held, _NAMED_GROUPS), *islice(unmatched.opening, _NAMED_GROUPS))
-    named = [np.array([group.first_event for group in groups], np.int64)]
-    for pieces in (one.pieces for one in maps if one.pieces is not None):
-        largest = np.argsort(-pieces.size, kind="stable")
-        named.append(pieces.event[largest[pieces.event[largest] >= 0]][:_NAMED_BLOCKS])
-    return np.concatenate(named)
+    return np.array([group.first_event for group in groups], np.int64)
 
 
 def _figures(window: Window) -> dict[str, Any]:

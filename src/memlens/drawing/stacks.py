@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
 from memlens.columns import distinct
-from memlens.drawing.levels import EXACT
+from memlens.drawing.levels import EXACT, stretches_of
 from memlens.drawing.lifetimes import FATES
 from memlens.facts import Kind
 from memlens.folding import levels_before
@@ -85,7 +85,7 @@ def ways(
     if (piling := _piling(of, series, growth)) is not None:
         seen = of.size[piling.code == 1].sum() >= _SEEN * at_peak
         found.insert(0 if seen else len(found), piling)
-    return [way for way in found if way is not None and (way.key == "size" or len(way.groups) > 1)]
+    return [way for way in found if way is not None and (way.key in ("size", "role") or len(way.groups) > 1)]
 
 
 def _way(
@@ -221,7 +221,9 @@ def _piling(of: WindowBlocks, series: Sequence[Window], growth: Growth | None) -
     return _way(of, "growth", "what piles up", label, names_of, "", inks, [*inks])
 
 
-def stacks_view(of: WindowBlocks, found: Sequence[Way], drawn: dict[str, Any], bars: Ints) -> dict[str, Any]:
+def stacks_view(
+    of: WindowBlocks, found: Sequence[Way], drawn: dict[str, Any], bars: Ints, others: Ints
+) -> dict[str, Any]:
     """Return what the page knows of the groups of a window's blocks.
 
     Args:
@@ -229,18 +231,19 @@ def stacks_view(of: WindowBlocks, found: Sequence[Way], drawn: dict[str, Any], b
         found: The ways to group them.
         drawn: The page's levels of the window (:func:`memlens.drawing.levels.levels`).
         bars: The blocks that have bars, as their ALLOCs.
+        others: Other blocks of which the page knows the group, by their numbers.
 
     Returns:
         ``moments``, the events right after which the bytes of each group are known beside those of stretches that are there event by event, one in each
         :data:`STRETCH` buckets, the first of their highest level; ``None`` where all events are there.  ``before``, the level before each of these
         stretches; ``events`` and ``excess``, the FREEs in them whose size is not that of their ALLOC, and by how much it is less.  Of each of the ``ways``
-        its key, its name and its groups; ``bars``, the group of each bar; ``sums``, group by group their bytes at the moments; and of each stretch
+        its key, its name and its groups; ``bars``, the group of each bar, and of each of the ``others``; ``sums``, group by group their bytes at the moments; and of each stretch
         ``start``, the bytes of each group before its first event, and ``codes``, the group of the block of each of its events, of one that is no
         block's the number of groups.
     """
     log, anomalies = of.log, of.log.free_anomalies
     whole = of.hi - of.lo <= EXACT
-    stretches = [(of.lo, of.hi)] if whole else [(one["lo"], one["lo"] + len(one["bytes"])) for one in drawn["details"]]
+    stretches = [(of.lo, of.hi)] if whole else stretches_of(drawn)
     moments = np.zeros(0, np.int64) if whole else _moments(drawn)
     starts = np.array([lo - 1 for lo, _ in stretches], np.int64)
     asked = distinct(np.concatenate([moments, starts]))
@@ -257,6 +260,7 @@ def stacks_view(of: WindowBlocks, found: Sequence[Way], drawn: dict[str, Any], b
                 "name": way.name,
                 "groups": way.groups,
                 "bars": way.code[place],
+                "others": way.code[others],
                 "sums": sums[:, at_moments].ravel(),
                 "start": [sums[:, k].tolist() for k in at_starts.tolist()],
                 "codes": codes,

@@ -26,7 +26,7 @@ import { Stacks } from "./stacks.js";
  * @property {any} lifetimes columns of blocks
  * @property {any} moments what is alive at moments
  * @property {any} maps
- * @property {{ told_by: string, classes: { ink: string, name: string }[] } | null} roles the last one is none
+ * @property {any} others blocks without bars
  * @property {any} flame
  * @property {any} windows
  * @property {any} held

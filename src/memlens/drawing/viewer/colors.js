@@ -48,25 +48,6 @@ export function byOwner(app, owners) {
 }
 
 /**
- * By role, where roles are told.
- * @param {import("./app.js").App} app
- * @param {Float64Array} roles of the blocks that are coloured
- * @returns {Colouring}
- */
-export function byRole(app, roles) {
-  return { classOf: Uint8Array.from(roles), classes: app.view.roles?.classes ?? [] };
-}
-
-/**
- * What that choice is called; nothing where there is none.
- * @param {import("./app.js").App} app
- * @returns {string[]}
- */
-export function roleWay(app) {
-  return app.view.roles ? [`role, told by ${app.view.roles.told_by}`] : [];
-}
-
-/**
  * An owner in short: the operator or the innermost frame, and the user's own.
  * @param {import("./app.js").App} app
  * @param {number} number

@@ -101,14 +101,16 @@ export class Levels extends Buckets {
   }
 
   /**
-   * The level right after an event of a log whose events are all there, and its line.
+   * The level right after an event that is there by itself, and its line; nothing of another one.
    * @param {number} event
-   * @returns {{ bytes: number, line: number }}
+   * @returns {{ bytes: number, line: number } | null}
    */
   after(event) {
-    const { lo, columns } = this.whole, k = event - lo;
+    const part = this.parts.find(({ lo, hi, edges }) => lo <= event && event < hi && (!edges || edges.length === hi - lo + 1));
+    if (!part) return null;
+    const { lo, columns } = part, k = event - lo;
     // The first bucket has the level that the run starts from, too: where that is the higher one, the event's own is the lower.
-    return { bytes: k === 0 && columns.high_event[0] < lo ? columns.low_bytes[0] : columns.high_bytes[k], line: columns.line[k] };
+    return { bytes: k === 0 && columns.high_event?.[0] < lo ? columns.low_bytes[0] : columns.high_bytes[k], line: columns.line[k] };
   }
 
   /**

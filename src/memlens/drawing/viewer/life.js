@@ -4,18 +4,32 @@ import { shortOwner } from "./colors.js";
 import { button, element } from "./dom.js";
 import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
 import { grid } from "./grid.js";
-import { livesOf } from "./lives.js";
+import { blocksOf, livesOf } from "./lives.js";
 
 /**
+ * A block in a line; of one that has no bar it is not known who holds it, and when it is freed.
  * @param {import("./app.js").App} app
- * @param {number} bar
+ * @param {number} number
  * @returns {string}
  */
-export function blockText(app, bar) {
-  const { size_bytes: size, owner, fate, fates, role, alloc_line: alloc, free_line: free } = app.view.lifetimes;
-  const born = alloc[bar] ? `allocated at ${app.lineText(alloc[bar])}` : "live before the input begins", gone = free[bar] ? `freed at ${app.lineText(free[bar])}` : "never freed";
-  const holders = app.stacks.ways.find(({ key }) => key === "holder"), holder = holders ? `held by ${holders.groups[holders.bars[bar]].name}` : "";
-  return [`block of ${formatExact(size[bar])}`, shortOwner(app, owner[bar]), holder, born, gone, fates[fate[bar]], app.view.roles?.classes[role[bar]].name].filter(Boolean).join(" \u00b7 ");
+export function blockText(app, number) {
+  const { columns, bars } = blocksOf(app), { fate, fates, free_line: free, holder, holders } = app.view.lifetimes, line = columns.alloc_line[number];
+  const ofBar = number >= bars ? [] : [holders[holder[number]] && `held by ${holders[holder[number]]}`], roles = app.stacks.ways.find(({ key }) => key === "role");
+  const until = number >= bars ? [] : [free[number] ? `freed at ${app.lineText(free[number])}` : "never freed", fates[fate[number]]];
+  return [`block of ${formatExact(columns.size_bytes[number])}`, shortOwner(app, columns.owner[number]), ...ofBar, line ? `allocated at ${app.lineText(line)}` : "live before the input begins",
+    ...until, ...placeOf(app, number).map(([, text]) => text), roles?.groups[number < bars ? roles.bars[number] : roles.others[number - bars]].name].filter(Boolean).join(" \u00b7 ");
+}
+
+/**
+ * Where a block lies, as far as the input says.
+ * @param {import("./app.js").App} app
+ * @param {number} number
+ * @returns {[string, string][]}
+ */
+function placeOf(app, number) {
+  const { at, stream, pool } = blocksOf(app).columns, name = app.view.lifetimes.pools[pool[number]];
+  const parts = /** @type {[string, string][]} */ ([["Address", at[number] > 0 ? `at 0x${at[number].toString(16)}` : ""], ["Stream", stream[number] >= 0 ? `stream ${stream[number]}` : ""], ["Pool", name ?? ""]]);
+  return parts.filter(([, text]) => text);
 }
 
 /**
@@ -46,11 +60,11 @@ export function blockTable(app, id, bars, plain = false) {
  * @returns {HTMLElement}
  */
 export function lifeOf(app) {
-  const bar = livesOf(app).blockOf(app.block);
+  const bar = livesOf(app).blockOf(app.block), { columns, bars } = blocksOf(app), number = columns.alloc.indexOf(app.block, bars);
   if (bar >= 0) return element("div", { id: "life", "data-block": bar }, ...lifeDetails(app, bar));
-  const pieces = app.view.maps.moments.map((/** @type {any} */ moment) => moment.pieces).find((/** @type {any} */ one) => one?.events.includes(app.block));
+  const known = number < 0 ? [] : [element("h3", {}, `Block of ${formatBytes(columns.size_bytes[number])}`), element("p", {}, blockText(app, number)), element("p", {}, ownerNode(app, columns.owner[number]))];
   return element("div", { id: "life", "data-block": -1 },
-    element("p", {}, "This page has the whole life of the largest blocks alone. ", commandOf(app, pieces?.lines[pieces.events.indexOf(app.block)])));
+    ...known, element("p", {}, "This page has the whole life of the largest blocks alone. ", commandOf(app, columns.alloc_line[number])));
 }
 
 /**
@@ -78,7 +92,8 @@ function lifeDetails(app, bar) {
   const entries = [
     ["Size", element("span", { "data-bytes": size }, formatExact(size))],
     ["Fate", columns.fates[of("fate")]],
-    ...app.stacks.ways.filter(({ key }) => !["size", "fate", "owner"].includes(key)).map(({ name, groups, bars }) => /** @type {[string, string]} */ ([name[0].toUpperCase() + name.slice(1), groups[bars[bar]].name])),
+    ["Held by", columns.holders[of("holder")] ?? ""], ...placeOf(app, bar).map(([name, text]) => /** @type {[string, string]} */ ([name, text.replace(/^at /, "")])),
+    ...app.stacks.ways.filter(({ key }) => !["size", "fate", "owner", "holder"].includes(key)).map(({ name, groups, bars }) => /** @type {[string, string]} */ ([name[0].toUpperCase() + name.slice(1), groups[bars[bar]].name])),
     ["Life", `${formatCount(of("life_events"))} events${gone ? lasted : " to the end of the log"}`],
     ["Allocated", born ? at(born, alloc) : "before the input begins"], ["by", ownerNode(app, of("owner"))],
     ["Freed", gone ? at(gone, freed ? free : null) : "never"], [terms.line === "line" ? "after" : "by", ownerNode(app, of("free_owner"))],

@@ -1,6 +1,7 @@
 /** The areas of a picture and the bars of single blocks in them: which lies where, worked out without a canvas. */
 
 import { firstAtLeast } from "./axis.js";
+import { Blocks } from "./layout.js";
 
 /** The cell of a picture where nothing is; those of groups lie below it, those of bars above. */
 export const NOTHING = 0;
@@ -103,6 +104,20 @@ export function columnsOf(levels, axis, width) {
     bytes[x] = stays ? bytes[x - 1] : found.bytes;
   }
   return { events, bytes };
+}
+
+/** @type {WeakMap<object, Blocks>} */
+const BLOCKS = new WeakMap();
+
+/**
+ * All blocks of the log that is shown that the page knows, made once, when they are asked for.
+ * @param {import("./app.js").App} app
+ * @returns {Blocks}
+ */
+export function blocksOf(app) {
+  const known = BLOCKS.get(app) ?? new Blocks(app.view.lifetimes, app.view.others, app.view.maps);
+  BLOCKS.set(app, known);
+  return known;
 }
 
 const NO_BARS = new Lives({ alloc: new Float64Array(), free: new Float64Array(), size_bytes: new Float64Array() });

@@ -6,7 +6,7 @@ import { element } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { grid } from "./grid.js";
 import { blockTable } from "./life.js";
-import { livesOf } from "./lives.js";
+import { blocksOf, livesOf } from "./lives.js";
 
 /**
  * Blocks alike; those without a size are all others (`name` says so), or what is no block's.
@@ -60,16 +60,16 @@ export function rowsOf({ size_bytes: sizes, owner: owners }, bars) {
 }
 
 /**
- * What is live right after an event where all blocks have bars; else at the nearest moment that the page has.
+ * What is live right after an event where the page knows all blocks; else at the nearest moment that the page has.
  * @param {import("./app.js").App} app
  * @param {number} asked
  * @returns {Live}
  */
 export function liveAt(app, asked) {
   const { view: { moments, lifetimes }, levels } = app;
-  const at = nearest(moments.event, asked), exact = lifetimes.known && !lifetimes.left_out.blocks && asked >= levels.whole.lo;
-  if (!exact) return { event: moments.event[at], line: moments.line[at], level: moments.level_bytes[at], rows: rowsAt(moments, at, lifetimes.known) };
-  const { bytes: level, line } = levels.after(asked), rows = rowsOf(lifetimes, livesOf(app).liveAfter(asked));
+  const at = nearest(moments.event, asked), blocks = blocksOf(app), after = levels.after(asked);
+  if (!after || !lifetimes.known || blocks.nearest(asked) !== asked) return { event: moments.event[at], line: moments.line[at], level: moments.level_bytes[at], rows: rowsAt(moments, at, lifetimes.known) };
+  const { bytes: level, line } = after, rows = rowsOf(blocks.columns, blocks.liveAfter(asked));
   const odd = rows.reduce((left, { bytes }) => left - bytes, level);
   return { event: asked, line, level, rows: odd ? [...rows, { size: null, owner: -1, count: null, bytes: odd, name: ODD }] : rows };
 }

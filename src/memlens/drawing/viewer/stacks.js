@@ -7,7 +7,7 @@ const STRETCH = 8;
 
 /**
  * A way to group what is live: its groups from the bottom of the stack, with their colours; those of sizes have bounds.
- * @typedef {{ key: string, name: string, groups: { ink: string, name: string, from?: number, to?: number }[], bars: Float64Array, sums: Float64Array, start: number[][], codes: Float64Array[] }} Way
+ * @typedef {{ key: string, name: string, groups: { ink: string, name: string, from?: number, to?: number }[], bars: Float64Array, others: Float64Array, sums: Float64Array, start: number[][], codes: Float64Array[] }} Way
  */
 
 export class Stacks {
