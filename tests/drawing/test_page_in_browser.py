@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from browser import Browser, Make
 from night import NIGHT, some
 
 import memlens
+from memlens.facts import Kind
+from memlens.text import format_bytes
 
 #: Every input that a report is tried on; the diff has tests of its own.
 INPUTS: tuple[str, ...] = (
@@ -69,3 +72,19 @@ def test_the_links_lead_to_the_parts_in_the_frame_of_a_notebook_too(
     assert page.run("return [document.title, location.href]") == ["leak.log.gz", "about:srcdoc"]
     page.driver.switch_to.default_content()
     page.assert_well()
+
+
+@pytest.mark.parametrize("name", ["leak", "oom", "snapshot", "kineto"])
+def test_each_figure_on_top_stands_beside_the_moment_that_it_belongs_to(report: Make, inputs: Make, name: str) -> None:
+    made = report(*inputs(name))
+    page, peak = made.open(), made.log["windows"][0]["peak"]
+    notes = page.run("return [...document.querySelectorAll('#figures .note')].map((note) => note.textContent)")
+    word = "line" if name in ("leak", "oom") else "entry"
+    reserved = peak["reserved_at_peak_bytes"]
+    expected = [f"at {word} {peak['line']:,}" + ("" if reserved is None else f", {format_bytes(reserved)} reserved")]
+    log = memlens.read(made.words[0])
+    grown = np.where(log.kind == Kind.RESERVE, log.size, np.where(log.kind == Kind.RELEASE, -log.size, 0)).cumsum()
+    highest = int(grown.argmax())
+    if reserved is not None and highest >= log.facts.opening:
+        expected.append(f"at {word} {log.line_numbers([highest])[0]:,}")
+    assert notes == expected

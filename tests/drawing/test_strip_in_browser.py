@@ -102,5 +102,6 @@ def test_on_a_small_screen_what_is_selected_is_a_drawer_that_does_not_cover_the_
 def test_a_page_of_one_moment_has_no_curve(report: Make, inputs: Make) -> None:
     page = report(*inputs("snapshot of one moment")).open()
     assert page.all("#picture") == []
-    assert "no curve" in page.text("#app")
+    assert "no curve, and a peak is not known" in page.text("#app")
+    assert not any("peak" in page.text(part).lower() for part in ("#figures", "#map", "#flame", "#held"))
     page.assert_well()

@@ -146,6 +146,8 @@ def test_the_memory_map_has_the_figures_of_analyze(report: Make, inputs: Make, n
     rows = page.run(script)
     rows.sort(key=lambda row: row[0])
     moments.sort(key=lambda moment: moment["at"])
+    if not page.all("#picture"):  # a state without history is one moment
+        moments = [moment for moment in moments if moment["at"] == "end"]
     assert [at for at, _ in rows] == [moment["at"] for moment in moments]
     for (_, row), moment in zip(rows, moments, strict=True):
         for figure, value in row.items():

@@ -158,7 +158,8 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
         "terms": {"line": terms.line, "lines": terms.lines, "chunk": terms.chunk},
         "lo": window.lo,
         "hi": window.hi,
-        "figures": _figures(window),
+        "figures": _figures(window, results["peak"]),
+        "state": bool(log.facts.opening) and len(log) == log.facts.opening,
         "levels": level,
         "stacks": stacks_view(blocks, grouped, level, bars["alloc"], others.pop("rows")),
         "marks": marks(window, drawn),
@@ -184,12 +185,17 @@ def _named(unmatched: Unmatched) -> Ints:
     return np.array([group.first_event for group in groups], np.int64)
 
 
-def _figures(window: Window) -> dict[str, Any]:
-    """The figures that stand on top, exact."""
+def _figures(window: Window, peak: Peak) -> dict[str, Any]:
+    """The figures that stand on top, exact, and the lines of the peak and of what is reserved at most, ``None`` where there is none."""
     columns = profile([window]).columns
     names = ("peak_bytes", "reserved_peak_bytes", "live_bytes", "allocs", "frees")
     figures: dict[str, Any] = {name: int(columns[name][0]) for name in names}
-    return figures | {"knows_reserved": window.log.tells_of_chunks}
+    moments = {
+        "peak_line": peak.line,
+        "reserved_at_peak_bytes": peak.reserved_at_peak_bytes,
+        "reserved_peak_line": peak.reserved_peak_line,
+    }
+    return figures | {"knows_reserved": window.log.tells_of_chunks, **moments}
 
 
 #: Groups of held blocks, of blocks that pile up, and of those at the peak, each of which is a box, that are shown at most.

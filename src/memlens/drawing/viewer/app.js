@@ -18,6 +18,7 @@ import { Stacks } from "./stacks.js";
  * @property {{ line: string, lines: string, chunk: string }} terms
  * @property {number} lo the first event
  * @property {number} hi the event after the last one
+ * @property {boolean} state whether this is a state without a history
  * @property {Record<string, any>} figures the figures on top, exact
  * @property {any} levels
  * @property {any} stacks

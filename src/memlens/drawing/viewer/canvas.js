@@ -87,11 +87,11 @@ export function stroke(context, ink, [x0, y0], [x1, y1], dashes = []) {
 }
 
 /**
- * What can be read on a fill: black or white.
+ * What can be read on a fill: black or white, whichever has more contrast (WCAG 2.2, relative luminance).
  * @param {string} fill `#rrggbb`
  * @returns {string}
  */
 export function inkOn(fill) {
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16));
-  return 0.3 * red + 0.59 * green + 0.11 * blue > 130 ? "#000000" : "#ffffff";
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 16) / 255).map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }

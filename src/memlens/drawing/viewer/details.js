@@ -1,7 +1,7 @@
 /** What stands beside the picture: what its colours mean, with the bytes of each at the moment that is looked at, and what is selected. */
 
 import { shortName } from "./colors.js";
-import { button, element } from "./dom.js";
+import { button, element, swatch } from "./dom.js";
 import { formatBytes, formatCount } from "./format.js";
 import { lifeOf } from "./life.js";
 import { momentOf, rangeOf } from "./moment.js";
@@ -25,7 +25,7 @@ export function legendTable(app) {
     cells.push(bytes);
     const sought = name.toLowerCase(), seek = () => app.look({ sought: app.sought === sought ? "" : name });
     const text = "data-group" in data ? button(shortName(name), seek, { "aria-pressed": String(app.sought === sought), title: `${name}: show it alone` }) : shortName(name);
-    return element("tr", data, element("th", { scope: "row", title: name }, element("i", { class: ink }), text), bytes);
+    return element("tr", data, element("th", { scope: "row", title: name }, swatch(ink), text), bytes);
   };
   const fill = () => {
     const focused = body.contains(document.activeElement) ? document.activeElement?.closest("tr")?.rowIndex : undefined;

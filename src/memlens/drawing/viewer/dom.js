@@ -65,12 +65,23 @@ export function choice(text, names, change, { first = 0, ...attributes } = {}) {
 }
 
 /**
+ * A patch of a colour of the style sheet; of none an empty one.
+ * @param {string} ink
+ * @returns {HTMLElement}
+ */
+export function swatch(ink) {
+  const made = element("i", { class: ink });
+  if (ink) made.style.background = `var(--${ink})`;
+  return made;
+}
+
+/**
  * What colours mean.
  * @param {{ ink: string, name: string }[]} entries colours of the style sheet, and what they are of
  * @returns {HTMLElement}
  */
 export function legendOf(entries) {
-  return element("p", { class: "legend" }, ...entries.map(({ ink, name }) => element("span", {}, element("i", { class: ink }), name)));
+  return element("p", { class: "legend" }, ...entries.map(({ ink, name }) => element("span", {}, swatch(ink), name)));
 }
 
 /**

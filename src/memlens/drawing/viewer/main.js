@@ -22,7 +22,7 @@ const PARTS = [
 ];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
-const FIRST = ["path", "terms", "lo", "hi", "figures", "levels", "stacks", "marks", "bands"];
+const FIRST = ["path", "terms", "lo", "hi", "state", "figures", "levels", "stacks", "marks", "bands"];
 
 /** When what was changed is on the screen. */
 const painted = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
@@ -43,7 +43,7 @@ async function show(place, packed, log) {
   const own = (choices += 1), app = new App(await part(FIRST), log);
   if (own !== choices) return;
   const still = app.view.lo === app.view.hi;
-  if (still) place.replaceChildren(figures(app), element("p", {}, "Nothing is allocated or freed in what is shown, so there is no curve."));
+  if (still) place.replaceChildren(figures(app), element("p", {}, app.view.state ? "This input is the state at one moment, without a history: there is no curve, and a peak is not known." : "Nothing is allocated or freed in what is shown, so there is no curve."));
   else {
     const { legend, show: tell } = legendTable(app);
     place.replaceChildren(figures(app), pictureOf(app, tell), details(app, legend));
@@ -83,16 +83,18 @@ function verdict(of) {
  * @param {App} app
  * @returns {HTMLElement}
  */
-function figures({ view: { figures, hi, lo } }) {
-  /** @type {[string, string, number][]} */
-  const shown = [["Peak", "peak-bytes", figures.peak_bytes]];
-  if (figures.knows_reserved) shown.push(["Reserved peak", "reserved-peak-bytes", figures.reserved_peak_bytes]);
-  shown.push(["Live at the end", "live-bytes", figures.live_bytes]);
-  /** @param {string} name @param {string} text @param {Record<string, any>} [data] */
-  const entry = (name, text, data = {}) => element("div", {}, element("dt", {}, name), element("dd", data, text));
+function figures(app) {
+  const { figures, hi, lo, state } = app.view, { knows_reserved: reserves, reserved_at_peak_bytes: there } = figures, at = (/** @type {number | null} */ line) => (line ? `at ${app.lineText(line)}` : "");
+  const most = reserves ? [["reserved-peak-bytes", figures.reserved_peak_bytes]] : [], live = ["live-bytes", figures.live_bytes];
+  const shown = /** @type {[string, string, number, string][]} */ (state ? [["Allocated", ...live, ""], ...most.map((one) => ["Reserved", ...one, ""])] : [
+    ["Peak", "peak-bytes", figures.peak_bytes, [at(figures.peak_line), there === null ? "" : `${formatBytes(there)} reserved`].filter(Boolean).join(", ")],
+    ...most.map((one) => ["Most reserved", ...one, at(figures.reserved_peak_line)]), ["Live at the end", ...live, ""],
+  ]);
+  /** @param {string} name @param {string} text @param {string} note @param {Record<string, any>} data */
+  const entry = (name, text, note, data) => element("div", {}, element("dt", {}, name), element("dd", data, text), ...(note ? [element("dd", { class: "note" }, note)] : []));
   return element("dl", { id: "figures" },
-    ...shown.map(([name, key, bytes]) => entry(name, formatBytes(bytes), { [`data-${key}`]: bytes, title: `${bytes} bytes` })),
-    entry("Events shown", formatCount(hi - lo), { "data-events": hi - lo }));
+    ...shown.map(([name, key, bytes, note]) => entry(name, formatBytes(bytes), note, { [`data-${key}`]: bytes, title: `${bytes} bytes` })),
+    ...(state ? [] : [entry("Events shown", formatCount(hi - lo), "", { "data-events": hi - lo })]));
 }
 
 async function main() {

@@ -43,9 +43,9 @@ export function paint(app, { cells, image }, width, rows, over) {
   for (let at = 0; at < cells.length; at += 1) {
     const cell = cells[at];
     if (cell === NOTHING) continue;
-    // A bar has an edge where enough of it lies beside that: what is thin keeps its colour.
-    const edge = cell > 0 && ((cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell)
-      || (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell && (cells[at - width] === cell || cells[at + width] === cell)));
+    // A bar has an edge where enough of it lies beside that, and so has the top of an area: what is thin keeps its colour.
+    const edge = (cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell)
+      || (cell > 0 && (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell && (cells[at - width] === cell || cells[at + width] === cell)));
     pixels[at] = edge ? edges[cell + count] : inks[cell + count];
   }
   context.putImageData(data, 0, 0);

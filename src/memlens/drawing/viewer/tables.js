@@ -56,8 +56,8 @@ export function windowsTable(app) {
  * @returns {HTMLElement}
  */
 export function heldTable(app) {
-  const { held, terms } = app.view, what = element("p", { "data-bytes": held.bytes, "data-blocks": held.blocks }, held.words);
-  if (!held.size_bytes.length) return section("held", "Held at the end", what);
+  const { held, terms, state } = app.view, title = state ? "What is live" : "Held at the end", what = element("p", { "data-bytes": held.bytes, "data-blocks": held.blocks }, held.words);
+  if (!held.size_bytes.length) return section("held", title, what);
   const fields = [
     { key: "size_bytes", title: "Size", values: held.size_bytes, write: formatExact }, { key: "count", title: "Blocks", values: held.count, write: formatCount },
     { key: "total_bytes", title: "Together", values: held.total_bytes, write: formatBytes },
@@ -72,7 +72,7 @@ export function heldTable(app) {
   app.onSelect(table.refresh);
   what.append(" A click selects the first block of a row.");
   const left = held.left_groups ? element("p", { class: "quiet" }, `${formatCount(held.left_groups)} smaller groups of ${formatExact(held.left_bytes)} together are not listed.`) : "";
-  return section("held", "Held at the end", what, ...table.parts, left);
+  return section("held", title, what, ...table.parts, left);
 }
 
 /**
