@@ -26,6 +26,7 @@ import zstandard
 
 import memlens
 from memlens.claims.roles import UNSEEN
+from memlens.recording.names import asked_for
 from memlens.recording.presets import settings
 from memlens.recording.sink import Slimmed
 
@@ -35,8 +36,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from program_judge import record_program  # noqa: E402
 from real_paddle import RealPaddle, pythons  # noqa: E402
 
-#: What is recorded, as ``MEMLENS_RECORD`` has it.
-ASKED = {"none": None, "lines": {"holders": False}, "holders": {"holders": True}}
+#: What is recorded.
+NAMES = ("none", "lines", "holders")
 #: Steps before a program is warm.
 _WARM_UP = 5
 EVENT = re.compile(rb"\] (Alloc|Free) (\d+) bytes")
@@ -49,7 +50,7 @@ class Ran:
     def __init__(
         self, paddle: RealPaddle, folder: Path, program: str, names: str, steps: int, *, switch: bool = False
     ) -> None:
-        record = json.dumps({"lines": ASKED[names]})
+        record = json.dumps({"lines": asked_for(names)["lines"]})
         environment = settings("paddle", [], paddle.environment(), record, names=names != "none").environment
         variables = {**environment, "OMP_NUM_THREADS": "1"}
         run = record_program(paddle, folder / "run.log", program, steps=steps, variables=variables, switch=switch)
@@ -102,7 +103,7 @@ def main() -> None:
         folder = Path(name)
         paddle = RealPaddle.build(pythons()[0], given.shared, folder / "device")
         for program in given.programs:
-            runs: dict[str, list[Ran]] = {names: [] for names in ASKED}
+            runs: dict[str, list[Ran]] = {names: [] for names in NAMES}
             for _ in range(given.rounds):
                 for names, found in runs.items():
                     found.append(Ran(paddle, folder, program, names, given.steps))

@@ -12,11 +12,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from night import chance_of
 from pythons import VERSIONS, python_of
 from real_paddle import RealPaddle, command, environment, run
 from torch_programs import STARTUP, Programs
 
 import memlens
+from memlens import native
+from memlens.recording.names import asked_for
 
 STAND_IN = {
     "paddle/__init__.py": """
@@ -42,6 +45,7 @@ class EagerParamBase(Tensor):
     "paddle/base/libpaddle/pir/__init__.py": "from paddle.base.libpaddle.pir import ops\n",
     "paddle/base/libpaddle/pir/ops.py": "",
 }
+COMPILED = native.load("memlens.recording.inside._calls") is not None
 LINE = re.compile(r"^I\d{4} \d\d:\d\d:\d\d\.\d{6} +(\d+) line\.py:0\] memlens (calls|holds) (.*)$")
 BEGIN = "import os, threading, paddle\nfrom paddle import _C_ops\n"
 
@@ -59,9 +63,12 @@ class Ran:
         self.programs = programs
 
     def __call__(
-        self, text: str, names: str = "lines", python: str = sys.executable
+        self, text: str, names: str = "lines", python: str = sys.executable, *, compiled: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        asked = json.dumps({"lines": None if names == "none" else {"holders": names == "holders"}})
+        lines = asked_for(names)["lines"]
+        if lines is not None and not compiled:
+            lines["compiled"] = None
+        asked = json.dumps({"lines": lines})
         path = (STARTUP, self.programs.folder / "stand_in")
         return self.programs.run(BEGIN + text, python=python, path=path, MEMLENS_RECORD=asked)
 
@@ -254,9 +261,44 @@ os._exit(3)
 """
 
 
+#: Functions within each other by chance, whose names and files are short, long and of several bytes a character; some call the next one within a pass.
+MADE = """
+import random
+rng, run_backward = random.Random({seed}), paddle.base.libpaddle.eager.run_backward
+NAMES, FILES = ["f", "forward" * 9, "über" * 40, "层" * 30, "x" * 300], ["layer.py", "nét.py", "m" * 200 + ".py"]
+BODIES = "_C_ops.matmul(1); inner()", "inner(); _C_ops.matmul(2)", "inner()", "run_backward(inner() for _ in [1])"
+def made(inner):
+    space, name = {{"inner": inner, "_C_ops": _C_ops, "run_backward": run_backward}}, rng.choice(NAMES)
+    exec(compile("def " + name + "():\\n  " + rng.choice(BODIES) + "\\n  return 1", rng.choice(FILES), "exec"), space)
+    return space[name]
+for _ in range(60):
+    inner = lambda: _C_ops.matmul(3)
+    for _ in range(rng.randrange(9)):
+        inner = made(inner)
+    inner()
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="without the compiled module")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_other_pythons_say_the_same(ran: Ran, version: str) -> None:
-    done = ran(EVERYWHERE, "holders", python_of(version))
+def test_what_is_compiled_writes_the_same_lines(ran: Ran, version: str) -> None:
+    python = python_of(version)
+    text = MADE.format(seed=chance_of(version).getrandbits(32))
+    compiled, plain = (ran(text, python=python, compiled=way) for way in (True, False))
+    assert (compiled.returncode, plain.returncode) == (0, 0), compiled.stderr + plain.stderr
+    assert said(compiled) == said(plain)
+    assert len(said(plain)) > 60
+
+
+def test_what_is_compiled_is_used_where_it_was_built(ran: Ran) -> None:
+    done = ran("import sys\nprint(sys.modules['_memlens_program_lines']._lines)\n")
+    assert ("built-in" in done.stdout) == COMPILED
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_other_pythons_say_the_same(ran: Ran, version: str, compiled: bool) -> None:
+    done = ran(EVERYWHERE, "holders", python_of(version), compiled=compiled)
     assert (done.returncode, done.stdout) == (3, "1\n5\nover")
     main, other = "program.py:35 <module>", [line for line in done.stderr.splitlines() if not LINE.match(line)]
     replies = [

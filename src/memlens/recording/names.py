@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from memlens.errors import UsageError
+from memlens.native import load
 from memlens.recording.inside import imports
 
 __all__ = ["names"]
@@ -38,4 +39,5 @@ def names(say: Literal["holders", "lines"] = "holders") -> None:
 def asked_for(say: str) -> dict[str, Any]:
     """What the modules in the program are told that say names: of ``holders``, ``lines`` or ``none``."""
     holders = say == "holders"
-    return {"lines": None if say == "none" else {"holders": holders}, "holders": {} if holders else None}
+    lines = {"holders": holders, "compiled": getattr(load("memlens.recording.inside._calls"), "__file__", None)}
+    return {"lines": None if say == "none" else lines, "holders": {} if holders else None}

@@ -11,6 +11,8 @@ The second line stands after the call: what is allocated later is not its own.  
 the standard library.  Operators of Paddle are built-in functions of the modules in :data:`_MODULES`, and the methods of ``paddle.Tensor``
 that Python's own operators call.  Nothing of the program is kept alive, no code of its is run, and whatever fails here ends the lines and not the
 program.  A forked child writes none.
+
+``_calls.c`` writes the same lines in a third of the time, where it was built and the program's Python can load it; what is here is its reference.
 """
 
 from __future__ import annotations
@@ -49,9 +51,10 @@ _PIPE = 4096
 
 
 class _Local(threading.local):
-    """What a thread does: the call that it is within, and its number."""
+    """What a thread does: the call that it is within, the header of its last line, and its number."""
 
     text = b"-"
+    head = b""
     number = 0
 
 
@@ -66,6 +69,8 @@ _second: list[Any] = [0, b""]
 #: By its id each code object that was met, itself, and what is written of it by the instruction that it is at; ``None`` where it is not the user's.
 _codes: dict[int, tuple[CodeType, dict[int, bytes] | None]] = {}
 _MOST_CODES = 10_000
+#: What begins and ends a call, and gives the bytes of lines so far.
+_lines: list[Callable[..., Any]] = []
 #: Gives the name of a file of the user's; that of ``walks``, which stands beside this one.
 _own: list[Callable[[str], str | None]] = []
 
@@ -76,7 +81,7 @@ def start(
     """Replace the operators once they are imported.
 
     Args:
-        asked: ``holders``: write who holds tensors, too.
+        asked: ``holders``: write who holds tensors, too; ``compiled``: the file of the compiled functions, if there is one.
         when_imported: Calls a function with a module once it is imported.
         load: Loads a module that stands beside this one.
     """
@@ -84,6 +89,7 @@ def start(
         return
     walks = load("walks")
     _own.append(walks.own_name_of)
+    _lines[:] = _compiled(asked.get("compiled")) or [_begin, _end, _written]
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_stop)
     for module, places in _MODULES.items():
@@ -123,13 +129,14 @@ _BUILT_IN, _METHOD = type(len), type(str.join)
 
 def _replaced(operator: str, function: Any) -> Any:
     moment, name = "backward" if operator == _BACKWARD else "operator", operator.encode("utf-8", "replace")
+    on, (begin, end, _) = _on, _lines
 
     def call(*args: Any, **kwargs: Any) -> Any:
         for walks in _walks:
             _calls[0] += 1
             if moment == "backward" or not _calls[0] % _EACH:
                 walks.look(moment)
-        head, within = _begin(name)
+        within = begin(name) if on[0] else None
         try:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
             result = function(*args, **kwargs) if kwargs else function(*args)
@@ -138,13 +145,12 @@ def _replaced(operator: str, function: Any) -> Any:
                 walks.walk()
             raise
         finally:
-            if head and _on[0]:
-                _local.text = within
-                _write(head, within)
+            if within is not None and on[0]:
+                end(within)
         for walks in _walks:
             if moment == "backward":  # and now gradients are there
                 walks.look("gradients")
-            elif walks.peak() > walks.above_peak:
+            elif not _calls[0] % walks.each and walks.peak() > walks.above_peak:
                 walks.ran(operator, args)
         return result
 
@@ -205,9 +211,9 @@ def _walks_of(walks: Any, walk: Any, paddle: Any) -> Any:
         head, text = _head().decode(), 0
         for chunk in _chunks(f"{head}memlens holds {address:#x} {holder}" for address, holder in rows):
             text += os.write(2, chunk)
-        paced[0] = _text[0] + text
+        paced[0] = _lines[-1]() + text
 
-    found = walks.Walks(walk, _Paddle(paddle), write, lambda: _text[0] >= paced[0])
+    found = walks.Walks(walk, _Paddle(paddle), write, lambda: _lines[-1]() >= paced[0])
     atexit.register(found.walk, at_exit=True)
     return found
 
@@ -224,25 +230,47 @@ def _chunks(lines: Iterator[str]) -> Iterator[bytes]:
     yield chunk
 
 
-def _begin(operator: bytes) -> tuple[bytes, bytes]:
-    """Write the line of a call; gives the header of that line, and what to write once the call is over: the one that it is within.
-
-    The header is empty where nothing is written.
-    """
-    if not _on[0]:
-        return b"", b"-"
+def _compiled(file: str | None) -> list[Callable[..., Any]] | None:
+    """The functions of ``_calls.c``, set up; ``None`` where this Python cannot load them."""
+    if file is None or sys.implementation.name != "cpython" or "t" in getattr(sys, "abiflags", "t"):
+        return None  # they are for interpreters that have the lock and the stable ABI
     try:
-        within, head = _local.text, _head()
+        from importlib.machinery import ExtensionFileLoader, ModuleSpec
+
+        loader = ExtensionFileLoader("_calls", file)
+        module: Any = loader.create_module(ModuleSpec("_calls", loader, origin=file))
+        loader.exec_module(module)
+        module.setup(_codes, _met, _words, threading.get_native_id)
+    except Exception:  # noqa: BLE001  for another machine, or another interpreter of this process has them
+        return None
+    return [module.begin, module.end, module.written]
+
+
+def _begin(operator: bytes) -> bytes | None:
+    """Write the line of a call; gives the one that it is within, for :func:`_end`, and ``None`` where nothing is written."""
+    try:
+        within = _local.text
+        _local.head = _head()
         text = _owner(operator, sys._getframe(2))
-        if within != b"-":
-            outer = within[len(_PASS) :] if within.startswith(_PASS) else b""
-            if outer and text.endswith(outer):  # a hook, which the pass calls
-                text = text[: -len(outer)] + b" < " + within
+        outer = within[len(_PASS) :] if within.startswith(_PASS) and len(within) <= _LONGEST else b""
+        if outer and text.endswith(outer):  # a hook, which the pass calls
+            text = text[: -len(outer)] + b" < " + within
         _local.text = text
-        _write(head, text)
+        _write(text)
     except Exception:  # noqa: BLE001  a recursion at its limit
-        return b"", b"-"
-    return head, within
+        return None
+    return within
+
+
+def _end(within: bytes) -> None:
+    """Write that a call is over, and which one it was within."""
+    _local.text = within
+    _write(within)
+
+
+def _written() -> int:
+    """The bytes of lines so far."""
+    return _text[0]
 
 
 def _owner(operator: bytes, frame: FrameType | None) -> bytes:
@@ -259,8 +287,7 @@ def _owner(operator: bytes, frame: FrameType | None) -> bytes:
             try:
                 piece = places[frame.f_lasti]
             except KeyError:
-                words = f" < {_own[0](code.co_filename)}:{frame.f_lineno} {code.co_name}"
-                piece = places[frame.f_lasti] = words.encode("utf-8", "replace")
+                piece = _words(places, frame)
             frames += 1
             if frames > _MOST_FRAMES or (len(text) + len(piece) > _LONGEST and frames > 1):
                 break
@@ -277,8 +304,16 @@ def _met(code: CodeType) -> tuple[CodeType, dict[int, bytes] | None]:
     return found
 
 
-def _write(head: bytes, text: bytes) -> None:
-    line = b"%bmemlens calls %b\n" % (head, text)
+def _words(places: dict[int, bytes], frame: FrameType) -> bytes:
+    """What is written of the place where a frame is, which is kept."""
+    code = frame.f_code
+    words = f" < {_own[0](code.co_filename)}:{frame.f_lineno} {code.co_name}".encode("utf-8", "replace")
+    places[frame.f_lasti] = words
+    return words
+
+
+def _write(text: bytes) -> None:
+    line = b"%bmemlens calls %b\n" % (_local.head, text)
     _text[0] += len(line)
     try:
         os.write(2, line)

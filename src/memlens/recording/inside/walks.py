@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _SHARE, _SECONDS = 100, 0.25
 #: Operators are no moment before so many.
 _SOME_CALLS = 64
+#: The peak is asked for after each operator, or each fourth where it has not risen for so many moments at operators.
+_QUIET, _SELDOM = 256, 4
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.
 _HIGHER = 1.01
 #: Moments after a backward pass.
@@ -80,6 +82,7 @@ class Walks:
         on: Whether it looks at all; what fails switches it off.
         peak: Gives the bytes that were allocated at most.
         above_peak: After an operator where it gives more than this, :meth:`ran` is to be called.
+        each: How many operators lie between two times that this is asked.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Walks:
         #: What the peak must rise to for another walk after an operator, and to what it must have risen for one after the next.
         self.above_peak = self._risen = float("inf")
         self.peak: Callable[[], float] = framework.peak
+        self.each, self._rose_at = 1, 0
         self._counts: dict[str, int] = {}
         self._kept: dict[str, Any] = {}
         #: Of each tensor that stays, what was written of it last.
@@ -111,6 +115,8 @@ class Walks:
         counts = self._counts
         count = counts[moment] = counts.get(moment, 0) + 1
         of_operator = moment == "operator"
+        if of_operator:
+            self.each = _SELDOM if count > self._rose_at + _QUIET else 1
         if not self.on or (of_operator and (count < _SOME_CALLS or "backward" in counts)):
             return False
         budget = self._budget()
@@ -143,6 +149,7 @@ class Walks:
             tensors: What it was given, which may be held by nothing else.
         """
         rose = self.peak() > self._risen
+        self.each, self._rose_at = 1, self._counts.get("operator", 0)
         if self.on and 4 * self._taken_short <= self._budget() >= self._taken:
             self._rose = True
             self.walk(passed=(operator, tensors))
