@@ -21,7 +21,7 @@ _SHARE, _SECONDS = 100, 0.25
 #: Operators are no moment before so many.
 _SOME_CALLS = 64
 #: The peak is asked for after each operator, or each fourth where it has not risen for so many moments at operators.
-_QUIET, _SELDOM = 256, 4
+_QUIET, _SELDOM = 4096, 4
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.
 _HIGHER = 1.01
 #: Moments after a backward pass.
