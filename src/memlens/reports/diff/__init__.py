@@ -19,6 +19,7 @@ from memlens.text import Terms, plural, short_name, terms_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from memlens.diffing.finding import Finding
     from memlens.diffing.result import Diff, RemainingAccount, WindowDiff
 
 _ROWS = (8, 5, 3, 2)
@@ -96,10 +97,16 @@ def _findings(diff: Diff, options: ListOptions) -> Iterator[Part]:
     if diff.series:
         tables = [repeated_table(diff.repeated, len(diff.judged), one, wide=False) for one in each if diff.repeated]
     else:
-        found_too = [one for one in diff.windows[0].findings if best is None or one.members != best.members]
+        found_too = [one for one in diff.windows[0].findings if best is None or not _same(one, best)]
         tables = [finding_table(found_too, one) for one in each if found_too]
     if tables:
         yield Part((*map(apart, tables), ()), 10)
+
+
+def _same(one: Finding, other: Finding) -> bool:
+    """Whether two findings are of the same blocks: their first ones tell most apart, and to list all takes as many lines to be looked up."""
+    first = (one.base, one.head, one.count) == (other.base, other.head, other.count)
+    return first and one.members == other.members
 
 
 def _groups(windows: Sequence[WindowDiff]) -> Iterator[tuple[WindowDiff, ...]]:
