@@ -7,13 +7,13 @@ OKLab, where 0.02 is about what is just noticed.
 from __future__ import annotations
 
 import re
-from importlib import resources
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from memlens.drawing.lifetimes import _NO_ROLE, _ROLE_INKS, FATES
+from memlens.drawing.stills import inks
 
 SEEN = {
     "by most": np.eye(3),
@@ -43,21 +43,6 @@ _TO_LAB = np.array(
 )
 
 
-def colours(scheme: str) -> dict[str, str]:
-    """The custom properties of a scheme."""
-    css = (resources.files("memlens.drawing") / "viewer" / "viewer.css").read_text()
-    parts = re.split(
-        r"@media \(prefers-color-scheme: dark\) \{(.*?)\n\}|@media \(prefers-color-scheme: dark\) \{(.*?\} )\}",
-        css,
-        flags=re.DOTALL,
-    )
-    wanted = (
-        parts[::3] if scheme == "light" else [*parts[::3], *(part or "" for at, part in enumerate(parts) if at % 3)]
-    )
-    found = {name: value.strip() for part in wanted for name, value in re.findall(r"--([\w-]+): ([^;]+);", part)}
-    return {name: found[value[6:-1]] if value.startswith("var(") else value for name, value in found.items()}
-
-
 def linear(colour: str) -> np.ndarray:
     parts = np.array(list(bytes.fromhex(colour[1:]))) / 255
     return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
@@ -75,14 +60,14 @@ def difference(one: str, other: str, seen: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_whatever_a_colour_tells_is_seen_against_the_page(scheme: str) -> None:
-    known = colours(scheme)
-    inks = [
+    known = inks(scheme)
+    shown = [
         name
         for name in known
         if re.match(r"(size|owner|role|fate)-|piles$|steady$|base$|head$|reserved$|chosen$|kept$", name)
     ]
-    assert len(inks) > 30
-    for name in inks:
+    assert len(shown) > 30
+    for name in shown:
         assert contrast(known[name], known["back"]) >= 2.95, name
     for name in ("text", "quiet", "bad", "good"):
         for back in ("back", "raised"):
@@ -93,13 +78,13 @@ def test_whatever_a_colour_tells_is_seen_against_the_page(scheme: str) -> None:
 @pytest.mark.parametrize("seen", SEEN)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_of_groups_that_stand_side_by_side_differ(scheme: str, seen: str) -> None:
-    known = colours(scheme)
+    known = inks(scheme)
     owners = [*(f"owner-{k}" for k in range(1, 9)), "owner-other"]
     rare = {"buffer", "model", "communication", "result", "garbage", "nobody"}
     roles = [*(ink for role, ink in _ROLE_INKS.items() if role not in rare), _NO_ROLE["ink"]]
     assert set(roles) == set(owners)
-    for inks in (owners, [ink for ink, _ in FATES.values()], ["base", "head", "reserved"]):
-        for one, other in combinations(inks, 2):
+    for group in (owners, [ink for ink, _ in FATES.values()], ["base", "head", "reserved"]):
+        for one, other in combinations(group, 2):
             assert difference(known[one], known[other], seen) >= 0.07, (one, other)
     for one, other in combinations({*_ROLE_INKS.values(), *owners}, 2):
         assert difference(known[one], known[other], seen) >= 0.045, (one, other)
