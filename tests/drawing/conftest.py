@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from browser import Browser, Page, browser
-from logs_of_reports import million_events, small_log
+from logs_of_reports import million_events, small_log, three_devices
 from viewer_modules import VIEWER
 
 from hostile import hostile_log, hostile_snapshot
@@ -146,6 +146,7 @@ def inputs(
         "snapshot": lambda: (str(shared() / "data/torch/snapshots/train_19464.pickle"),),
         "snapshot that ran out": lambda: (str(shared() / "data/torch/snapshots/oom_2023.pickle"),),
         "snapshot of one moment": lambda: (str(shared() / "data/torch/snapshots/segments_only.pickle"),),
+        "three devices": lambda: (str(three_devices(folder)),),
         "kineto": lambda: (str(examples / "torch_leak.json.gz"),),
         "million": lambda: (str(million_events(folder, shared())),),
         "hostile log": lambda: (str(hostile_log(folder)), *cut),

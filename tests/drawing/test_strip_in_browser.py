@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from browser import Make, Page
 from selenium.webdriver.common.keys import Keys
+from snapshots import read_file
 
 import memlens
 
@@ -69,6 +71,42 @@ def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: M
         page.settle()
     assert page.run(parts) == before
     assert page.data("#figures [data-peak-bytes]")["peakBytes"] == peak
+    page.assert_well()
+
+
+#: How many pixels of a column of a device's row are of the colour of areas.
+DRAWN = """
+const canvas = document.querySelector(`#devices canvas[data-device="${arguments[0]}"]`), ink = getComputedStyle(document.documentElement).getPropertyValue("--allocated");
+const copy = document.createElement("canvas"), at = Math.floor(arguments[1] * canvas.width), wanted = [1, 3, 5].map((k) => parseInt(ink.trim().slice(k, k + 2), 16)).join();
+[copy.width, copy.height] = [1, canvas.height];
+const context = copy.getContext("2d", { willReadFrequently: true });
+context.drawImage(canvas, -at, 0);
+const { data } = context.getImageData(0, 0, 1, copy.height);
+return Array.from({ length: copy.height }, (_, y) => [...data.slice(4 * y, 4 * y + 3)].join()).filter((colour) => colour === wanted).length;"""
+
+
+def test_devices_have_a_row_each_over_the_time_that_they_share(report: Make, inputs: Make) -> None:
+    made = report(*inputs("three devices"))
+    page, logs = made.open(), read_file(made.words[0])
+    times = [log.time_us[log.facts.opening :] for log in logs]
+    begin, end = min(time[0] for time in times), max(time[-1] for time in times)
+    most = int(page.data("#devices canvas")["mostBytes"])
+    assert most == max(window["peak"]["peak_bytes"] for log in made.analysis["logs"] for window in log["windows"])
+    before = 0
+    for share in (0.05, 0.3, 0.5, 0.7, 0.95):
+        for device, (log, time) in enumerate(zip(logs, times, strict=True)):
+            moment = begin + share * (end - begin)
+            event = log.facts.opening + int(np.searchsorted(time, moment, "right")) - 1
+            level = 0 if moment < time[0] else log.level_before(event + 1)[0]
+            drawn = page.run(DRAWN, device, share)
+            assert drawn == pytest.approx(46 * level / (most * 1.04), abs=3)
+            before += moment < time[0]
+    assert before >= 3  # devices that had not begun
+    assert "over time" in page.text("#devices .hint")
+    page.click('#devices canvas[data-device="2"]')
+    page.wait_for(lambda: page.text("#verdict") == memlens.analyze(made.words[0], device=2).verdict, "third device")
+    assert page.text('#devices [aria-pressed="true"]').startswith("three.pickle")
+    assert page.run("return document.getElementById('log').selectedIndex") == 2
     page.assert_well()
 
 

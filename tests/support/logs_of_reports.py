@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from snapshots import Allocator, pickled, snapshot
+
 EVENT = re.compile(r"\] (?:(Alloc|Free) (\d+) bytes, ptr = 0x|Not found and reallocate )")
 
 
@@ -47,6 +49,23 @@ def small_log(folder: Path) -> Path:
                 text += f"I0712 10:54:{clock // 1_000_000:02d}.{clock % 1_000_000:06d} 1120 auto_growth_best_fit_allocator.cc:169] {what}\n"
     path = folder / "small.log"
     path.write_text(text)
+    return path
+
+
+def three_devices(folder: Path) -> Path:
+    """A snapshot of three GPUs that allocate one after the other, as the stages of a pipeline do."""
+    allocators = []
+    for device in range(3):
+        made = Allocator(random.Random(device), device)
+        made.time += 4_000 * device
+        for k in range(600):
+            if k % 3 and k < 500:
+                made.alloc(made.chance.randrange(1, 1 << 20))
+            else:
+                made.free()
+        allocators.append(made)
+    path = folder / "three.pickle"
+    path.write_bytes(pickled(snapshot(allocators)))
     return path
 
 

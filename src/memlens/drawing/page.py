@@ -59,6 +59,7 @@ MODULES = (
         "life",
         "moment",
         "picture",
+        "devices",
         "details",
         "address",
         "memory_map",

@@ -5,7 +5,8 @@ import { App } from "./app.js";
 import { unpacked } from "./data.js";
 import { details, legendTable } from "./details.js";
 import { diffSection } from "./diff.js";
-import { choice, element } from "./dom.js";
+import { devicesPart } from "./devices.js";
+import { element } from "./dom.js";
 import { flameGraph } from "./flame.js";
 import { formatBytes, formatCount } from "./format.js";
 import { memoryMap } from "./memory_map.js";
@@ -113,12 +114,13 @@ async function main() {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
     if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.diff.head}`));
-    const paths = data.logs.map((/** @type {any} */ log) => log.path);
-    const asked = new URLSearchParams(location.hash.slice(1)).get("log") ?? "", shown = /^\d+$/.test(asked) && Number(asked) < paths.length ? Number(asked) : data.shown;
+    const asked = new URLSearchParams(location.hash.slice(1)).get("log") ?? "", shown = /^\d+$/.test(asked) && Number(asked) < data.logs.length ? Number(asked) : data.shown;
     /** @param {number} k */
     const showLog = (k) => show(place, data.logs[k], k === data.shown ? -1 : k);
-    if (paths.length > 1) place.before(element("p", {}, choice("Show", paths, showLog, { first: shown, id: "log" })));
+    const devices = data.logs.length > 1 ? devicesPart(data.logs, shown, showLog) : null;
+    if (devices) place.before(devices.place);
     await showLog(shown);
+    await devices?.fill();
     await painted();
     performance.mark("memlens-drawn");
     root.dataset.ready = "true";

@@ -149,7 +149,7 @@ export function pictureOf(app, point) {
 }
 
 /** @param {import("./track.js").Frame} frame */
-function drawScale({ context, axis, width, bottom }) {
+export function drawScale({ context, axis, width, bottom }) {
   stroke(context, color("line"), [0, bottom], [width, bottom]);
   const most = Math.max(width / 110, 2), [begin, shown] = axis.span();
   for (const { at, text } of axis.overTime ? timeTicks(begin, begin + shown, most, axis.position(axis.lo)) : eventTicks(axis.from, axis.to, most)) {
