@@ -88,7 +88,7 @@ return Array.from({ length: copy.height }, (_, y) => [...data.slice(4 * y, 4 * y
 def test_devices_have_a_row_each_over_the_time_that_they_share(report: Make, inputs: Make) -> None:
     made = report(*inputs("three devices"))
     page, logs = made.open(), read_file(made.words[0])
-    times = [log.time_us[log.facts.opening :] for log in logs]
+    times = [np.asarray(log.time_us)[log.facts.opening :] for log in logs]
     begin, end = min(time[0] for time in times), max(time[-1] for time in times)
     most = int(page.data("#devices canvas")["mostBytes"])
     assert most == max(window["peak"]["peak_bytes"] for log in made.analysis["logs"] for window in log["windows"])
