@@ -34,40 +34,9 @@ if TYPE_CHECKING:
     from memlens.events import EventLog
 
 #: The modules of the report's script, each after those that it imports from.
-MODULES = (
-    *(
-        "format",
-        "data",
-        "pyramid",
-        "axis",
-        "levels",
-        "stacks",
-        "ticks",
-        "dom",
-        "canvas",
-        "boxes",
-        "grid",
-        "zoom",
-        "track",
-        "app",
-    ),
-    *(
-        "colors",
-        "layout",
-        "lives",
-        "paint",
-        "life",
-        "moment",
-        "picture",
-        "devices",
-        "details",
-        "address",
-        "memory_map",
-        "flame",
-        "tables",
-        "diff",
-        "main",
-    ),
+MODULES = str.split(
+    "format data pyramid axis levels stacks ticks dom canvas boxes grid zoom track app "
+    "colors layout lives paint life moment picture devices details address memory_map flame tables diff main"
 )
 
 #: A module's imports, one a line, and what marks its exports: in one script neither is needed.

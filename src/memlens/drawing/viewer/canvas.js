@@ -6,13 +6,35 @@ import { element } from "./dom.js";
 const MEASURED = 1000;
 let measured = 0;
 
+/** Colours that were looked up, until the scheme changes, and texts that were measured. @type {Map<string, string>} */
+const COLORS = new Map();
+/** @type {Map<string, number>} */
+const WIDTHS = new Map();
+const MOST_WIDTHS = 10_000;
+globalThis.matchMedia?.("(prefers-color-scheme: dark)").addEventListener("change", () => COLORS.clear());
+
 /**
  * A colour of the style sheet.
  * @param {string} name of a custom property, without the dashes
  * @returns {string}
  */
 export function color(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const known = COLORS.get(name) ?? getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  COLORS.set(name, known);
+  return known;
+}
+
+/**
+ * How wide a text is, in the only font that pictures have.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} text
+ * @returns {number}
+ */
+export function widthOf(context, text) {
+  const known = WIDTHS.get(text) ?? context.measureText(text).width;
+  if (WIDTHS.size > MOST_WIDTHS) WIDTHS.clear();
+  WIDTHS.set(text, known);
+  return known;
 }
 
 /**
@@ -31,12 +53,15 @@ export function drawing(label, height, draw) {
     const width = canvas.clientWidth, high = canvas.clientHeight, ratio = window.devicePixelRatio || 1;
     if (!width) return;
     const start = performance.now();
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(high * ratio);
-    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    context.scale(ratio, ratio);
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")), size = [Math.round(width * ratio), Math.round(high * ratio)];
+    // Memory of another size is dear, and so is new one of the same.
+    if (canvas.width !== size[0] || canvas.height !== size[1]) [canvas.width, canvas.height] = size;
+    context.save();
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, high);
     context.font = "11px system-ui, sans-serif";
     draw(context, width, high);
+    context.restore();
     if ((measured += 1) % MEASURED === 0) performance.clearMeasures("memlens-redraw");
     performance.measure("memlens-redraw", { start, detail: label });
   };

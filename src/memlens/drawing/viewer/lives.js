@@ -35,10 +35,11 @@ export class Lives {
    * @param {[number, number]} scale the bytes at the bottom and at the top
    * @param {{ toPixel: (event: number, width: number) => number }} axis
    * @param {ArrayLike<number> | null} [found] of each block whether it is sought: those lie at the bottom of their areas, however small they are
+   * @param {Int32Array} [before] cells that are not needed any more
    * @returns {Int32Array}
    */
-  cells({ events }, tops, groupOf, rows, [low, high], axis, found = null) {
-    const width = events.length, cells = new Int32Array(width * rows), count = tops.length / Math.max(width, 1);
+  cells({ events }, tops, groupOf, rows, [low, high], axis, found = null, before = undefined) {
+    const width = events.length, cells = before?.length === width * rows ? before.fill(NOTHING) : new Int32Array(width * rows), count = tops.length / Math.max(width, 1);
     const row = (/** @type {number} */ bytes) => Math.min(Math.max(Math.round(((bytes - low) / (high - low)) * rows), 0), rows);
     const least = (LEAST_HIGH * (high - low)) / rows, bars = Array.from({ length: count }, () => /** @type {number[]} */ ([]));
     const seen = this.order.filter((bar) => this.alloc[bar] <= events[width - 1] && this.free[bar] > events[0]);

@@ -16,37 +16,57 @@ function pixel(name, other = name, share = 0) {
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
+/** Colours of the cells of a log, from those of its last group on to those of its bars, as they were mixed last. @type {WeakMap<object, { of: string, inks: Uint32Array, edges: Uint32Array }>} */
+const MIXED = new WeakMap();
+
 /**
- * Colour the cells: areas and bars by their groups, an edge around bars where there is room for one; pale what is not sought.
+ * Of each group from the last one on, of nothing and of each bar its colour, and that of its edges; pale what is not sought.
  * @param {import("./app.js").App} app
- * @param {{ cells: Int32Array, image: HTMLCanvasElement }} drawn
+ * @returns {{ inks: Uint32Array, edges: Uint32Array }}
+ */
+function mixed(app) {
+  const size = livesOf(app).size.length, { groups, bars, key } = app.stacks.way, count = groups.length, of = [key, app.sought, size, color("back")].join(), known = MIXED.get(app);
+  if (known?.of === of) return known;
+  const made = { of, inks: new Uint32Array(count + 1 + size), edges: new Uint32Array(count + 1 + size) }, shades = groups.map(({ ink }) => [0, 0.45, 0.8, 0.92].map((share) => pixel(ink, "back", share)));
+  /** @param {number} at @param {number} group @param {boolean} found */
+  const set = (at, group, found) => ([made.inks[at], made.edges[at]] = found ? shades[group] : shades[group].slice(2));
+  groups.forEach((_, group) => set(count - 1 - group, group, app.finds(group)));
+  for (let bar = 0; bar < size; bar += 1) set(count + 1 + bar, bars[bar], app.found === null || Boolean(app.found[bar]));
+  MIXED.set(app, made);
+  return made;
+}
+
+/**
+ * Colour the cells: areas and bars by their groups, with edges where there is room for them.
+ * @param {import("./app.js").App} app
+ * @param {{ cells: Int32Array, image: HTMLCanvasElement, data: ImageData | null }} drawn
  * @param {number} width
  * @param {number} rows
  * @param {number} over the bar that the pointer is on
  */
-export function paint(app, { cells, image }, width, rows, over) {
-  const lives = livesOf(app), { groups, bars } = app.stacks.way, count = groups.length, chosen = lives.blockOf(app.block);
-  // Of each group from the last one on, of nothing and of each bar its colour, and that of its edges.
-  const inks = new Uint32Array(count + 1 + lives.size.length), edges = new Uint32Array(inks.length);
-  const shades = groups.map(({ ink }) => [0, 0.45, 0.8, 0.92].map((share) => pixel(ink, "back", share)));
-  groups.forEach((_, group) => {
-    [inks[count - 1 - group], edges[count - 1 - group]] = shades[group].slice(app.finds(group) ? 0 : 2);
-  });
-  for (let bar = 0; bar < lives.size.length; bar += 1)
-    [inks[count + 1 + bar], edges[count + 1 + bar]] = shades[bars[bar]].slice(app.found === null || app.found[bar] ? 0 : 2);
+export function paint(app, drawn, width, rows, over) {
+  const { groups, bars } = app.stacks.way, count = groups.length, chosen = livesOf(app).blockOf(app.block), { inks, edges } = mixed(app), { cells, image } = drawn;
+  const special = [over, chosen].filter((bar) => bar >= 0).map((bar) => count + 1 + bar), before = special.map((at) => [inks[at], edges[at]]);
   if (over >= 0) inks[count + 1 + over] = pixel(groups[bars[over]].ink, "text", 0.3);
   // Against whatever lies beside it: one of the two stands out.
   if (chosen >= 0) [inks[count + 1 + chosen], edges[count + 1 + chosen]] = [pixel("text"), pixel("back")];
-  [image.width, image.height] = [width, Math.max(rows, 1)];
   const context = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d"));
-  const data = context.createImageData(width, Math.max(rows, 1)), pixels = new Uint32Array(data.data.buffer);
+  if (drawn.data?.width !== width || drawn.data.height !== Math.max(rows, 1)) {
+    [image.width, image.height] = [width, Math.max(rows, 1)];
+    drawn.data = context.createImageData(width, Math.max(rows, 1));
+  }
+  const pixels = new Uint32Array(drawn.data.data.buffer);
   for (let at = 0; at < cells.length; at += 1) {
     const cell = cells[at];
-    if (cell === NOTHING) continue;
+    if (cell === NOTHING) {
+      pixels[at] = 0;
+      continue;
+    }
     // A bar has an edge where enough of it lies beside that, and so has the top of an area: what is thin keeps its colour.
     const edge = (cells[at - width] !== cell && cells[at + width] === cell && cells[at + 2 * width] === cell)
-      || (cell > 0 && (cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell && (cells[at - width] === cell || cells[at + width] === cell)));
+      || (cell > 0 && cells[at - 1] !== cell && cells[at + 1] === cell && cells[at + 2] === cell && (cells[at - width] === cell || cells[at + width] === cell));
     pixels[at] = edge ? edges[cell + count] : inks[cell + count];
   }
-  context.putImageData(data, 0, 0);
+  context.putImageData(drawn.data, 0, 0);
+  special.forEach((at, k) => ([inks[at], edges[at]] = before[k]));
 }

@@ -1,7 +1,7 @@
 /** The picture: what is live over the run as areas stacked up to the level, single blocks as bars in them, and what is reserved as a line. */
 
 import { Axis, interpolated } from "./axis.js";
-import { color, drawing, stroke, write } from "./canvas.js";
+import { color, drawing, stroke, widthOf, write } from "./canvas.js";
 import { button, checkbox, choice, element } from "./dom.js";
 import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
 import { blockText } from "./life.js";
@@ -29,7 +29,7 @@ const AROUND = 256;
 export function pictureOf(app, point) {
   const { axis, levels, stacks } = app, { marks, bands: rows } = app.view, head = rows.length * ROW, top = head + ROW + 6;
   /** What was drawn last, and what it was drawn of. */
-  const drawn = { cellsOf: "", imageOf: "", cells: new Int32Array(), events: new Float64Array(), bytes: new Float64Array(), image: document.createElement("canvas") };
+  const drawn = { cellsOf: "", imageOf: "", cells: new Int32Array(), events: new Float64Array(), bytes: new Float64Array(), image: document.createElement("canvas"), data: /** @type {ImageData | null} */ (null) };
   /** The bar that the pointer is on, and where a range begins that the keyboard is at. */
   let over = -1, begun = -1;
 
@@ -39,7 +39,7 @@ export function pictureOf(app, point) {
     const cellsOf = [axis.from, axis.to, axis.overTime, width, tall, low, high, stacks.chosen, lives.size.length, app.sought].join();
     if (cellsOf !== drawn.cellsOf) {
       const columns = columnsOf(levels, axis, width);
-      Object.assign(drawn, columns, { cells: lives.cells(columns, stacks.tops(columns), stacks.way.bars, tall, [low, high], axis, app.found) });
+      Object.assign(drawn, columns, { cells: lives.cells(columns, stacks.tops(columns), stacks.way.bars, tall, [low, high], axis, app.found, drawn.cells) });
     }
     const imageOf = [cellsOf, over, app.block, color("back")].join();
     if (imageOf !== drawn.imageOf) paint(app, drawn, width, tall, over);
@@ -153,7 +153,7 @@ export function drawScale({ context, axis, width, bottom }) {
   stroke(context, color("line"), [0, bottom], [width, bottom]);
   const most = Math.max(width / 110, 2), [begin, shown] = axis.span();
   for (const { at, text } of axis.overTime ? timeTicks(begin, begin + shown, most, axis.position(axis.lo)) : eventTicks(axis.from, axis.to, most)) {
-    const x = ((at - begin) / shown) * width, half = context.measureText(text).width / 2;
+    const x = ((at - begin) / shown) * width, half = widthOf(context, text) / 2;
     stroke(context, color("quiet"), [x, bottom], [x, bottom + 4]);
     write(context, text, Math.min(Math.max(x, half + 1), width - half - 1), bottom + 11, { align: "center", ink: color("quiet") });
   }
@@ -171,7 +171,7 @@ function drawMarks({ context, axis, width, bottom, x: pixel, y }, { view }, head
   for (const { kind, event, bytes, label } of [...view.marks].sort((a, b) => Number(a.kind === "peak") - Number(b.kind === "peak"))) {
     if (event < axis.from - 1 || event > axis.to) continue;
     const x = pixel(event), failed = kind === "oom", ink = color(failed ? "bad" : "text");
-    const text = failed ? label : `${label} ${formatBytes(bytes)}`, room = context.measureText(text).width;
+    const text = failed ? label : `${label} ${formatBytes(bytes)}`, room = widthOf(context, text);
     // Above its place; or beside it, where another name stands there.
     const begin = [x - room / 2, x - room, x, x - room - 12, x + 12].map((at) => Math.min(Math.max(at, 0), width - room)).find((at) => !taken.some(([from, to]) => at < to + 8 && at + room > from - 8));
     if (failed) stroke(context, ink, [x, head + ROW], [x, bottom], [4, 3]);
@@ -219,12 +219,20 @@ function strip({ axis, levels }) {
   const run = new Axis(axis.lo, axis.hi, axis.edges, axis.times);
   /** Where the part begins and ends in pixels. @returns {[number, number]} */
   const part = () => [run.toPixel(axis.from, canvas.clientWidth), run.toPixel(axis.to, canvas.clientWidth)];
+  const still = document.createElement("canvas");
+  let drawnFor = "";
   const { canvas, redraw } = drawing("The whole run, and the part of it that is shown", STRIP, (context, width, height) => {
     run.overTime = axis.overTime;
-    const frame = frameOf(context, run, width, height, [0, levels.lowest, levels.peak], { top: 0, foot: 0 });
-    const [allocated] = pixelsOf(frame, levels, "allocated");
-    area(frame, allocated.high, "allocated-light");
-    area(frame, allocated.low, "allocated");
+    const now = [canvas.width, canvas.height, axis.overTime, color("allocated")].join();
+    if (now !== drawnFor) {
+      [still.width, still.height, drawnFor] = [canvas.width, canvas.height, now];
+      const base = /** @type {CanvasRenderingContext2D} */ (still.getContext("2d"));
+      base.scale(canvas.width / width, canvas.height / height);
+      const frame = frameOf(base, run, width, height, [0, levels.lowest, levels.peak], { top: 0, foot: 0 }), [allocated] = pixelsOf(frame, levels, "allocated");
+      area(frame, allocated.high, "allocated-light");
+      area(frame, allocated.low, "allocated");
+    }
+    context.drawImage(still, 0, 0, width, height);
     const [from, to] = zoom.dragged() ?? part();
     context.fillStyle = color("veil");
     context.fillRect(0, 0, from, height);

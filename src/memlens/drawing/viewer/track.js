@@ -1,7 +1,7 @@
 /** Pictures of curves over an axis, one below the other, and what the pointer or the keyboard is at in them. */
 
 import { firstAtLeast } from "./axis.js";
-import { color, drawing, stroke, write } from "./canvas.js";
+import { color, drawing, stroke, widthOf, write } from "./canvas.js";
 import { checkbox, element, explained, onKeys, section } from "./dom.js";
 import { formatCount } from "./format.js";
 import { bytesTicks } from "./ticks.js";
@@ -96,14 +96,15 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
   for (const canvas of canvases) canvas.setAttribute("aria-describedby", `${id}-at ${id}-keys`);
   const controls = element("div", { class: "controls" }, zoomButtons(axis), checkbox("Fit the height", (on) => {
     fitted = on;
-    redraw();
+    rescale();
   }));
 
   function redraw() {
-    for (const picture of pictures) {
-      picture.redraw();
-      picture.scale.redraw();
-    }
+    for (const picture of pictures) picture.redraw();
+  }
+  function rescale() {
+    for (const picture of pictures) picture.scale.redraw();
+    redraw();
   }
   /** @param {any} found */
   function point(found) {
@@ -122,7 +123,7 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
   }
   const shown = () => {
     Object.assign(place.dataset, { from: Math.floor(axis.from), to: Math.ceil(axis.to), over: axis.overTime ? "time" : "events" });
-    redraw();
+    rescale();
   };
   axis.onChange(shown);
   shown();
@@ -237,7 +238,10 @@ function drawBands({ context, axis, width, bottom, x }, row, top, down) {
     const begin = Math.max(x(row.lo[k]), 0), end = Math.min(x(row.hi[k]), width);
     if (row.hi[k] <= axis.from) continue;
     band(begin, end, k % 2 ? "band" : "band-other", row.names[k]);
-    if (down && last - first < width / 12 && begin > 0) stroke(context, color("line"), [begin, top + ROW], [begin, bottom], [1, 3]);
+    if (down && last - first < width / 12 && begin > 0) {
+      context.fillStyle = color("grid");
+      context.fillRect(Math.round(begin), top + ROW, 1, bottom - top - ROW);
+    }
   }
 }
 
@@ -250,7 +254,7 @@ function drawBands({ context, axis, width, bottom, x }, row, top, down) {
  */
 function fitting(context, name, room) {
   /** @param {string} text */
-  const fits = (text) => context.measureText(text).width <= room;
+  const fits = (text) => widthOf(context, text) <= room;
   if (room < 6 || name.length < 200 && fits(name)) return room < 6 ? "" : name;
   const number = /\d+$/.exec(name)?.[0];
   if (number && room < 40 && fits(number)) return number;
