@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: How many rows ``longest`` and ``wasteful`` have at most.
 ROWS = 100
 
-#: Events between places at which it is kept how much was allocated before, and events that are looked up together.
+#: Events between places at which it is kept how much was allocated before, and events that are looked up together (batches begin at such places).
 _STEP, _TOGETHER = 64, 1 << 11
 _ALLOCATED: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 
@@ -127,7 +127,7 @@ def _allocated(log: EventLog) -> Ints:
     """Bytes allocated before each :data:`_STEP`-th event, from event 0 to the first one behind the log, int64; worked out once for the log."""
     if log not in _ALLOCATED:
         steps = [np.zeros(1, np.int64)]
-        for start, stop in walk(0, len(log)):
+        for start, stop in walk(0, len(log), _TOGETHER * _STEP):
             size = log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC)
             steps.append(np.add.reduceat(size, np.arange(0, len(size), _STEP)))
         _ALLOCATED[log] = np.cumsum(np.concatenate(steps))
