@@ -31,7 +31,7 @@ typedef struct {
     const uint64_t *row_marks, *column_marks;
     int64_t scale;
     int64_t *best;       /* width + 1 */
-    int32_t *head, *next; /* of each key its first column, of each column the next one of its key; -1 for none */
+    uint32_t *first_place, *stop, *places; /* columns by key, rising, 2 * column + held; of each key where its columns begin and end there */
     size_t *offset;      /* where each row's bits begin, in words, height + 1; NULL: no way back */
     uint64_t *raised, *begun;
 } grid;
@@ -72,14 +72,29 @@ static inline unsigned equal_marks(uint64_t one, uint64_t two)
     return (unsigned)(equal | equal >> 15 | equal >> 30 | equal >> 45) & 15;
 }
 
+/* Raise the cells from *at to `until` that have less than a value; whether it would raise the next one, too. */
+static inline int raise_cells(int64_t *best, Py_ssize_t *at, Py_ssize_t until, int64_t value, uint64_t *raised, Py_ssize_t lo)
+{
+    Py_ssize_t from = *at, to = from;
+    for (; to + 3 <= until && best[to + 3] < value; to += 4)
+        best[to] = best[to + 1] = best[to + 2] = best[to + 3] = value;
+    while (to <= until && best[to] < value)
+        best[to++] = value;
+    if (raised)
+        set_bits(raised, (size_t)(from - lo), (size_t)(to - lo));
+    *at = to;
+    return to > until;
+}
+
 static void fill(grid *g)
 {
-    int64_t *best = g->best, marks[16];
+    int64_t *best = g->best, marks[16], most = 0;
     for (int equal = 0; equal < 16; equal++) {
         marks[equal] = 0;
         for (int mark = 0; mark < 4; mark++)
             if (equal >> mark & 1)
                 marks[equal] = plus(marks[equal], g->worth[4 + mark]);
+        most = marks[equal] > most ? marks[equal] : most;
     }
     Py_ssize_t filled = g->last ? (Py_ssize_t)g->last[0] : g->width; /* columns that `best` is known for */
     for (Py_ssize_t j = 0; j <= g->width; j++)
@@ -88,9 +103,11 @@ static void fill(grid *g)
         Py_ssize_t lo = g->first ? (Py_ssize_t)g->first[row + 1] : 0, hi = g->last ? (Py_ssize_t)g->last[row + 1] : g->width;
         for (; filled < hi; filled++)
             best[filled + 1] = best[filled];
-        int32_t *head = g->head + g->row_key[row];
-        while (*head >= 0 && *head + 1 < lo) /* left behind for good, for the band only moves on */
-            *head = g->next[*head];
+        uint32_t *first = g->first_place + g->row_key[row];
+        const uint32_t *place = g->places + *first, *stop = g->places + g->stop[g->row_key[row]];
+        while (place < stop && (Py_ssize_t)(*place >> 1) + 1 < lo) /* left behind for good, for the band only moves on */
+            place++;
+        *first = (uint32_t)(place - g->places);
         int64_t unit = times(g->row_weight[row], g->scale ? g->scale : 1);
         const int64_t *worth = g->worth + (g->row_held[row] ? 2 : 0);
         const int64_t saves[2] = {times(unit, worth[0]), times(unit, worth[1])};
@@ -98,22 +115,17 @@ static void fill(grid *g)
         int running = 0;
         int64_t run = 0;     /* what the latest pair saves, as long as it raises cells */
         Py_ssize_t at = lo;  /* the next cell that it may raise */
-        for (Py_ssize_t j = *head; ; j = g->next[j]) {
-            Py_ssize_t until = j < 0 || j >= hi ? hi : j;
-            int64_t over_left = best[until];
-            if (running) {
-                Py_ssize_t from = at;
-                while (at <= until && best[at] < run)
-                    best[at++] = run;
-                if (raised)
-                    set_bits(raised, (size_t)(from - lo), (size_t)(at - lo));
-                running = at > until;
-            }
-            if (j < 0 || j >= hi)
-                break;
-            int64_t value = plus(over_left, saves[g->column_held[j] ? 1 : 0]);
-            if (g->scale)
+        for (; place < stop && (Py_ssize_t)(*place >> 1) < hi; place++) {
+            Py_ssize_t j = *place >> 1;
+            int64_t over_left = best[j];
+            if (running)
+                running = raise_cells(best, &at, j, run, raised, lo);
+            int64_t value = plus(over_left, saves[*place & 1]);
+            if (g->scale) {
+                if (plus(value, most) <= best[j + 1])
+                    continue; /* whatever its marks are */
                 value = plus(value, marks[equal_marks(g->row_marks[row], g->column_marks[j])]);
+            }
             if (value > best[j + 1] && !(running && value <= run)) {
                 running = 1;
                 run = value;
@@ -122,6 +134,8 @@ static void fill(grid *g)
                     begun[(at - lo) >> 6] |= UINT64_C(1) << ((at - lo) & 63);
             }
         }
+        if (running)
+            raise_cells(best, &at, hi, run, raised, lo);
     }
 }
 
@@ -153,23 +167,24 @@ static void walk_back(const grid *g, int64_t *partner)
     }
 }
 
-/* Room for so many items, kept from problem to problem. */
-static int room(void **memory, size_t *has, size_t items, size_t width)
-{
-    if (items <= *has)
-        return 0;
-    if (items > SIZE_MAX / 2 / width)
-        return -1;
-    free(*memory);
-    *memory = malloc(items * width);
-    *has = *memory ? items : 0;
-    return *memory ? 0 : -1;
-}
-
+/* Memory that is kept from problem to problem. */
 typedef struct {
     void *memory;
-    size_t has;
+    size_t bytes;
 } space;
+
+/* Room for so many items; NULL where memory does not suffice. */
+static void *room(space *s, size_t items, size_t width)
+{
+    if (items > SIZE_MAX / 2 / width)
+        return NULL;
+    if (items * width > s->bytes) {
+        free(s->memory);
+        s->memory = malloc(items * width);
+        s->bytes = s->memory ? items * width : 0;
+    }
+    return s->memory;
+}
 
 /* What is wrong with the arguments of align, NULL where nothing is. */
 static const char *align_fault(const column *c, Py_ssize_t keys)
@@ -212,9 +227,10 @@ static const char *align_fault(const column *c, Py_ssize_t keys)
     return NULL;
 }
 
-static int align_all(column *c, int32_t *heads)
+static int align_all(column *c, uint32_t *heads, Py_ssize_t keys)
 {
-    space best = {NULL, 0}, next = {NULL, 0}, offset = {NULL, 0}, bits[2] = {{NULL, 0}, {NULL, 0}};
+    enum { BEST, PLACES, OFFSET, RAISED, BEGUN, SPACES };
+    space kept[SPACES] = {{NULL, 0}};
     const int64_t *row_starts = c[ROW_STARTS].view.buf, *column_starts = c[COLUMN_STARTS].view.buf;
     int64_t *saved = c[SAVED].view.buf;
     int failed = 0;
@@ -235,37 +251,44 @@ static int align_all(column *c, int32_t *heads)
             .first = c[FIRST].items ? c[FIRST].view.buf : NULL,
             .last = c[LAST].items ? c[LAST].view.buf : NULL,
             .before = c[BEFORE].items ? (const int64_t *)c[BEFORE].view.buf + k + problem : NULL,
-            .head = heads,
+            .first_place = heads,
+            .stop = heads + keys,
         };
-        failed = room(&best.memory, &best.has, (size_t)g.width + 1, sizeof(int64_t)) ||
-                 room(&next.memory, &next.has, (size_t)g.width + 1, sizeof(int32_t));
+        g.best = room(kept + BEST, (size_t)g.width + 1, sizeof *g.best);
+        g.places = room(kept + PLACES, (size_t)g.width + 1, sizeof *g.places);
+        failed = !g.best || !g.places;
         if (!failed && c[PARTNER].items) {
-            failed = room(&offset.memory, &offset.has, (size_t)g.height + 1, sizeof(size_t));
             size_t words = 0;
-            g.offset = offset.memory;
-            for (Py_ssize_t row = 0; !failed && row < g.height; row++) {
+            g.offset = room(kept + OFFSET, (size_t)g.height + 1, sizeof *g.offset);
+            for (Py_ssize_t row = 0; g.offset && row < g.height; row++) {
                 g.offset[row] = words;
                 words += (size_t)(g.first ? g.last[row + 1] - g.first[row + 1] : g.width) / 64 + 1;
             }
-            for (int i = 0; !failed && i < 2; i++) {
-                failed = room(&bits[i].memory, &bits[i].has, words, sizeof(uint64_t));
-                if (!failed && words)
-                    memset(bits[i].memory, 0, words * sizeof(uint64_t));
+            g.raised = room(kept + RAISED, words + 1, sizeof *g.raised);
+            g.begun = room(kept + BEGUN, words + 1, sizeof *g.begun);
+            failed = !g.offset || !g.raised || !g.begun;
+            if (!failed) {
+                memset(g.raised, 0, words * sizeof *g.raised);
+                memset(g.begun, 0, words * sizeof *g.begun);
             }
-            g.raised = bits[0].memory;
-            g.begun = bits[1].memory;
         }
         if (failed)
             break;
-        g.best = best.memory;
-        g.next = next.memory;
-        for (Py_ssize_t j = g.width - 1; j >= 0; j--) {
-            g.next[j] = g.head[g.column_key[j]];
-            g.head[g.column_key[j]] = (int32_t)j;
+        for (Py_ssize_t j = 0; j < g.width; j++)
+            g.stop[g.column_key[j]]++;
+        uint32_t end = 1; /* a key that begins at 0 has no room yet */
+        for (Py_ssize_t j = 0; j < g.width; j++) {
+            uint32_t *first = g.first_place + g.column_key[j], *stop = g.stop + g.column_key[j];
+            if (!*first) {
+                *first = end;
+                end += *stop;
+                *stop = *first;
+            }
+            g.places[(*stop)++] = (uint32_t)j << 1 | (g.column_held[j] != 0);
         }
         fill(&g);
         for (Py_ssize_t j = 0; j < g.width; j++)
-            g.head[g.column_key[j]] = -1;
+            g.first_place[g.column_key[j]] = g.stop[g.column_key[j]] = 0;
         saved[problem] = 0;
         for (Py_ssize_t j = 0; j <= g.width; j++) {
             int64_t more = minus(g.best[j], g.before ? g.before[j] : 0);
@@ -275,11 +298,8 @@ static int align_all(column *c, int32_t *heads)
         if (c[PARTNER].items)
             walk_back(&g, (int64_t *)c[PARTNER].view.buf + r);
     }
-    free(best.memory);
-    free(next.memory);
-    free(offset.memory);
-    free(bits[0].memory);
-    free(bits[1].memory);
+    for (int i = 0; i < SPACES; i++)
+        free(kept[i].memory);
     return failed;
 }
 
@@ -303,12 +323,8 @@ PyObject *memlens_align(PyObject *module, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     fault = align_fault(c, keys);
     if (!fault) {
-        int32_t *heads = keys < 0 || (size_t)keys > SIZE_MAX / sizeof(int32_t) ? NULL : malloc((size_t)keys * sizeof(int32_t) + 1);
-        failed = !heads;
-        if (heads) {
-            memset(heads, 0xff, (size_t)keys * sizeof(int32_t));
-            failed = align_all(c, heads);
-        }
+        uint32_t *heads = keys < 0 ? NULL : calloc((size_t)keys + 1, 2 * sizeof *heads);
+        failed = !heads || align_all(c, heads, keys);
         free(heads);
     }
     Py_END_ALLOW_THREADS

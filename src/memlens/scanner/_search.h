@@ -51,30 +51,9 @@ static void search_plain(Text p, int64_t words, Text t, uint64_t *candidates, ui
 #define EQUAL(v, byte) (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_set1_epi8(byte)))
 #define NONZERO(v) (uint32_t)~EQUAL(v, 0)
 SEARCH(search_avx2, __attribute__((target("avx2"))))
-#undef V
-#undef TABLE
-#undef LOAD
-#undef AND
-#undef LOOK_UP
-#undef LOW_HALF
-#undef HIGH_HALF
-#undef EQUAL
-#undef NONZERO
-#define V __m128i
-#define TABLE LOAD
-#define LOAD(q) _mm_loadu_si128((const __m128i *)(q))
-#define AND _mm_and_si128
-#define LOOK_UP _mm_shuffle_epi8
-#define LOW_HALF(v) AND(v, _mm_set1_epi8(15))
-#define HIGH_HALF(v) AND(_mm_srli_epi16(v, 4), _mm_set1_epi8(15))
-#define EQUAL(v, byte) (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(byte)))
-#define NONZERO(v) (0xffffu ^ EQUAL(v, 0))
-SEARCH(search_ssse3, __attribute__((target("ssse3"))))
 
-static Search *searches[] = {search_avx2, search_ssse3, search_plain};
-static int available(int which) {
-    return which == 0 ? __builtin_cpu_supports("avx2") : which == 1 ? __builtin_cpu_supports("ssse3") : 1;
-}
+static Search *searches[] = {search_avx2, search_plain};
+static int available(int which) { return which || __builtin_cpu_supports("avx2"); }
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 static inline uint32_t bits(uint8x16_t mask) { /* one bit of each byte */
