@@ -36,7 +36,7 @@ _LAST_LINE = 1 << 12
 #: Sums of sizes stay in 63 bits below this many bytes.
 _MOST_BYTES = float(1 << 62)
 #: Bytes between the lines of which it is kept which lines they are.
-_APART = 1 << 15
+_APART = 1 << 13
 #: Lines of a text of so many bytes are numbered while it is read.
 _LONG = 2 << 30
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
@@ -198,12 +199,14 @@ class FileSource(TextSource):
     def _counted(self, offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         """Some rising offsets with their line numbers, each counted from the indexed place before it."""
         places = self._offsets.searchsorted(offsets, "right") - 1
+        firsts = np.flatnonzero(np.diff(places, prepend=-1))
+        starts, lines = (column[places[firsts]].tolist() for column in (self._offsets, self._lines))
+        wanted, edges = offsets.tolist(), [*firsts.tolist(), len(offsets)]
         with self._any_place() as text:
-            for part in np.split(np.arange(len(offsets)), np.flatnonzero(np.diff(places)) + 1) if len(offsets) else ():
-                place, wanted = places[part[0]], offsets[part].tolist()
-                start, end = int(self._offsets[place]), wanted[-1] + 1
+            for start, line, (first, last) in zip(starts, lines, pairwise(edges), strict=True):
+                end = wanted[last - 1] + 1
                 texts = ((at, text.parts([(at, min(at + _PIECE, end))])[0]) for at in range(start, end, _PIECE))
-                yield from _numbered(texts, int(self._lines[place]) + 1, wanted)
+                yield from _numbered(texts, line + 1, wanted[first:last])
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
