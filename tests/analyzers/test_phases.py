@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from night import some
+from night import NIGHT, some
 
 import memlens
 from memlens.analyzers.series.phases import NO_PHASE, START, Phase, cut_phases, phases
@@ -263,7 +263,7 @@ def test_an_annotation_that_comes_once_a_step_is_a_phase_and_one_that_comes_ofte
     assert names(log) == [START, "## data ##", "Optimizer.step#SGD.step"]
 
 
-@pytest.mark.parametrize("name", ["cnn_leak", "transformer", "gpu_2021_resnet50", "gpu_2022_rank1"])
+@pytest.mark.parametrize("name", ["cnn_leak", "transformer", *["gpu_2021_resnet50", "gpu_2022_rank1"] * NIGHT])
 def test_phases_of_a_trace_end_where_its_annotations_do(shared: Path, name: str) -> None:
     """Every change of memory by hand: in the last annotation to begin of those of its step that last beyond it, or in none."""
     path = shared / "data" / "torch" / "kineto" / f"{name}.json.gz"

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_trainings import Training, live_at
+from night import NIGHT
 from raw_runs import read_packed
 
 import memlens
@@ -247,7 +248,7 @@ def test_states_without_a_record_have_no_roles(shared: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "leaked"),
-    [("cnn", 0), ("cnn_leak", 5 * 320), ("transformer", 0), ("transformer_6l_26steps", 26 * 1_024_000)],
+    [("cnn", 0), ("cnn_leak", 5 * 320), ("transformer", 0), *[("transformer_6l_26steps", 26 * 1_024_000)] * NIGHT],
 )
 def test_roles_of_real_traces_are_adam_s_arithmetic(shared: Path, name: str, leaked: int) -> None:
     log = memlens.read(shared / "data" / "torch" / "kineto" / f"{name}.json.gz")

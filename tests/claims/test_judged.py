@@ -292,7 +292,7 @@ def test_what_would_have_carried_a_run_on_is_as_claimed(
 # -- made runs -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PRINTS)
+@pytest.mark.parametrize("name", some(PRINTS, 2))
 def test_the_claims_on_runs_that_print_their_steps_are_right(
     name: str, rounds: Callable[[int], range], tmp_path: Path
 ) -> None:
@@ -381,7 +381,7 @@ def test_the_claims_on_windows_are_right(written: Callable[[str], Path], text: s
     judge(one.to_dict()["claims"], of)
 
 
-@pytest.mark.parametrize("kind", [*LEAKS, *NO_LEAKS], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", some([*LEAKS, *NO_LEAKS], 3), ids=lambda kind: kind.__name__)
 def test_the_claims_on_levels_of_every_kind_are_right(
     written: Callable[[str], Path], rounds: Callable[[int], range], kind: Maker
 ) -> None:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from night import chance_of
+from night import chance_of, some
 from pythons import VERSIONS, python_of
 from real_paddle import RealPaddle, command, environment, run
 from torch_programs import STARTUP, Programs
@@ -414,7 +414,7 @@ def test_at_marks_it_is_looked_for_who_holds_what_where_that_is_asked_for(ran: R
 
 
 @pytest.mark.paddle
-@pytest.mark.parametrize("mode", ["dygraph", "ast", "sot"])
+@pytest.mark.parametrize("mode", some(["dygraph", "ast", "sot"], 2))
 def test_a_run_with_names_allocates_what_one_without_does_and_every_block_has_one(
     paddle: RealPaddle, tmp_path: Path, mode: str
 ) -> None:

@@ -43,7 +43,7 @@ def trust_of(shared: Path) -> Callable[[str], Trust]:
     return cache(lambda name: read(shared / "data/paddle" / name).trust)
 
 
-@pytest.mark.parametrize("name", [*ONE_PROCESS, *DOUBTFUL])
+@pytest.mark.parametrize("name", some([*ONE_PROCESS, *DOUBTFUL], 2))
 def test_counts_of_a_real_log_are_those_of_a_plain_reading(
     name: str, shared: Path, trust_of: Callable[[str], Trust], twin: Callable[[Path], Any]
 ) -> None:
