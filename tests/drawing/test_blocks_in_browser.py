@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from browser import Make, Page
+from canvases import colour, drawn_in
 from logs_of_reports import EVENT, plain_levels
 from selenium.webdriver.common.keys import Keys
 
@@ -158,38 +159,12 @@ def test_a_range_tells_what_is_born_in_it_and_stays(page: Page, blocks: list[Blo
     page.assert_well()
 
 
-COLOURS = """
-    const canvas = document.querySelector(arguments[0]), copy = document.createElement("canvas"), count = {};
-    [copy.width, copy.height] = [canvas.width, canvas.height];
-    const context = copy.getContext("2d", { willReadFrequently: true });
-    context.drawImage(canvas, 0, 0);
-    const { data } = context.getImageData(0, 0, copy.width, copy.height);
-    for (let k = 0; k < data.length; k += 4) {
-      const key = [data[k], data[k + 1], data[k + 2]].join();
-      count[key] = (count[key] ?? 0) + 1;
-    }
-    return count;"""
-
-
-def colour(page: Page, name: str) -> list[int]:
-    """A colour of the style sheet, as red, green and blue."""
-    text: str = page.run(
-        "return getComputedStyle(document.documentElement).getPropertyValue(arguments[0])", f"--{name}"
-    )
-    return list(bytes.fromhex(text.strip()[1:]))
-
-
-def drawn_in(page: Page, name: str) -> int:
-    """How many pixels of the picture have a colour."""
-    return int(page.run(COLOURS, CANVAS).get(",".join(map(str, colour(page, name))), 0))
-
-
 def test_what_is_sought_stands_out(page: Page, blocks: list[Block]) -> None:
-    before = {name: drawn_in(page, name) for name in ("piles", "steady", "passing")}
+    before = {name: drawn_in(page, CANVAS, colour(page, name)) for name in ("piles", "steady", "passing")}
     assert min(before.values()) > 500
     page.one("#picture-find").send_keys("piles up")
     page.settle()
-    found = {name: drawn_in(page, name) for name in before}
+    found = {name: drawn_in(page, CANVAS, colour(page, name)) for name in before}
     assert (found["steady"], found["passing"]) == (0, 0)
     assert found["piles"] == pytest.approx(before["piles"], rel=0.02)  # where there is room its bars have edges
     page.wait_for(lambda: page.run("return location.hash") == "#find=piles+up", "address")
@@ -199,18 +174,18 @@ def test_what_is_sought_stands_out(page: Page, blocks: list[Block]) -> None:
     page.settle()
     sought = [block for block in blocks if block.size == 512 << 10]
     assert f"{len(sought)} of {len(blocks):,} bars" in page.text("#picture-found")
-    assert 0.2 < drawn_in(page, "piles") / before["piles"] < 0.6
+    assert 0.2 < drawn_in(page, CANVAS, colour(page, "piles")) / before["piles"] < 0.6
     page.assert_well()
 
 
 def test_a_group_is_shown_alone_from_the_legend(page: Page) -> None:
-    before = drawn_in(page, "steady")
+    before = drawn_in(page, CANVAS, colour(page, "steady"))
     page.click("#legend [data-group='0'] button")
-    assert (drawn_in(page, "piles"), drawn_in(page, "passing")) == (0, 0)
-    assert drawn_in(page, "steady") == pytest.approx(before, rel=0.1)
+    assert (drawn_in(page, CANVAS, colour(page, "piles")), drawn_in(page, CANVAS, colour(page, "passing"))) == (0, 0)
+    assert drawn_in(page, CANVAS, colour(page, "steady")) == pytest.approx(before, rel=0.1)
     assert page.focused()["tag"] == "button"  # where it was
     page.press(Keys.ENTER)
-    assert drawn_in(page, "piles") > 500
+    assert drawn_in(page, CANVAS, colour(page, "piles")) > 500
     page.assert_well()
 
 
@@ -251,4 +226,4 @@ def test_the_selected_bar_stands_out_from_whatever_lies_beside_it(report: Make, 
     x, y = next(iter(pointed_at(page)))
     page.click(CANVAS, x, y)
     page.hover("h1", 0.01)
-    assert drawn_in(page, "text") > 20
+    assert drawn_in(page, CANVAS, colour(page, "text")) > 20

@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import Make, Page
+from canvases import colour, drawn_in
 from grids import rows_of
 from logs_of_reports import plain_levels
+from unpacked import diff_of
+
+import memlens
+from memlens.facts import Kind
 
 UPPER = "#diff canvas"
 
@@ -108,3 +114,42 @@ def test_the_page_of_a_diff_fits_the_window(made: Any, width: int, scheme: str) 
     assert page.overflow() <= 0
     page.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
     assert page.overflow() <= 0
+
+
+def test_what_both_runs_hold_is_stacked_by_the_same_groups(made: Any, examples: Path) -> None:
+    page, view = made.open(), diff_of(made.path.read_text())
+    logs = {"base": memlens.read(examples / "case1_pt.log"), "head": memlens.read(examples / "case1_pir.log")}
+    ways = {side: view["stacks"][side]["ways"] for side in logs}
+    assert [way["groups"] for way in ways["base"]] == [way["groups"] for way in ways["head"]]
+    by_size = next(k for k, way in enumerate(ways["base"]) if way["key"] == "size")
+    page.run(
+        "const by = document.querySelector('#diff-by'); by.selectedIndex = arguments[0]; by.dispatchEvent(new Event('change'))",
+        by_size,
+    )
+    groups = ways["base"][by_size]["groups"]
+    for share in (0.1, 0.3, 0.41, 0.6, 0.83):
+        page.hover(UPPER, share)
+        told = page.data("#diff-at")
+        for side, log in logs.items():
+            event = log.line_numbers(range(len(log))).index(int(told[f"{side}Line"]))
+            alloc = np.flatnonzero(log.kind[: event + 1] == Kind.ALLOC)
+            partner = log.lifetimes.partner[alloc]
+            sizes = log.size[alloc[(partner < 0) | (partner > event)]]
+            inside = [(sizes >= group["from"]) & (sizes < group["to"]) for group in groups]
+            if not groups[-1]["to"]:
+                inside[-1] = ~np.logical_or.reduce(inside)
+            sums = [int(size) for size in told[f"{side}Sums"].split(",")]
+            assert sums == [int(sizes[one].sum()) for one in inside]
+            assert sum(sums) == int(told[f"{side}Bytes"])
+    inks = [colour(page, group["ink"]) for group in groups]
+    assert sum(drawn_in(page, UPPER, ink) > 50 for ink in inks) >= 3
+    page.assert_well()
+
+
+def test_where_the_runs_part_is_marked(made: Any) -> None:
+    page, view = made.open(), diff_of(made.path.read_text())
+    assert view["parting"] == made.diff["parting"]
+    (span,) = next(row["spans"] for row in view["windows"] if row["name"] == view["parting"])
+    height = page.run("return document.querySelector(arguments[0]).clientHeight", UPPER)
+    page.click(UPPER, sum(span) / 2 / view["slots"], 1.5 * 17 / height)  # the row below that of the windows
+    assert page.shown("#diff") == tuple(span)

@@ -183,3 +183,18 @@ def test_a_long_axis_has_buckets_and_each_slot_around_findings(monkeypatch: pyte
         for side, run in (("base", axis.base), ("head", axis.head)):
             events = run.events_at(np.arange(detail["lo"], detail["lo"] + len(detail["base_bytes"])))
             assert detail[f"{side}_bytes"] == run.levels[events + 1].tolist()
+
+
+def test_areas_of_a_long_axis_are_those_of_its_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("EXACT", 1000), ("BUCKETS", 400)):
+        monkeypatch.setattr(differences, name, value)
+    base, head = long_pair(Random(4))
+    found = memlens.diff(base, head)
+    view, axis = diff_view(found), aligned(found.in_order[0])
+    for side, run in (("base", axis.base), ("head", axis.head)):
+        one = view["stacks"][side]
+        for way in one["ways"]:
+            sums = way["sums"].reshape(len(way["groups"]), -1)
+            levels = run.levels[run.events_at(one["moments"]) - run.lo + 1]
+            assert sums.sum(axis=0).tolist() == levels.tolist()
+        assert [sum(start) for start in one["ways"][0]["start"]] == one["before"]

@@ -12,7 +12,9 @@ from memlens.analyzers.places import lines_at
 from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_curves
 from memlens.drawing.levels import band_row, merged
+from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.page import pack_json
+from memlens.drawing.stacks import STRETCH, common_ways, stacked
 from memlens.errors import UsageError
 from memlens.inputs import device_label, without_cpu
 from memlens.options import Cut, Owners, ReadAs
@@ -20,6 +22,7 @@ from memlens.options import Diff as Options
 from memlens.reports.blocks import Excerpt, Line
 from memlens.reports.diff.findings import effects_of, finding_blocks, words_of
 from memlens.text import plural, terms_of, visible
+from memlens.windows.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from memlens.diffing.result import Diff, WindowDiff
     from memlens.log import Input, Log
     from memlens.options import Report
-    from memlens.windows.windows import Window
 
 
 #: An axis of so many slots is drawn slot by slot; of a longer one there are so many buckets.
@@ -38,6 +40,8 @@ EXACT, BUCKETS = 1 << 16, 1 << 15
 FINDINGS, MEMBERS = 100, 64
 #: Of a long axis so many slots before and after the ALLOC and the FREE of the first block of a finding are kept one by one, for so many findings.
 AROUND, AROUND_FINDINGS = 1 << 8, 24
+#: Ways to group what is live.
+_WAYS = 2
 #: Slots that are shown before and after a finding, at least.
 _ROOM = 16
 _CURVES = ("base_low", "base_high", "head_low", "head_high", "low", "high", "slot")
@@ -87,11 +91,31 @@ def diff_view(diff: Diff) -> dict[str, Any]:
         "figures": _figures(axis, curves),
         "curves": _columns(axis, curves, exact),
         "details": [] if exact else [_detail(axis, lo, hi) for lo, hi in _stretches(axis, rows)],
+        "stacks": _stacks(axis, curves, [(0, len(axis))] if exact else _stretches(axis, rows), exact),
+        "parting": None if diff.parting is None else visible(diff.parting.label),
         "windows": pack_json(windows),
         "bands": _bands(windows),
         "findings": pack_json(rows),
         "left_out": len(findings) - len(shown),
     }
+
+
+def _stacks(
+    axis: AlignedAxis, curves: dict[str, Ints], stretches: list[tuple[int, int]], exact: bool
+) -> dict[str, Any]:
+    """Return what is live in each run by the same groups: see :func:`memlens.drawing.stacks.stacks_view`, the slots of the axis for events."""
+    runs = {"base": axis.base, "head": axis.head}
+    windows = [Window(run.log, "", run.lo, run.hi, 0, 0, 1, 1) for run in runs.values()]
+    blocks = [*map(WindowBlocks, windows)]
+    slots = curves["slot"][: 0 if exact else None : STRETCH]
+    views = {}
+    for (side, run), of, found in zip(runs.items(), blocks, common_ways(blocks), strict=True):
+        events = [run.events_at(np.arange(lo, hi)) for lo, hi in stretches]
+        before = [int(run.events_at(np.array([lo - 1]))[0]) if lo else run.lo - 1 for lo, _ in stretches]
+        fresh = [np.where(np.diff(own, prepend=first) > 0, own, -1) for own, first in zip(events, before, strict=True)]
+        made = stacked(of, found[:_WAYS], run.events_at(slots), fresh, before)
+        views[side] = made | {"moments": slots, "events": run.slots_of(made["events"])}
+    return views
 
 
 def _findings(diff: Diff) -> Iterator[tuple[WindowDiff, Finding, dict[str, Any]]]:

@@ -8,10 +8,11 @@ event by event.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
 from memlens.columns import distinct
@@ -89,7 +90,7 @@ def ways(
 
 
 def _way(
-    of: WindowBlocks,
+    of: WindowBlocks | _Together,
     key: str,
     name: str,
     label: Ints,
@@ -136,24 +137,27 @@ def _by_role(of: WindowBlocks, roles: BlockRoles) -> Way | None:
 
 def _by_owner(of: WindowBlocks) -> list[Way]:
     """By owner, as sentences name it, and by holder, where any are known."""
-    log = of.log
-    labels = owner_labels(log)
-    # What reads alike is one group.
+    rest = {"owner": "other owners", "holder": "other holders, or none"}
+    return [_way(of, key, key, *labelled, rest[key]) for key, labelled in _labelled(of).items()]
+
+
+def _labelled(of: WindowBlocks) -> dict[str, tuple[Ints, list[str | None]]]:
+    """Of ``owner`` and ``holder``, where any are known, the label of each block, and what the labels say; what reads alike is one."""
+    found: dict[str, tuple[Ints, list[str | None]]] = {}
+    log, labels = of.log, owner_labels(of.log)
     texts = [None if label is None else visible(innermost(label)) for label in labels]
     number = {text: k for k, text in enumerate(dict.fromkeys(texts))}
-    found = []
     if log.owner is not None or log.facts.opening:
         label = np.array([number[text] for text in texts], np.int64)[owners_of(log, of.alloc)]
-        found.append(_way(of, "owner", "owner", label, [*number], "other owners"))
+        found["owner"] = label, [*number]
     if log.holder is not None:
         every, alike, _ = holders_alike(log.holder_names)
         names = [*map(visible, every[len(log.holder_names) :]), None]
-        label = np.append(alike, len(names) - 1)[log.holder[of.alloc]]
-        found.append(_way(of, "holder", "holder", label, names, "other holders, or none"))
+        found["holder"] = np.append(alike, len(names) - 1)[log.holder[of.alloc]], names
     return found
 
 
-def _by_size(of: WindowBlocks) -> Way:
+def _by_size(of: WindowBlocks | _Together) -> Way:
     sizes = distinct(of.size)
     label = sizes.searchsorted(of.size)
     area = np.bincount(label, of.area, len(sizes))
@@ -241,36 +245,77 @@ def stacks_view(
         ``start``, the bytes of each group before its first event, and ``codes``, the group of the block of each of its events, of one that is no
         block's the number of groups.
     """
-    log, anomalies = of.log, of.log.free_anomalies
     whole = of.hi - of.lo <= EXACT
     stretches = [(of.lo, of.hi)] if whole else stretches_of(drawn)
     moments = np.zeros(0, np.int64) if whole else _moments(drawn)
-    starts = np.array([lo - 1 for lo, _ in stretches], np.int64)
-    asked = distinct(np.concatenate([moments, starts]))
-    places = [_blocks_of(of, lo, hi) for lo, hi in stretches]
-    at_moments, at_starts = asked.searchsorted(moments), asked.searchsorted(starts)
+    view = stacked(of, found, moments, [np.arange(lo, hi) for lo, hi in stretches], [lo - 1 for lo, _ in stretches])
     place = of.alloc.searchsorted(bars)
+    for one, way in zip(view["ways"], found, strict=True):
+        one |= {"bars": way.code[place], "others": way.code[others]}
+    return {**view, "moments": None if whole else moments}
+
+
+def stacked(
+    of: WindowBlocks, found: Sequence[Way], moments: Ints, stretches: Sequence[Ints], before: Sequence[int]
+) -> dict[str, Any]:
+    """Return the bytes of groups at moments, and what tells them after each place of some stretches.
+
+    Args:
+        of: The blocks.
+        found: The ways to group them.
+        moments: Events right after which the bytes are known, not falling.
+        stretches: Of each the event at each place, -1 where there is none.
+        before: The last event before each.
+
+    Returns:
+        See :func:`stacks_view`; ``events`` are places that all stretches together have, from 0.
+    """
+    log, anomalies = of.log, of.log.free_anomalies
+    starts = np.array(before, np.int64)
+    asked = distinct(np.concatenate([moments, starts]))
+    places = [_blocks_of(of, events) for events in stretches]
+    at_moments, at_starts = asked.searchsorted(moments), asked.searchsorted(starts)
     views = []
     for way, sums in zip(found, group_bytes(of, found, asked), strict=True):
         count = len(way.groups)
-        codes = [np.where(at < 0, count if len(of) else 0, way.code[at] if len(of) else 0) for at in places]
         views.append(
             {
                 "key": way.key,
                 "name": way.name,
                 "groups": way.groups,
-                "bars": way.code[place],
-                "others": way.code[others],
                 "sums": sums[:, at_moments].ravel(),
                 "start": [sums[:, k].tolist() for k in at_starts.tolist()],
-                "codes": codes,
+                "codes": [np.where(at < 0, count if len(of) else 0, way.code[at] if len(of) else 0) for at in places],
             }
         )
-    inside = [np.flatnonzero((anomalies.mismatched >= lo) & (anomalies.mismatched < hi)) for lo, hi in stretches]
-    odd = np.concatenate([*inside, np.zeros(0, np.int64)]).astype(np.int64)
+    every = np.concatenate([*stretches, np.zeros(0, np.int64)])
+    odd = np.isin(anomalies.mismatched, every)
     events, excess = anomalies.mismatched[odd], anomalies.excess[odd]
-    before = levels_before(log, starts + 1)[:, 0].tolist()
-    return {"moments": None if whole else moments, "before": before, "ways": views, "events": events, "excess": excess}
+    return {"before": levels_before(log, starts + 1)[:, 0].tolist(), "ways": views, "events": events, "excess": excess}
+
+
+def common_ways(runs: Sequence[WindowBlocks]) -> list[list[Way]]:
+    """Return the ways to group the blocks of several runs alike: of each run its own, by the same groups in the same colours."""
+    every = _Together(*(np.concatenate([getattr(of, name) for of in runs]) for name in ("area", "size")))
+    cuts = np.cumsum([len(of) for of in runs])[:-1]
+    if not all(map(len, runs)):
+        return [[Way("all", "nothing", [{"ink": "allocated", "name": "allocated"}], np.zeros(0, np.int8))]] * len(runs)
+    named, found = [_labelled(of) for of in runs], []
+    for key, name, rest in (("owner", "owner", "other owners"), ("holder", "holder", "other holders, or none")):
+        if all(key in one for one in named):
+            number = {text: k for k, text in enumerate(dict.fromkeys(text for one in named for text in one[key][1]))}
+            labels = [np.array([number[text] for text in one[key][1]], np.int64)[one[key][0]] for one in named]
+            found.append(_way(every, key, name, np.concatenate(labels), [*number], rest))
+    found.append(_by_size(every))
+    parts = [np.split(way.code, cuts) for way in found]
+    return [[replace(way, code=part[k]) for way, part in zip(found, parts, strict=True)] for k in range(len(runs))]
+
+
+class _Together(NamedTuple):
+    """Blocks of several runs: what colours are given by."""
+
+    area: NDArray[np.float64]
+    size: Ints
 
 
 def group_bytes(of: WindowBlocks, found: Sequence[Way], events: Ints) -> list[Ints]:
@@ -297,11 +342,11 @@ def _moments(drawn: dict[str, Any]) -> Ints:
     return first
 
 
-def _blocks_of(of: WindowBlocks, lo: int, hi: int) -> Ints:
-    """The block that each event allocates or frees; -1 where there is none."""
-    kind, events = of.log.kind[lo:hi], np.arange(lo, hi, dtype=np.int64)
-    alloc = np.where(kind == Kind.ALLOC, events, np.where(kind == Kind.FREE, of.log.lifetimes.partner[lo:hi], -1))
+def _blocks_of(of: WindowBlocks, events: Ints) -> Ints:
+    """The block that each event allocates or frees; -1 where there is none, and of no event."""
+    kind = np.where(events < 0, -1, of.log.kind[events])
+    alloc = np.where(kind == Kind.ALLOC, events, np.where(kind == Kind.FREE, of.log.lifetimes.partner[events], -1))
     if not len(of):
-        return np.full(hi - lo, -1)
+        return np.full(len(events), -1)
     place = np.minimum(of.alloc.searchsorted(alloc), len(of) - 1)
     return np.where(of.alloc[place] == alloc, place, -1)

@@ -1,15 +1,18 @@
-/** Two runs over one axis, on which what both do stands at one place (`memlens.drawing.differences`): their levels, the difference, the findings. */
+/** Two runs over one axis, on which what both do stands at one place (`memlens.drawing.differences`): what is live in each by groups, the difference, the findings. */
 
 import { Axis } from "./axis.js";
 import { color, stroke, write } from "./canvas.js";
-import { element, legendOf } from "./dom.js";
+import { choice, element, legendOf } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { grid } from "./grid.js";
 import { Buckets, partOf } from "./levels.js";
+import { NO_BARS } from "./lives.js";
+import { paintAreas } from "./paint.js";
+import { Stacks } from "./stacks.js";
 import { area, line, pixelsOf, ROW, tracksOf } from "./track.js";
 
-/** Heights in CSS pixels: the levels, the difference, a lane of lives, the lines below. */
-const CURVES_HEIGHT = 280, DIFFERENCE_HEIGHT = 130, LANE = 12, LINES_HEIGHT = 32;
+/** Heights in CSS pixels: a run, the difference, a lane of lives, the lines below. */
+const RUN_HEIGHT = 170, DIFFERENCE_HEIGHT = 130, LANE = 12, LINES_HEIGHT = 32;
 /** @type {["base", "head"]} */
 const SIDES = ["base", "head"];
 
@@ -47,30 +50,60 @@ export class Curves extends Buckets {
 }
 
 /**
+ * What both runs have live by the same groups, drawn a panel each.
+ * @param {any} diff
+ * @param {Curves} curves
+ */
+function stacksOf(diff, curves) {
+  const sides = SIDES.map((side) => {
+    const parts = curves.parts.map(({ columns, ...part }) => ({ ...part, columns: { high_bytes: columns[`${side}_bytes`], low_bytes: columns[`${side}_bytes`] } }));
+    const stacks = new Stacks(diff.stacks[side], /** @type {any} */ ({ parts, whole: parts[parts.length - 1] })), drawn = { of: "", cells: new Int32Array(), image: document.createElement("canvas"), data: null };
+    /** The areas of a run up to the highest level of each column. @param {import("./track.js").Frame & { high: number }} frame */
+    const draw = ({ context, axis, width, low, high, top, bottom }) => {
+      const rows = Math.round((bottom - top) * (window.devicePixelRatio || 1)), of = [axis.from, axis.to, width, rows, low, high, stacks.chosen, color("back")].join();
+      if (of !== drawn.of) {
+        const events = new Float64Array(width), bytes = new Float64Array(width), measure = (/** @type {any} */ columns, /** @type {number} */ k) => (columns[`${side}_high`] ?? columns[`${side}_bytes`])[k];
+        for (let x = 0; x < width; x += 1) {
+          const found = curves.best(axis.toEvent(x, width), axis.toEvent(x + 1, width), measure);
+          if (found) [events[x], bytes[x]] = [found[0].columns.slot?.[found[1]] ?? found[0].lo + found[1], measure(found[0].columns, found[1])];
+        }
+        const cells = NO_BARS.cells({ events, bytes }, stacks.tops({ events, bytes }), [], rows, [low, high], axis);
+        paintAreas(Object.assign(drawn, { of, cells }), width, rows, stacks.way.groups);
+      }
+      context.imageSmoothingEnabled = false;
+      context.drawImage(drawn.image, 0, top, width, bottom - top);
+    };
+    return { stacks, draw };
+  });
+  return sides;
+}
+
+/**
  * @param {any} diff
  * @returns {HTMLElement}
  */
 export function diffSection(diff) {
-  const axis = new Axis(0, diff.slots), curves = new Curves(diff), { figures, bands: rows } = diff;
+  const axis = new Axis(0, diff.slots), curves = new Curves(diff), { figures, bands: rows, windows } = diff, sides = stacksOf(diff, curves), [{ stacks: base }, { stacks: head }] = sides;
+  const parted = windows.length > 1 && windows.find((/** @type {any} */ row) => row.in === "both" && row.name === diff.parting), spans = parted ? parted.spans : [];
+  const mark = parted ? [{ kind: "part", lo: Float64Array.of(spans[0][0]), hi: Float64Array.of(spans[spans.length - 1][1]), names: ["runs part here"] }] : [];
   /** @type {any} */
   let chosen = null;
+  const whole = /** @type {[number, number]} */ ([Math.min(figures.base_low_bytes, figures.head_low_bytes), Math.max(figures.base_peak_bytes, figures.head_peak_bytes)]);
   const picture = tracksOf("diff", "Base and head side by side",
     "What both runs allocate stands at one place. Drag, or Ctrl and wheel, to zoom; double click for the whole run; click on a window to show it. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 comma and dot step",
-    axis, curves, [{
-      label: `Allocated bytes of base and of head; base peaks at ${formatExact(figures.base_peak_bytes)}, head at ${formatExact(figures.head_peak_bytes)}`,
-      height: CURVES_HEIGHT, top: ROW + 2 * LANE + 6, foot: LINES_HEIGHT, rows,
-      whole: [Math.min(figures.base_low_bytes, figures.head_low_bytes), Math.max(figures.base_peak_bytes, figures.head_peak_bytes)], fits: SIDES,
-      curves: (frame) => {
-        const both = pixelsOf(frame, curves, ...SIDES);
-        area(frame, both[0].high, "base-light");
-        SIDES.forEach((side, k) => line(frame, both[k], side));
+    axis, curves, [...SIDES.map((side, k) => ({
+      label: `What is live in ${side} by ${base.way.name}; the peak is ${formatExact(figures[`${side}_peak_bytes`])}`,
+      height: RUN_HEIGHT + (k ? LINES_HEIGHT : ROW * (rows.length + mark.length)), top: (k ? 0 : ROW * (rows.length + mark.length)) + LANE + 6, foot: k ? LINES_HEIGHT : 4, rows: k ? [] : [...rows, ...mark], whole, fits: SIDES,
+      curves: (/** @type {any} */ frame) => {
+        sides[k].draw(frame);
+        line(frame, pixelsOf(frame, curves, side)[0], side);
       },
-      over: (frame) => {
-        if (chosen) drawLives(frame, chosen);
-        drawLines(frame, curves);
+      over: (/** @type {any} */ frame) => {
+        drawLives(frame, chosen, side);
+        if (k) drawLines(frame, curves);
       },
-      dots: ({ base, head }) => [base, head],
-    }, {
+      dots: (/** @type {any} */ at) => [at[side]],
+    })), {
       label: "The difference: head less base", height: DIFFERENCE_HEIGHT, top: 10, foot: 10, rows: [], whole: [figures.low_bytes, figures.high_bytes], fits: ["apart"], signed: true,
       curves: (frame) => {
         const [apart] = pixelsOf(frame, curves, "apart");
@@ -82,15 +115,25 @@ export function diffSection(diff) {
     }], {
       find: (from, to) => curves.farthest(from, to),
       eventOf: ({ slot }) => slot + 0.5,
-      tell: ({ slot, base, head, baseLine, headLine }) => {
+      tell: (at) => {
         /** @param {number} number */
-        const where = (number) => (number ? ` at ${diff.line} ${formatCount(number)}` : " before its first event");
-        const text = `base ${formatExact(base)}${where(baseLine)} \u00b7 head ${formatExact(head)}${where(headLine)} \u00b7 ${head > base ? "+" : ""}${formatExact(head - base)}`;
-        return [text, { slot, baseBytes: base, headBytes: head, differenceBytes: head - base, baseLine, headLine }];
+        const where = (number) => (number ? ` at ${diff.line} ${formatCount(number)}` : " before its first event"), sums = [base, head].map((stacks) => stacks.at(at.slot));
+        const groups = base.way.groups.map(({ name }, k) => ({ name, bytes: sums[1].sums[k] - sums[0].sums[k] })).filter(({ bytes }) => bytes).map(({ name, bytes }) => `${name} ${signedBytes(bytes)}`);
+        const text = `base ${formatExact(at.base)}${where(at.baseLine)} \u00b7 head ${formatExact(at.head)}${where(at.headLine)} \u00b7 ${at.head > at.base ? "+" : ""}${formatExact(at.head - at.base)}`;
+        return [[text, sums[0].event === at.slot ? groups.join(" \u00b7 ") : ""].filter(Boolean).join("\n"), {
+          slot: at.slot, baseBytes: at.base, headBytes: at.head, differenceBytes: at.head - at.base, baseLine: at.baseLine, headLine: at.headLine, of: sums[0].event, baseSums: sums[0].sums.join(), headSums: sums[1].sums.join(),
+        }];
       },
     });
-  const [upper, lower] = picture.tracks;
-  picture.place.append(legendOf(SIDES.map((side) => ({ ink: side, name: `${side}: ${diff[side]}` }))), element("p", { class: "hint" }, "Bars above the curves: the blocks of the chosen finding, from ALLOC to FREE."), picture.controls, upper, element("p", { class: "caption" }, "Head less base"), lower,
+  const legend = element("div"), look = (/** @type {number} */ way) => {
+    base.chosen = head.chosen = way;
+    legend.replaceChildren(legendOf([...SIDES.map((side) => ({ ink: side, name: `${side}: ${diff[side]}` })), ...[...base.way.groups].reverse()]));
+    picture.redraw();
+  };
+  look(0);
+  if (base.ways.length > 1) picture.controls.prepend(choice("By", base.ways.map(({ name }) => name), look, { id: "diff-by" }));
+  const [upper, lower, apart] = picture.tracks;
+  picture.place.append(legend, element("p", { class: "hint" }, "Bars above the areas: the blocks of the chosen finding, from ALLOC to FREE."), picture.controls, upper, lower, element("p", { class: "caption" }, "Head less base"), apart,
     picture.line, picture.hint, findingsPart(diff, (row, zooms) => {
       chosen = row;
       if (row && zooms) axis.show(row.shown[0], row.shown[1]);
@@ -101,26 +144,24 @@ export function diffSection(diff) {
 }
 
 /**
- * When the blocks of a finding live in each run: bars from ALLOC to FREE, and lines down to the curves from those of the first one.
+ * When the blocks of a finding live in a run: bars from ALLOC to FREE, and lines down from those of the first one.
  * @param {import("./track.js").Frame} frame
- * @param {any} row
+ * @param {any} row the finding, if any is chosen
+ * @param {"base" | "head"} side
  */
-function drawLives({ context, width, bottom, x: pixel }, row) {
-  SIDES.forEach((side, lane) => {
-    const top = ROW + 1 + lane * LANE;
-    row[`${side}_places`].forEach((/** @type {(number | null)[] | null} */ places, /** @type {number} */ k) => {
-      if (places === null) return;
-      const [alloc, free] = places, begin = Math.max(pixel(Math.max(alloc ?? 0, 0)), 0), end = Math.min(free === null ? width : pixel(Math.max(free, 0) + 1), width);
-      context.fillStyle = color(side);
-      if (end > 0 && begin < width) context.fillRect(begin, top, Math.max(end - begin, 2), LANE - 3);
-      places.forEach((slot) => {
-        const x = slot === null || slot < 0 ? NaN : pixel(slot + 0.5);
-        if (k || !(x >= 0 && x <= width)) return;
-        stroke(context, color(side), [x, top], [x, bottom], [5, 3]);
-      });
+function drawLives({ context, width, top: begins, bottom, x: pixel }, row, side) {
+  const top = begins - LANE - 5;
+  row?.[`${side}_places`].forEach((/** @type {(number | null)[] | null} */ places, /** @type {number} */ k) => {
+    if (places === null) return;
+    const [alloc, free] = places, begin = Math.max(pixel(Math.max(alloc ?? 0, 0)), 0), end = Math.min(free === null ? width : pixel(Math.max(free, 0) + 1), width);
+    context.fillStyle = color(side);
+    if (end > 0 && begin < width) context.fillRect(begin, top, Math.max(end - begin, 2), LANE - 3);
+    places.forEach((slot) => {
+      const x = slot === null || slot < 0 ? NaN : pixel(slot + 0.5);
+      if (!k && x >= 0 && x <= width) stroke(context, color(side), [x, top], [x, bottom], [5, 3]);
     });
-    write(context, side, 4, top + LANE / 2 - 1, { ink: color(side) });
   });
+  write(context, side, 4, top + LANE / 2 - 1, { ink: color(side) });
 }
 
 /**

@@ -121,7 +121,7 @@ export function blocksOf(app) {
   return known;
 }
 
-const NO_BARS = new Lives({ alloc: new Float64Array(), free: new Float64Array(), size_bytes: new Float64Array() });
+export const NO_BARS = new Lives({ alloc: new Float64Array(), free: new Float64Array(), size_bytes: new Float64Array() });
 /** @type {WeakMap<object, Lives>} */
 const KNOWN = new WeakMap();
 

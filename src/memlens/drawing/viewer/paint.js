@@ -45,11 +45,26 @@ function mixed(app) {
  * @param {number} over the bar that the pointer is on
  */
 export function paint(app, drawn, width, rows, over) {
-  const { groups, bars } = app.stacks.way, count = groups.length, chosen = livesOf(app).blockOf(app.block), { inks, edges } = mixed(app), { cells, image } = drawn;
+  const { groups, bars } = app.stacks.way, count = groups.length, chosen = livesOf(app).blockOf(app.block), { inks, edges } = mixed(app);
   const special = [over, chosen].filter((bar) => bar >= 0).map((bar) => count + 1 + bar), before = special.map((at) => [inks[at], edges[at]]);
   if (over >= 0) inks[count + 1 + over] = pixel(groups[bars[over]].ink, "text", 0.3);
   // Against whatever lies beside it: one of the two stands out.
   if (chosen >= 0) [inks[count + 1 + chosen], edges[count + 1 + chosen]] = [pixel("text"), pixel("back")];
+  toImage(drawn, width, rows, inks, edges, count);
+  special.forEach((at, k) => ([inks[at], edges[at]] = before[k]));
+}
+
+/**
+ * Cells as an image, with edges where there is room for them.
+ * @param {{ cells: Int32Array, image: HTMLCanvasElement, data: ImageData | null }} drawn
+ * @param {number} width
+ * @param {number} rows
+ * @param {Uint32Array} inks of each group from the last one on, of nothing, and of each bar
+ * @param {Uint32Array} edges likewise
+ * @param {number} count groups
+ */
+function toImage(drawn, width, rows, inks, edges, count) {
+  const { cells, image } = drawn;
   const context = /** @type {CanvasRenderingContext2D} */ (image.getContext("2d"));
   if (drawn.data?.width !== width || drawn.data.height !== Math.max(rows, 1)) {
     [image.width, image.height] = [width, Math.max(rows, 1)];
@@ -68,5 +83,16 @@ export function paint(app, drawn, width, rows, over) {
     pixels[at] = edge ? edges[cell + count] : inks[cell + count];
   }
   context.putImageData(drawn.data, 0, 0);
-  special.forEach((at, k) => ([inks[at], edges[at]] = before[k]));
+}
+
+/**
+ * Areas alone, without bars.
+ * @param {{ cells: Int32Array, image: HTMLCanvasElement, data: ImageData | null }} drawn
+ * @param {number} width
+ * @param {number} rows
+ * @param {{ ink: string }[]} groups
+ */
+export function paintAreas(drawn, width, rows, groups) {
+  const [inks, edges] = [0, 0.45].map((share) => Uint32Array.from([...groups.map(({ ink }) => pixel(ink, "back", share)).reverse(), 0]));
+  toImage(drawn, width, rows, inks, edges, groups.length);
 }
