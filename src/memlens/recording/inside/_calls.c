@@ -71,22 +71,30 @@ static void put(char *line, int size)
     Py_END_ALLOW_THREADS
 }
 
-/* What is written of the place where a frame is, borrowed: bytes, None where it is not the user's, NULL after an exception. */
+/* What is written of the place where a frame is: bytes, None where it is not the user's, NULL after an exception.
+
+   While a function of Python's runs another thread may empty the table, so that what is used is held. */
 static PyObject *words_of(PyObject *frame, PyObject *code)
 {
-    PyObject *key = PyLong_FromVoidPtr(code), *entry = key ? PyDict_GetItem(codes, key) : NULL, *made, *at, *found;
+    PyObject *key = PyLong_FromVoidPtr(code), *entry = key ? PyDict_GetItem(codes, key) : NULL, *words = NULL;
     Py_XDECREF(key);
-    if (!entry && (entry = made = PyObject_CallFunctionObjArgs(meet, code, NULL)))
-        Py_DECREF(made); /* the table keeps it */
+    Py_XINCREF(entry);
+    if (!entry)
+        entry = PyObject_CallFunctionObjArgs(meet, code, NULL);
     PyObject *places = entry ? PyTuple_GetItem(entry, 1) : NULL;
-    if (!places || places == Py_None)
-        return places;
-    if (!(at = PyObject_GetAttr(frame, name_instruction)))
-        return NULL;
-    if (!(found = PyDict_GetItem(places, at)) && (found = made = PyObject_CallFunctionObjArgs(word, places, frame, NULL)))
-        Py_DECREF(made);
-    Py_DECREF(at);
-    return found;
+    if (places == Py_None) {
+        words = places;
+        Py_INCREF(words);
+    } else if (places) {
+        PyObject *at = PyObject_GetAttr(frame, name_instruction);
+        words = at ? PyDict_GetItem(places, at) : NULL;
+        Py_XINCREF(words);
+        if (at && !words)
+            words = PyObject_CallFunctionObjArgs(word, places, frame, NULL);
+        Py_XDECREF(at);
+    }
+    Py_XDECREF(entry);
+    return words;
 }
 
 /* Add to a text the frames of the user's from one on, which is taken over: the size of the text, -1 after an exception. */
@@ -98,17 +106,19 @@ static int put_frames(char *text, int size, PyObject *frame)
         char *bytes = NULL;
         Py_ssize_t length = 0;
         Py_XDECREF(code); /* the frame has it */
-        if (!words || (words != Py_None && PyBytes_AsStringAndSize(words, &bytes, &length)))
+        if (!words || (words != Py_None && PyBytes_AsStringAndSize(words, &bytes, &length)) ||
+            (bytes && (++frames > FRAMES || (length > LONGEST - size && frames > 1)))) {
+            Py_XDECREF(words);
             break;
+        }
         if (bytes) {
-            if (++frames > FRAMES || (length > LONGEST - size && frames > 1))
-                break;
             if (length > LONGEST - size)
                 for (length = LONGEST - size; length && (bytes[length] & 0xc0) == 0x80; length--)
                     ; /* whole characters */
             memcpy(text + size, bytes, (size_t)length);
             size += (int)length;
         }
+        Py_DECREF(words);
         PyObject *outer = PyObject_GetAttr(frame, name_back);
         Py_DECREF(frame);
         frame = outer;
