@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
 
 import numpy as np
 
@@ -27,6 +28,19 @@ IN_MEMORY = 128 << 20
 _APART = 1 << 38
 #: Entries that are looked at together: their temporaries stay in the cache.
 _AT_ONCE = 1 << 17
+
+
+#: What is mapped of the files.
+_MAPPED: WeakSet[Any] = WeakSet()
+
+
+def leave() -> None:
+    """Leave the pages of all files to the system, which otherwise counts those that were once looked at; they come back when they are needed."""
+    import mmap
+
+    if hasattr(mmap, "MADV_DONTNEED"):
+        for pages in _MAPPED:
+            pages.madvise(mmap.MADV_DONTNEED)
 
 
 class Spool:
@@ -77,6 +91,7 @@ class Spool:
             pages = mmap.mmap(file, size, offset=at)
         except OSError as error:
             _refuse(error)
+        _MAPPED.add(pages)
         return np.frombuffer(pages, dtype)
 
     def _opened(self) -> _File:

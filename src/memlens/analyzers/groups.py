@@ -285,19 +285,22 @@ def _by_label(groups: Sequence[Any]) -> dict[str | None, tuple[int, int]]:
     return dict(sorted(found.items(), key=lambda item: -item[1][0]))
 
 
-def kinds_of_blocks(log: EventLog, blocks: Ints, apart: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints, Ints]:
+def kinds_of_blocks(
+    log: EventLog, blocks: Ints, apart: NDArray[np.bool_] | None = None, sizes: Ints | None = None
+) -> tuple[Ints, Ints, Ints]:
     """Number blocks so that those of equal size and owner have equal numbers.
 
     Args:
         log: Their log.
         blocks: An event of each block, int64.
         apart: Blocks that have numbers of their own.
+        sizes: Their sizes, where these are at hand.
 
     Returns:
         ``(number, size, owner)``, int64: of each block its number; of each number its size and its owner, an index of
         :func:`owner_labels`.
     """
-    sizes = log.size[blocks]
+    sizes = log.size[blocks] if sizes is None else sizes
     kinds = distinct(sizes)
     number = kinds.searchsorted(sizes)
     apart = None if apart is None or not apart.any() else apart

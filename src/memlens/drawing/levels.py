@@ -17,6 +17,7 @@ from memlens.analyzers.series.phases import cut_phases
 from memlens.drawing.page import pack_json
 from memlens.events import running_sums
 from memlens.folding import levels_before
+from memlens.spool import leave
 from memlens.text import format_bytes, visible
 from memlens.trust.failures import failures_in
 from memlens.windows.anchor_discovery import find_steps
@@ -105,6 +106,7 @@ def _times(log: EventLog, edges: Ints) -> Ints | None:
     """The time at each edge, not falling; ``None`` where there is none, or one alone."""
     if log.time_us is None or len(edges) < 2:
         return None
+    leave()
     times = rising_us(log.time_us[np.minimum(edges, edges[-1] - 1)])
     return None if times is None or times[0] == times[-1] else times
 

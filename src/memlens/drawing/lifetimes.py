@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memlens.analyzers.context import context_lines
-from memlens.analyzers.fates import joined, live_events
+from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import all_elapsed_us, lines_at
 from memlens.claims.roles import ROLES, TOLD_BY
@@ -17,11 +18,14 @@ from memlens.columns import distinct
 from memlens.drawing.page import pack_json
 from memlens.facts import Kind
 from memlens.folding import levels_before, profile, tally
+from memlens.spool import leave, walk
 from memlens.text import visible
 from memlens.trust.failures import failures_in, refused_before
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
     from memlens.analyzers.composition import Roles
     from memlens.columns import Ints
@@ -35,6 +39,8 @@ MOST = 1 << 14
 CONTEXTS, EACH_SIDE = 300, 2
 #: Events of the grid of moments at most, and how many of them may be failures.
 GRID, FAILURES = 1024, 64
+#: Blocks that are looked at together.
+PIECE = 1 << 19
 #: Groups of blocks alike: those of the most bytes times events, and those that are largest at the peak.
 BY_AREA, AT_PEAK = 44, 20
 
@@ -61,7 +67,35 @@ FATES = {
 }
 
 
-class WindowBlocks:
+class Blocks:
+    """Blocks that have columns: ``size``, their bytes, int64, and :meth:`area`."""
+
+    size: Ints
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def area(self, part: slice | Ints = slice(None)) -> NDArray[np.float64]:
+        """The bytes of each of some times the events that it is live for."""
+        raise NotImplementedError
+
+    def each(self, find: Callable[[slice], NDArray[Any]], kind: DTypeLike) -> NDArray[Any]:
+        """A column of the blocks, found a piece at a time: all at once would have temporaries as long as it."""
+        found = np.empty(len(self), kind)
+        for at, end in walk(0, len(self), PIECE):
+            found[at:end] = find(slice(at, end))
+        return found
+
+    def sums(self, label: NDArray[Any], count: int, *, area: bool = False) -> NDArray[np.float64]:
+        """The bytes of the blocks of each label, or their bytes times events: likewise."""
+        found = np.zeros(count)
+        for at, end in walk(0, len(self), PIECE):
+            part = slice(at, end)
+            found += np.bincount(label[part], self.area(part) if area else self.size[part], count)
+        return found
+
+
+class WindowBlocks(Blocks):
     """Every block that is live at some time of a window, one entry a block, in the order of their ALLOCs.
 
     There are none where the lines of the log have no addresses: which blocks are live is not known there.
@@ -73,10 +107,10 @@ class WindowBlocks:
         log: Its log.
         lo: Its first event.
         hi: The event after its last one.
-        alloc: The ALLOC of each block, before the window for those that are carried in, int64, rising.
+        alloc: The ALLOC of each block, before the window for those that are carried in, rising; int32 where that is enough for the log, or int64.
         size: Its bytes, as its ALLOC says, int64.
-        freed: Its FREE, wherever in the log, -1 for none, int64.
-        end: The same as far as the window goes, ``hi`` for a block that is not freed in it, int64.
+        freed: Its FREE, wherever in the log, -1 for none, likewise.
+        end: The same as far as the window goes, ``hi`` for a block that is not freed in it, likewise.
         peak: The event right after which the level is highest; ``lo - 1`` where nothing rises above what is carried in.
     """
 
@@ -84,24 +118,18 @@ class WindowBlocks:
         self.log, self.lo, self.hi = window.log, window.lo, window.hi
         figures = profile([window])
         self.peak = int(figures.summit[0]) if figures["rise_bytes"][0] > 0 else self.lo - 1
-        born = np.flatnonzero(self.log.kind[self.lo : self.hi] == Kind.ALLOC) + self.lo
-        self.alloc = joined([live_events(self.log, self.lo), born] if self.log.facts.addresses else [])
+        index: Any = np.int32 if len(self.log) < 1 << 31 else np.int64
+        born = (np.flatnonzero(self.log.kind[at:end] == Kind.ALLOC) + at for at, end in walk(self.lo, self.hi, PIECE))
+        parts = chain([live_events(self.log, self.lo)], born) if self.log.facts.addresses else ()
+        self.alloc: Ints = np.concatenate([np.zeros(0, index), *(part.astype(index) for part in parts)])
         self.size = self.log.size[self.alloc]
-        self.freed = self.log.lifetimes.partner[self.alloc].astype(np.int64)
-        self.end = np.where((self.freed < 0) | (self.freed > self.hi), self.hi, self.freed)
+        self.freed: Ints = self.log.lifetimes.partner[self.alloc].astype(index, copy=False)
+        self.end: Ints = np.where((self.freed < 0) | (self.freed > self.hi), index(self.hi), self.freed)
 
-    def __len__(self) -> int:
-        return len(self.alloc)
-
-    @property
-    def life(self) -> Ints:
-        """How long each is live in the window, in events, int64."""
-        return self.end - np.maximum(self.alloc, self.lo)
-
-    @cached_property
-    def area(self) -> NDArray[np.float64]:
-        """The bytes of each times the events that it is live for in the window."""
-        area: NDArray[np.float64] = np.multiply(self.size, self.life, dtype=np.float64)
+    def area(self, part: slice | Ints = slice(None)) -> NDArray[np.float64]:
+        """The bytes of each of some times the events that it is live for in the window."""
+        life = self.end[part] - np.maximum(self.alloc[part], self.lo)
+        area: NDArray[np.float64] = np.multiply(self.size[part], life, dtype=np.float64)
         return area
 
     @cached_property
@@ -144,14 +172,16 @@ class BlockRoles:
         roles: What tells their roles.
 
     Attributes:
-        role: The number of the role of each block, int64.
+        role: The number of the role of each block, int8.
     """
 
     def __init__(self, of: WindowBlocks, roles: Roles) -> None:
         self._told_by = roles.told_by
         role = roles.of_blocks(of.alloc, of.at_peak, of.peak + 1)
         self._used = np.unique(role[role >= 0])
-        self.role = np.where(role < 0, len(self._used), self._used.searchsorted(role)).astype(np.int64)
+        number = np.full(len(ROLES) + 1, len(self._used), np.int8)  # -1 is the last one
+        number[self._used] = np.arange(len(self._used))
+        self.role = of.each(lambda part: number[role[part]], np.int8)
 
     def view(self) -> dict[str, Any] | None:
         """Return what the page says of them: their colours and names, and what tells them; nothing where nothing does."""
@@ -182,7 +212,7 @@ def largest_blocks(
         log, made harmless; empty where there are none.  ``fates``, what each fate is called; ``holders``, the texts of holders by their numbers, and
         ``pools``, those of pools.  ``left_out``, the blocks without bars.  ``known``, whether the log tells which blocks are live.
     """
-    log, area = of.log, of.area
+    log = of.log
     chosen = np.zeros(len(of), bool)
     named = np.asarray(also, np.int64)
     places = of.alloc.searchsorted(named)
@@ -190,8 +220,10 @@ def largest_blocks(
     chosen[places[there][of.alloc[places[there]] == named[there]]] = True
     chosen[_highest(of.size, of.at_peak, most - most // 2)] = True
     # What is among the largest takes no place among the others.
-    others = np.flatnonzero(~chosen)
-    chosen[others[_highest(area[others], of.at_peak[others], most // 2)]] = True
+    area = of.area()
+    area[chosen] = -1
+    chosen[_highest(area, of.at_peak, most // 2)] = True
+    del area
     bars = np.flatnonzero(chosen)
     alloc, freed, size = of.alloc[bars], of.freed[bars], of.size[bars]
     lines = lines_at(log, np.append(alloc, freed))
@@ -199,10 +231,14 @@ def largest_blocks(
     free_owner[freed >= 0] = owners.code(freed[freed >= 0])
     held_by = np.full(len(bars), -1) if log.holder is None else log.holder[alloc]
     holders = distinct(held_by[held_by >= 0])
-    time = np.full(len(log), -1) if log.time_us is None else log.time_us
-    stamps = np.where(alloc >= log.facts.opening, time[alloc], -1), np.where(freed >= 0, time[freed], -1)
+    untimed = np.full(len(bars), -1)
+    stamps = [
+        untimed if log.time_us is None else np.where(there, log.time_us[at], -1)
+        for there, at in ((alloc >= log.facts.opening, alloc), (freed >= 0, freed))
+    ]
+    leave()
     at_peak = of.at_peak[bars]
-    shown = _highest(size, at_peak, contexts - contexts // 2), _highest(area[bars], at_peak, contexts // 2)
+    shown = _highest(size, at_peak, contexts - contexts // 2), _highest(of.area(bars), at_peak, contexts // 2)
     return {
         **block_columns(of, bars, owners, lines[: len(bars)]),
         "fate": of.fate[bars],
@@ -261,6 +297,7 @@ def _highest(score: NDArray[Any], first: NDArray[np.bool_], most: int) -> Ints:
 
 def _contexts(of: WindowBlocks, bars: Ints, shown: list[int]) -> list[list[Any]]:
     """The lines around the ALLOC and the FREE of some bars."""
+    leave()
     events = [[int(of.alloc[bars[k]]), int(of.freed[bars[k]])] for k in shown]
     wanted = [event for pair in events for event in pair if event >= 0]
     around = dict(zip(wanted, context_lines(of.log, wanted, EACH_SIDE), strict=True))
@@ -290,18 +327,21 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> dict[str, Any]:
     """
     log, grid = window.log, _grid(window, of.peak)
     level = levels_before(log, grid + 1)[:, 0]
-    born, gone = grid.searchsorted(of.alloc), grid.searchsorted(of.end)
-    number, sizes, labels = kinds_of_blocks(log, of.alloc)
-    area = np.bincount(number, of.area, len(sizes))
+    number, sizes, labels = kinds_of_blocks(log, of.alloc, sizes=of.size)
+    number = number.astype(np.int32)
+    area = of.sums(number, len(sizes), area=True)
     at_peak = np.bincount(number[of.at_peak], minlength=len(sizes)) * sizes
     chosen = np.argsort(-area, kind="stable")[:BY_AREA].tolist()
     largest = np.argsort(-at_peak, kind="stable")[:AT_PEAK]
     chosen = list(dict.fromkeys([*chosen, *largest[at_peak[largest] > 0].tolist()]))
     group_of = np.full(len(sizes), len(chosen), np.int64)  # the last group is all others
     group_of[chosen] = np.arange(len(chosen))
-    cells, width = group_of[number] * (len(grid) + 1), len(grid) + 1
-    changes = np.bincount(cells + born, minlength=(len(chosen) + 1) * width)
-    changes -= np.bincount(cells + gone, minlength=len(changes))
+    width = len(grid) + 1
+    changes = np.zeros((len(chosen) + 1) * width, np.int64)
+    for at, end in walk(0, len(of), PIECE):
+        cells = group_of[number[at:end]] * width
+        changes += np.bincount(cells + grid.searchsorted(of.alloc[at:end]), minlength=len(changes))
+        changes -= np.bincount(cells + grid.searchsorted(of.end[at:end]), minlength=len(changes))
     counts = changes.reshape(-1, width).cumsum(axis=1)[:, :-1]
     anomalous = _odd_bytes(window, grid) if log.facts.addresses else np.zeros(len(grid), np.int64)
     names = owner_labels(log)

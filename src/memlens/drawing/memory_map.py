@@ -136,22 +136,21 @@ def other_blocks(
         live have bars or are among these; and of the named moments of which that is not so ``several``, stretches of addresses with smaller blocks and
         gaps: the ``event``, where each is ``at``, its ``size_bytes``, and its ``blocks`` and ``block_bytes``.
     """
-    rest = np.flatnonzero(~np.isin(of.alloc, bars, assume_unique=True))
-    alloc, end = of.alloc[rest], of.end[rest]
+    without = np.ones(len(of), np.bool_)
+    without[of.alloc.searchsorted(bars)] = False
 
     def live(begin: int, stop: int) -> Ints:
-        return np.flatnonzero((alloc < stop) & (end > begin))
+        return np.flatnonzero(without & (of.alloc < stop) & (of.end > begin))
 
-    taken, known, several = np.arange(len(rest)), [(of.lo - 1, of.hi)], [np.zeros((5, 0), np.int64)]
-    if len(rest) > OTHERS:
+    taken, known, several = np.flatnonzero(without), [(of.lo - 1, of.hi)], [np.zeros((5, 0), np.int64)]
+    if len(taken) > OTHERS:
         known = [(event, event + 1) for event in named.tolist()]
         taken = distinct(joined([live(*one) for one in known]))
         if len(taken) > OTHERS:
-            known, taken = [], np.sort(taken[np.argsort(-of.size[rest[taken]], kind="stable")[:OTHERS]])
-            shown = np.append(rest[taken], of.alloc.searchsorted(bars))
+            known, taken = [], np.sort(taken[np.argsort(-of.size[taken], kind="stable")[:OTHERS]])
+            shown = np.append(taken, of.alloc.searchsorted(bars))
             several = [
-                _several(of, rest[np.setdiff1d(live(event, event + 1), taken)], shown, event)
-                for event in named.tolist()
+                _several(of, np.setdiff1d(live(event, event + 1), taken), shown, event) for event in named.tolist()
             ]
         else:
             for lo, hi in stretches:
@@ -159,14 +158,15 @@ def other_blocks(
                     taken = more
                     known.append((lo, hi))
             near = live(int(grid[0]), int(grid[-1]) + 1)
-            born, gone = grid.searchsorted(alloc[near]), grid.searchsorted(end[near])
+            born = of.each(lambda part: grid.searchsorted(of.alloc[part]), np.int16)[near]
+            gone = of.each(lambda part: grid.searchsorted(of.end[part]), np.int16)[near]
             for stride in (1 << k for k in range(10, -1, -1)):
                 more = distinct(joined([taken, near[-(-born // stride) * stride < gone]]))
                 if len(more) > OTHERS:
                     break
                 taken, events = more, grid[::stride]
             known += [(event, event + 1) for event in events.tolist()]
-    rows, names = rest[taken], ("event", "at", "size_bytes", "blocks", "block_bytes")
+    rows, names = taken, ("event", "at", "size_bytes", "blocks", "block_bytes")
     return {
         "rows": rows,
         "columns": block_columns(of, rows, owners, lines_at(of.log, of.alloc[rows])),
@@ -177,12 +177,13 @@ def other_blocks(
 
 def _several(of: WindowBlocks, left: Ints, shown: Ints, event: int) -> Ints:
     """Blocks that are not shown, those between which no other lies and no gap as large as the largest of them together: the columns of ``several``."""
-    addr = of.log.addr[of.alloc]
     shown = shown[(of.alloc[shown] <= event) & (of.end[shown] > event)]
-    left = left[np.argsort(addr[left], kind="stable")]
-    begin, size = places_of(addr[left]), of.size[left]
+    addr = of.log.addr[of.alloc[left]]
+    order = np.argsort(addr, kind="stable")
+    left, addr = left[order], addr[order]
+    begin, size = places_of(addr), of.size[left]
     stop = np.maximum.accumulate(begin + size) if len(left) else begin
-    other = np.sort(addr[shown]).searchsorted(addr[left])
+    other = np.sort(of.log.addr[of.alloc[shown]]).searchsorted(addr)
     fresh = np.append(True, (np.diff(other) > 0) | (begin[1:] - stop[:-1] > size.max(initial=0)))[: len(left)]
     first = np.flatnonzero(fresh)
     if not len(first):

@@ -31,6 +31,7 @@ from memlens.options import Analyze, Cut, Report, as_list
 from memlens.options.keywords import with_keywords
 from memlens.reports.lists import growth_line
 from memlens.results import Answered, claimed
+from memlens.spool import leave
 from memlens.text import file_names, format_count, format_exact, plural, terms_of, visible
 from memlens.windows.windows import as_patterns, whole
 
@@ -136,7 +137,9 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     """Return all that the page shows of one log."""
     terms = terms_of(log.facts.has_lines)
     window = whole(log) if options.series else options.windows(log)[0]
+    leave()
     owners, blocks = Owners(log), WindowBlocks(window)
+    leave()
     if analysis.by is None:
         results = analysis.windows[0].results
     else:  # those of the whole of a log that was cut into a series
@@ -146,8 +149,11 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     drawn, pieces = curve_of_page(window), phases_of(log, series)
     level = levels(window, drawn, owners)
     mapped, left_failures = moments_of(window, results["segments"])
+    leave()
     bars = largest_blocks(blocks, owners, also=_named(results["unmatched"]))
+    leave()
     counted = moments(window, blocks, owners)
+    leave()
     others = other_blocks(
         blocks, owners, bars["alloc"], events_of(window, mapped), stretches_of(level), counted["event"]
     )

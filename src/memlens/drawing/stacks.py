@@ -8,7 +8,7 @@ event by event.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
 from memlens.columns import distinct
 from memlens.drawing.levels import EXACT, stretches_of
-from memlens.drawing.lifetimes import FATES
+from memlens.drawing.lifetimes import FATES, PIECE, Blocks
 from memlens.facts import Kind
 from memlens.folding import levels_before
+from memlens.spool import walk
 from memlens.text import format_bytes, innermost, visible
 
 if TYPE_CHECKING:
@@ -90,10 +91,10 @@ def ways(
 
 
 def _way(
-    of: WindowBlocks | _Together,
+    of: Blocks,
     key: str,
     name: str,
-    label: Ints,
+    label: NDArray[Any],
     names: Sequence[str | None],
     rest: str,
     inks: Mapping[int, str] | None = None,
@@ -111,7 +112,7 @@ def _way(
         inks: The colours of labels; else those of the most bytes times events have some.
         order: The labels from the bottom of the stack; else what lives long on average lies at the bottom.
     """
-    area, size = np.bincount(label, of.area, len(names)), np.bincount(label, of.size, len(names))
+    area, size = of.sums(label, len(names), area=True), of.sums(label, len(names))
     if inks is None:
         largest = [k for k in np.argsort(-area, kind="stable").tolist() if size[k] and names[k] is not None]
         inks = dict(zip(largest, _INKS, strict=False))
@@ -120,7 +121,7 @@ def _way(
     place = np.full(len(names), len(shown), np.int8)
     place[shown] = np.arange(len(shown))
     groups = [{"ink": inks[k], "name": names[k]} for k in shown]
-    code = place[label]
+    code = of.each(lambda part: place[label[part]], np.int8)
     if len(code) and code.max() == len(shown):
         groups.append({"ink": _REST, "name": rest})
     return Way(key, name, groups, code)
@@ -148,19 +149,20 @@ def _labelled(of: WindowBlocks) -> dict[str, tuple[Ints, list[str | None]]]:
     texts = [None if label is None else visible(innermost(label)) for label in labels]
     number = {text: k for k, text in enumerate(dict.fromkeys(texts))}
     if log.owner is not None or log.facts.opening:
-        label = np.array([number[text] for text in texts], np.int64)[owners_of(log, of.alloc)]
-        found["owner"] = label, [*number]
+        numbers = np.array([number[text] for text in texts], np.int32)
+        found["owner"] = of.each(lambda part: numbers[owners_of(log, of.alloc[part])], np.int32), [*number]
     if log.holder is not None:
         every, alike, _ = holders_alike(log.holder_names)
         names = [*map(visible, every[len(log.holder_names) :]), None]
-        found["holder"] = np.append(alike, len(names) - 1)[log.holder[of.alloc]], names
+        of_holder, holder = np.append(alike, len(names) - 1).astype(np.int32), log.holder
+        found["holder"] = of.each(lambda part: of_holder[holder[of.alloc[part]]], np.int32), names
     return found
 
 
-def _by_size(of: WindowBlocks | _Together) -> Way:
+def _by_size(of: Blocks) -> Way:
     sizes = distinct(of.size)
-    label = sizes.searchsorted(of.size)
-    area = np.bincount(label, of.area, len(sizes))
+    label = of.each(lambda part: sizes.searchsorted(of.size[part]), np.int32)
+    area = of.sums(label, len(sizes), area=True)
     # Those of the most bytes times events, and some that are large by themselves: few blocks of these matter.
     most = np.argsort(-area, kind="stable")[: len(_INKS) - _LARGEST].tolist()
     largest = np.array([*most, *[k for k in range(len(sizes) - 1, -1, -1) if k not in most][:_LARGEST]], np.int64)
@@ -172,7 +174,7 @@ def _by_size(of: WindowBlocks | _Together) -> Way:
     else:
         top = 1 << int(sizes[-1]).bit_length()
         least = [top >> 2 * (k + 1) for k in range(_RANGES - 1)] + [0]
-        label = _RANGES - 1 - np.searchsorted(least[-2::-1], of.size, "right")
+        label = of.each(lambda part: _RANGES - 1 - np.searchsorted(least[-2::-1], of.size[part], "right"), np.int8)
         above = [top, *least]
         names = [f"{format_bytes(one)} and more" if one else f"below {format_bytes(least[-2])}" for one in least]
         bounds = {k: (least[k], above[k]) for k in range(_RANGES)}
@@ -188,7 +190,7 @@ def _by_size(of: WindowBlocks | _Together) -> Way:
 def _by_fate(of: WindowBlocks) -> Way:
     names, inks = [words for _, words in FATES.values()], {int(fate): ink for fate, (ink, _) in FATES.items()}
     # What is there all the time at the bottom.
-    return _way(of, "fate", "fate", of.fate.astype(np.int64), names, "", inks, sorted(inks, reverse=True))
+    return _way(of, "fate", "fate", of.fate, names, "", inks, sorted(inks, reverse=True))
 
 
 def _by_phase(of: WindowBlocks, pieces: Pieces | None) -> Way | None:
@@ -196,9 +198,13 @@ def _by_phase(of: WindowBlocks, pieces: Pieces | None) -> Way | None:
     if pieces is None or not len(pieces.lo):
         return None
     order = np.argsort(pieces.lo, kind="stable")
-    at = order[np.maximum(np.searchsorted(pieces.lo[order], of.alloc, "right") - 1, 0)]
-    inside = (pieces.lo[at] <= of.alloc) & (of.alloc < pieces.hi[at])
-    label = np.where(inside, pieces.phase[at], len(pieces.names)).astype(np.int64)
+
+    def phase(part: slice) -> Ints:
+        alloc = of.alloc[part]
+        at = order[np.maximum(np.searchsorted(pieces.lo[order], alloc, "right") - 1, 0)]
+        return np.where((pieces.lo[at] <= alloc) & (alloc < pieces.hi[at]), pieces.phase[at], len(pieces.names))
+
+    label = of.each(phase, np.int32)
     names = [*map(visible, pieces.names), None]
     return _way(of, "phase", "phase that allocates", label, names, "other phases, or none")
 
@@ -213,7 +219,7 @@ def _piling(of: WindowBlocks, series: Sequence[Window], growth: Growth | None) -
     piles = (of.alloc >= begun) & (of.alloc < end) & (freed >= end)
     kinds = {(pile.size_bytes, pile.owner) for pile in islice(growth.piling, _PILES)}
     if kinds:
-        number, sizes, labels = kinds_of_blocks(of.log, of.alloc)
+        number, sizes, labels = kinds_of_blocks(of.log, of.alloc, sizes=of.size)
         names = owner_labels(of.log)
         alike = [(size, names[label]) in kinds for size, label in zip(sizes.tolist(), labels.tolist(), strict=True)]
         piles &= np.array(alike, np.bool_)[number]
@@ -296,7 +302,7 @@ def stacked(
 
 def common_ways(runs: Sequence[WindowBlocks]) -> list[list[Way]]:
     """Return the ways to group the blocks of several runs alike: of each run its own, by the same groups in the same colours."""
-    every = _Together(*(np.concatenate([getattr(of, name) for of in runs]) for name in ("area", "size")))
+    every = _Together(runs)
     cuts = np.cumsum([len(of) for of in runs])[:-1]
     if not all(map(len, runs)):
         return [[Way("all", "nothing", [{"ink": "allocated", "name": "allocated"}], np.zeros(0, np.int8))]] * len(runs)
@@ -311,25 +317,32 @@ def common_ways(runs: Sequence[WindowBlocks]) -> list[list[Way]]:
     return [[replace(way, code=part[k]) for way, part in zip(found, parts, strict=True)] for k in range(len(runs))]
 
 
-class _Together(NamedTuple):
+class _Together(Blocks):
     """Blocks of several runs: what colours are given by."""
 
-    area: NDArray[np.float64]
-    size: Ints
+    def __init__(self, runs: Sequence[WindowBlocks]) -> None:
+        self.size = np.concatenate([of.size for of in runs])
+        self._area = np.concatenate([of.area() for of in runs])
+
+    def area(self, part: slice | Ints = slice(None)) -> NDArray[np.float64]:
+        """See :class:`memlens.drawing.lifetimes.Blocks`."""
+        return self._area[part]
 
 
 def group_bytes(of: WindowBlocks, found: Sequence[Way], events: Ints) -> list[Ints]:
     """Of each way the bytes of each group right after some events, which rise; int64, a row a group."""
     if not len(of):  # all that is known is the level
         return [levels_before(of.log, events + 1)[:, 0][None] for _ in found]
-    born, gone = events.searchsorted(of.alloc), events.searchsorted(of.end)
-    sums = []
-    for way in found:
-        count, width = len(way.groups), len(events) + 1
-        cells, shape = way.code.astype(np.int64) * width, count * width
-        changes = np.bincount(cells + born, of.size, shape) - np.bincount(cells + gone, of.size, shape)
-        sums.append(changes.reshape(count, width).cumsum(axis=1)[:, :-1].astype(np.int64))
-    return sums
+    width = len(events) + 1
+    changes = [np.zeros(len(way.groups) * width) for way in found]
+    for at, end in walk(0, len(of), PIECE):
+        size = of.size[at:end]
+        born, gone = events.searchsorted(of.alloc[at:end]), events.searchsorted(of.end[at:end])
+        for way, sums in zip(found, changes, strict=True):
+            cells = way.code[at:end].astype(np.int64) * width
+            np.add(sums, np.bincount(cells + born, size, len(sums)), out=sums)
+            np.subtract(sums, np.bincount(cells + gone, size, len(sums)), out=sums)
+    return [of_way.reshape(-1, width).cumsum(axis=1)[:, :-1].astype(np.int64) for of_way in changes]
 
 
 def _moments(drawn: dict[str, Any]) -> Ints:
