@@ -83,9 +83,9 @@ def _show_in_notebooks() -> None:
 
 
 def _html(result: object) -> str:
-    from memlens.reports import html
+    from memlens.drawing import notebook
 
-    return html.of(result)
+    return notebook.of(result)
 
 
 def __dir__() -> list[str]:

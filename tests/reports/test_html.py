@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import re
+import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from elements import Elements
@@ -13,12 +17,37 @@ from memlens.reports import html
 from memlens.reports.blocks import Block, Column, Excerpt, Figure, Figures, Fold, Line, Quoted, Table
 
 #: What the form may write; anything else came from a log.
-TAGS = frozenset(["div", "p", "h3", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "br", "em"])
+TAGS = frozenset(
+    [
+        "div",
+        "p",
+        "h3",
+        "strong",
+        "code",
+        "pre",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "br",
+        "em",
+        "img",
+        "details",
+        "summary",
+    ]
+)
 
 
 def assert_harmless(shown: Elements) -> None:
     assert {tag for tag, _ in shown.tags} <= TAGS
-    assert [attributes for _, attributes in shown.tags if attributes not in ({}, {"style": "text-align:right"})] == []
+    pictures = [attributes for tag, attributes in shown.tags if tag == "img"]
+    assert all(
+        set(one) == {"src", "alt"} and str(one["src"]).startswith("data:image/svg+xml;base64,") for one in pictures
+    )
+    others = [attributes for tag, attributes in shown.tags if tag != "img"]
+    assert [attributes for attributes in others if attributes not in ({}, {"style": "text-align:right"})] == []
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +75,33 @@ def test_each_result_shows_itself_in_a_notebook(results: dict[str, Any], name: s
     shown = Elements(results[name]._repr_html_())
     assert_harmless(shown)
     assert "case1_pir.log" in shown.text
+
+
+@pytest.mark.parametrize("name", ["log", "analysis", "log analysis", "diff"])
+def test_what_has_levels_shows_its_picture_and_its_verdict_first(results: dict[str, Any], name: str) -> None:
+    text = results[name]._repr_html_()
+    shown = Elements(text)
+    assert [tag for tag, _ in shown.tags][:3] == ["div", "p", "img"]
+    (picture,) = [base64.b64decode(str(one["src"]).partition(",")[2]) for tag, one in shown.tags if tag == "img"]
+    named = {one.get("id") for one in ET.fromstring(picture).iter()}
+    assert named >= ({"base", "head"} if name == "diff" else {"allocated", "peak"})
+    assert b"<script" not in picture
+    assert not re.search(rb'(?:href|src)="(?!#)', picture)
+    assert html.of(results[name]) in text
+
+
+def test_a_hostile_name_is_text_in_a_picture_and_beside_it(tmp_path: Path, examples: Path) -> None:
+    log = tmp_path / "<img src=x onerror=alert(1)>\u202e&.log"
+    log.write_bytes((examples / "case1_pir.log").read_bytes())
+    for result in (memlens.read(log), memlens.analyze(log), memlens.diff(examples / "case1_pt.log", log)):
+        assert_harmless(Elements(str(result._repr_html_())))
+
+
+def test_without_matplotlib_the_screen_is_what_is_shown(
+    results: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert results["analysis"]._repr_html_() == html.of(results["analysis"])
 
 
 def test_nothing_of_a_log_is_markup(make: Any) -> None:

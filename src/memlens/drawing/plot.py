@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memlens.drawing.tracks import Track
     from memlens.log import Input, Log
 
-__all__ = ["PlotFigure", "form_of", "plot", "plot_with", "require_matplotlib"]
+__all__ = ["PlotFigure", "figure_of", "form_of", "plot", "plot_with", "require_matplotlib"]
 
 #: What the words on a picture need.
 _FOR_WORDS = ("remaining", "peak", "unmatched")
@@ -169,7 +169,7 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
     several = len(found) > 1 or bool(failures)
     tracks = [_track(log, analysis, names[analysis.path] if several else "", options) for log, analysis in found]
     title = f"{len(found)} runs" if len(found) > 1 else names[found[0][1].path]
-    return _figure(title, answer, tracks, options.x, options, failures)
+    return figure_of(title, answer, tracks, options.x, options, failures)
 
 
 plot = with_keywords("plot", plot_with, Plot)
@@ -184,10 +184,10 @@ def _figure_of_two(given: Sequence[Input], base: Input, options: Plot) -> PlotFi
     diff = diff_with(base, given[0], Diff(**options.of(ReadAs, Cut)))
     names = file_names(paths := [diff.base.path, diff.head.path])
     track = compared_track(diff, _columns(options))
-    return _figure(" → ".join(names[path] for path in paths), diff.answer, [track], "slots", options)
+    return figure_of(" → ".join(names[path] for path in paths), diff.answer, [track], "slots", options)
 
 
-def _figure(
+def figure_of(
     title: str, answer: Answer, tracks: Sequence[Track], axis: str, options: Plot, failures: Sequence[Failure] = ()
 ) -> PlotFigure:
     """The picture of some tracks."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.analyzers.series.curve import Curve
     from memlens.columns import Ints
     from memlens.diffing.result import Diff
     from memlens.drawing.lifetimes import WindowBlocks
@@ -147,6 +148,23 @@ def track(
         peak,
         places(made.failures).tolist(),
         list(zip((step.name for step in shown), starts, ends, strict=True)),
+    )
+
+
+def curve_track(made: Curve, name: str) -> Track:
+    """The levels of a log of which no more than these were kept; see :func:`track`."""
+    ends = [*(begin for begin, _ in made.steps[1:]), made.edges[-1]]
+    lo, top = int(made.edges[0]), int(made.high_bytes.max())
+    return Track(
+        name,
+        (made.edges - lo).astype(np.float64),
+        [Area("allocated", "allocated", made.high_bytes)],
+        [Area("reserved", "reserved", made.reserved_bytes)] if made.reserved_bytes.any() else [],
+        (f"peak {format_exact(top)}", f"peak {format_bytes(top)}"),
+        int(min(made.low_bytes.min(), 0)),
+        None if made.peak_event is None else (float(made.peak_event - lo), top),
+        [float(event - lo) for event in made.failures],
+        [(step, float(at - lo), float(end - lo)) for (at, step), end in zip(made.steps, ends, strict=False)],
     )
 
 
