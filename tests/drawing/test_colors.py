@@ -12,7 +12,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from memlens.drawing.lifetimes import _NO_ROLE, _ROLE_INKS, FATES
+from memlens.drawing.lifetimes import FATES
+from memlens.drawing.stacks import _REST, ROLE_INKS
 from memlens.drawing.stills import inks
 
 SEEN = {
@@ -81,10 +82,10 @@ def test_colours_of_groups_that_stand_side_by_side_differ(scheme: str, seen: str
     known = inks(scheme)
     owners = [*(f"owner-{k}" for k in range(1, 9)), "owner-other"]
     rare = {"buffer", "model", "communication", "result", "garbage", "nobody"}
-    roles = [*(ink for role, ink in _ROLE_INKS.items() if role not in rare), _NO_ROLE["ink"]]
+    roles = [*(ink for role, ink in ROLE_INKS.items() if role not in rare), _REST]
     assert set(roles) == set(owners)
     for group in (owners, [ink for ink, _ in FATES.values()], ["base", "head", "reserved"]):
         for one, other in combinations(group, 2):
             assert difference(known[one], known[other], seen) >= 0.07, (one, other)
-    for one, other in combinations({*_ROLE_INKS.values(), *owners}, 2):
+    for one, other in combinations({*ROLE_INKS.values(), *owners}, 2):
         assert difference(known[one], known[other], seen) >= 0.045, (one, other)

@@ -12,14 +12,14 @@ from made_trainings import Training
 from unpacked import view_of
 
 from memlens.claims.roles import ROLES, TOLD_BY
-from memlens.drawing.lifetimes import _NO_ROLE, _ROLE_INKS
+from memlens.drawing.stacks import _REST, ROLE_INKS
 
 CANVAS = "#picture canvas"
 
 
 def test_each_role_has_a_colour_of_its_own() -> None:
-    assert _ROLE_INKS.keys() == ROLES.keys()
-    assert len({*_ROLE_INKS.values(), _NO_ROLE["ink"]}) == len(ROLES) + 1
+    assert ROLE_INKS.keys() == ROLES.keys()
+    assert len({*ROLE_INKS.values(), _REST}) == len(ROLES) + 1
 
 
 def at_peak(view: Any, peak: int) -> Counter[str]:

@@ -21,7 +21,7 @@ from memlens.claims.roles import ROLES
 from memlens.drawing import levels as levels_module
 from memlens.drawing import stacks as module
 from memlens.drawing.levels import curve_of_page, levels
-from memlens.drawing.lifetimes import BlockRoles, WindowBlocks
+from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.page import Owners
 from memlens.drawing.stacks import Way, stacks_view, ways
 from memlens.facts import Kind
@@ -33,7 +33,7 @@ from memlens.windows.windows import Window
 def stacked(window: Window, **how: Any) -> tuple[WindowBlocks, list[Way], Any, Any]:
     of = WindowBlocks(window)
     given = {"series": (), "pieces": None, "growth": None} | how
-    found = ways(of, BlockRoles(of, Roles(window.log)), **given)
+    found = ways(of, Roles(window.log), **given)
     drawn = levels(window, curve_of_page(window), Owners(window.log))
     return of, found, drawn, stacks_view(of, found, drawn, of.alloc, np.zeros(0, np.int64))
 

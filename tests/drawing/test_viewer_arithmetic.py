@@ -21,7 +21,7 @@ from memlens.analyzers.composition import Roles
 from memlens.drawing import levels as levels_module
 from memlens.drawing import stacks as stacks_module
 from memlens.drawing.levels import curve_of_page, levels, stretches_of
-from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks, moments
+from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import other_blocks
 from memlens.drawing.page import MODULES, Owners, encoded, pack, pack_json, script_of
 from memlens.drawing.stacks import stacks_view, ways
@@ -114,7 +114,7 @@ console.log(JSON.stringify({{ events, bytes: [...columns.bytes], ways, live: ask
 def drawn_of(node: Callable[..., str], window: Window, asked: list[int], shown: tuple[int, int]) -> tuple[Any, Any]:
     """What the scripts make of a window, and the view that they make it of."""
     owners, blocks = Owners(window.log), WindowBlocks(window)
-    roles, level = BlockRoles(blocks, Roles(window.log)), levels(window, curve_of_page(window), owners)
+    roles, level = Roles(window.log), levels(window, curve_of_page(window), owners)
     bars, counted = largest_blocks(blocks, owners, contexts=0), moments(window, blocks, owners)
     others = other_blocks(blocks, owners, bars["alloc"], np.zeros(0, np.int64), stretches_of(level), counted["event"])
     groups = stacks_view(blocks, ways(blocks, roles, (), None, None), level, bars["alloc"], others["rows"])

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { byOwner, bySize, shortOwner } from "../../src/memlens/drawing/viewer/colors.js";
+import { inksOf, shortOwner } from "../../src/memlens/drawing/viewer/colors.js";
 
 test("an owner in short has the user's own frame, and says that the stack has more", () => {
   const texts = ["relu < mlp.py:25 forward", "aten::empty < module.py:9 _call < infer.py:36 step < infer.py:60 main"];
@@ -17,8 +17,7 @@ test("blocks have the colours of the groups that the picture has", () => {
   const size = { key: "size", groups: [{ ink: "size-2", name: "1 KiB", from: 1024, to: 1025 }, { ink: "size-1", name: "4 KiB and more", from: 4096, to: 8192 }, { ink: "owner-other", name: "other sizes", from: 0, to: 0 }] };
   const owner = { key: "owner", groups: [{ ink: "owner-1", name: "relu" }] };
   const app = /** @type {any} */ ({ stacks: { ways: [size, owner] }, view: { short_owners: ["matmul", "relu"] } });
-  assert.deepEqual([...bySize(app, [1024, 5000, 7, 4096]).classOf], [0, 1, 2, 1]);
-  assert.deepEqual(bySize(app, []).classes.map(({ ink }) => ink), ["size-2", "size-1", "owner-other"]);
-  assert.deepEqual([...byOwner(app, [1, 0, -1]).classOf], [0, 1, 1]);
-  assert.deepEqual(byOwner(/** @type {any} */ ({ stacks: { ways: [] }, view: { short_owners: [] } }), [-1]).classes, [{ ink: "owner-other", name: "owner not known" }]);
+  assert.deepEqual(inksOf(app, [1024, 5000, 7, 4096], [-1, -1, -1, -1]), ["size-2", "size-1", "owner-other", "size-1"]);
+  assert.deepEqual(inksOf(app, [1024, 1024, 1024], [1, 0, -1]), ["owner-1", "owner-other", "owner-other"]);
+  assert.deepEqual(inksOf(/** @type {any} */ ({ stacks: { ways: [] }, view: { short_owners: [] } }), [7], [-1]), ["owner-other"]);
 });

@@ -13,7 +13,6 @@ from memlens.analyzers.context import context_lines
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import all_elapsed_us, lines_at
-from memlens.claims.roles import ROLES, TOLD_BY
 from memlens.columns import distinct
 from memlens.drawing.page import pack_json
 from memlens.facts import Kind
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from memlens.analyzers.composition import Roles
     from memlens.columns import Ints
     from memlens.drawing.page import Owners
     from memlens.windows.windows import Window
@@ -142,52 +140,6 @@ class WindowBlocks(Blocks):
         """The fate of each, a :class:`Fate`, int8."""
         fate: NDArray[np.int8] = (self.end == self.hi) + 2 * (self.alloc < self.lo).astype(np.int8)
         return fate
-
-
-#: The colour of each role in the style sheet, where those of sizes, owners and fates have names; and of blocks without one.
-_ROLE_INKS = {
-    "parameter": "owner-5",
-    "gradient": "owner-1",
-    "optimizer": "owner-3",
-    "buffer": "role-1",
-    "model": "role-2",
-    "saved": "owner-8",
-    "communication": "role-3",
-    "cache": "owner-6",
-    "workspace": "owner-4",
-    "result": "role-4",
-    "variable": "owner-7",
-    "garbage": "role-5",
-    "temporary": "owner-2",
-    "nobody": "role-6",
-}
-_NO_ROLE = {"ink": "owner-other", "name": "role not known"}
-
-
-class BlockRoles:
-    """The roles of the blocks of a window by their numbers in a page; the last one is none.
-
-    Args:
-        of: The blocks.
-        roles: What tells their roles.
-
-    Attributes:
-        role: The number of the role of each block, int8.
-    """
-
-    def __init__(self, of: WindowBlocks, roles: Roles) -> None:
-        self._told_by = roles.told_by
-        role = roles.of_blocks(of.alloc, of.at_peak, of.peak + 1)
-        self._used = np.unique(role[role >= 0])
-        number = np.full(len(ROLES) + 1, len(self._used), np.int8)  # -1 is the last one
-        number[self._used] = np.arange(len(self._used))
-        self.role = of.each(lambda part: number[role[part]], np.int8)
-
-    def view(self) -> dict[str, Any] | None:
-        """Return what the page says of them: their colours and names, and what tells them; nothing where nothing does."""
-        names = [[*ROLES][k] for k in self._used.tolist()]
-        classes = [{"ink": _ROLE_INKS[name], "name": ROLES[name]} for name in names]
-        return {"told_by": TOLD_BY[self._told_by], "classes": [*classes, _NO_ROLE]} if names else None
 
 
 def largest_blocks(

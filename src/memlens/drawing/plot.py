@@ -15,7 +15,7 @@ from memlens.analyzing.result import Analysis
 from memlens.claims.claim import Answer, answer_of
 from memlens.diffing.run import diff_with
 from memlens.drawing.levels import phases_of, series_of
-from memlens.drawing.lifetimes import BlockRoles, WindowBlocks
+from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.stacks import ways
 from memlens.drawing.tracks import compared_track, track
 from memlens.errors import MemlensError, OutputError, UsageError
@@ -235,7 +235,7 @@ def _track(log: Log, analysis: LogAnalysis, name: str, options: Plot) -> Track:
     shown = whole(log) if options.series else options.windows(log)[0]
     series = series_of(log, options)
     blocks = WindowBlocks(shown)
-    roles = BlockRoles(blocks, Roles(log, () if options.series else series))
+    roles = Roles(log, () if options.series else series)
     found = ways(blocks, roles, series, phases_of(log, series), analysis.growth) if len(blocks) else []
     # Colours of other groups stand for something else in each run.
     way = next((way for way in found[:1] if not name or way.key in ("growth", "role")), None)

@@ -21,7 +21,7 @@ from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
 from memlens.drawing.differences import compared, diff_view
 from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of, stretches_of
-from memlens.drawing.lifetimes import BlockRoles, WindowBlocks, largest_blocks, moments
+from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import events_of, maps_view, moments_of, other_blocks
 from memlens.drawing.page import Owners, pack_json, page
 from memlens.drawing.stacks import stacks_view, ways
@@ -145,7 +145,7 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     else:  # those of the whole of a log that was cut into a series
         results = {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
     series = series_of(log, options)
-    roles = BlockRoles(blocks, Roles(log, () if options.series else series))
+    roles = Roles(log, () if options.series else series)
     drawn, pieces = curve_of_page(window), phases_of(log, series)
     level = levels(window, drawn, owners)
     mapped, left_failures = moments_of(window, results["segments"])

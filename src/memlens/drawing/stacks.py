@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
+from memlens.claims.roles import ROLES, TOLD_BY
 from memlens.columns import distinct
 from memlens.drawing.levels import EXACT, stretches_of
 from memlens.drawing.lifetimes import FATES, PIECE, Blocks
@@ -28,16 +29,34 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from memlens.analyzers.composition import Roles
     from memlens.analyzers.series.growth import Growth
     from memlens.analyzers.series.phases import Pieces
     from memlens.columns import Ints
-    from memlens.drawing.lifetimes import BlockRoles, WindowBlocks
+    from memlens.drawing.lifetimes import WindowBlocks
     from memlens.windows.windows import Window
 
 #: So many buckets of a long window have one moment of which the bytes of each group are known.
 STRETCH = 8
 #: The colours of groups that have none by what they are; of more the smallest are one group.
 _INKS, _REST = tuple(f"owner-{k}" for k in range(1, 8)), "owner-other"
+#: Those of roles.
+ROLE_INKS = {
+    "parameter": "owner-5",
+    "gradient": "owner-1",
+    "optimizer": "owner-3",
+    "buffer": "role-1",
+    "model": "role-2",
+    "saved": "owner-8",
+    "communication": "role-3",
+    "cache": "owner-6",
+    "workspace": "owner-4",
+    "result": "role-4",
+    "variable": "owner-7",
+    "garbage": "role-5",
+    "temporary": "owner-2",
+    "nobody": "role-6",
+}
 #: Sizes have colours of their own where so much of all bytes times events is of a few; else there are ranges, each a quarter of the one before.  Of these few
 #: so many are the largest.
 _FEW, _RANGES, _LARGEST = 0.6, 5, 2
@@ -64,13 +83,13 @@ class Way(Struct, frozen=True, eq=False):
 
 
 def ways(
-    of: WindowBlocks, roles: BlockRoles, series: Sequence[Window], pieces: Pieces | None, growth: Growth | None
+    of: WindowBlocks, roles: Roles, series: Sequence[Window], pieces: Pieces | None, growth: Growth | None
 ) -> list[Way]:
     """Return the ways in which a page groups the blocks of a window, the one that it begins with first.
 
     Args:
         of: The blocks.
-        roles: Their roles.
+        roles: What tells their roles.
         series: The windows or steps that the log is cut into.
         pieces: The phases of these.
         growth: What is said of their growth.
@@ -127,13 +146,16 @@ def _way(
     return Way(key, name, groups, code)
 
 
-def _by_role(of: WindowBlocks, roles: BlockRoles) -> Way | None:
-    view = roles.view()
-    if view is None:
+def _by_role(of: WindowBlocks, roles: Roles) -> Way | None:
+    """By role; nothing where nothing tells any."""
+    role = roles.of_blocks(of.alloc, of.at_peak, of.peak + 1)
+    if not (role >= 0).any():
         return None
-    *named, _ = view["classes"]
-    names, inks = [*(one["name"] for one in named), None], {k: one["ink"] for k, one in enumerate(named)}
-    return _way(of, "role", f"role, told by {view['told_by']}", roles.role, names, "role not known", inks)
+    label = of.each(lambda part: np.where(role[part] < 0, len(ROLES), role[part]), np.int8)
+    inks = dict(enumerate(ROLE_INKS[name] for name in ROLES))
+    return _way(
+        of, "role", f"role, told by {TOLD_BY[roles.told_by]}", label, [*ROLES.values(), None], "role not known", inks
+    )
 
 
 def _by_owner(of: WindowBlocks) -> list[Way]:

@@ -1,7 +1,7 @@
 /** What is live at the peak, or at the moment that is selected, by whom it was allocated: boxes as wide as their bytes, callers above or below. */
 
 import { boxes } from "./boxes.js";
-import { byOwner, bySize } from "./colors.js";
+import { inksOf } from "./colors.js";
 import { button, element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { liveAt, momentText } from "./moment.js";
@@ -78,8 +78,7 @@ export function flameGraph(app) {
   const { owners } = app.view;
   let flame = app.view.flame;
   // Each box has the colour of the largest group in it, the one that the map has for its blocks.
-  const coloring = () => (flame.owners.some((/** @type {number} */ owner) => owner >= 0) ? byOwner(app, flame.owners) : bySize(app, flame.size_bytes));
-  let { classOf, classes } = coloring();
+  let inks = inksOf(app, flame.size_bytes, flame.owners);
   const stacks = owners.some((owner) => owner.includes(" < "));
   let inward = stacks, frames = framesOf(flame, owners, inward), focus = frames[0], sought = "";
   const height = () => (frames.reduce((most, one) => Math.max(most, one.depth), 0) + 1) * FRAME;
@@ -96,7 +95,7 @@ export function flameGraph(app) {
     lay: () => frames.map((one) => ({
       left: Math.max((one.start - focus.start) / Math.max(focus.width, 1), 0), right: Math.min((one.start + one.width - focus.start) / Math.max(focus.width, 1), 1),
       top: one.depth * FRAME, height: FRAME - 1, of: one, text: one.name,
-      fill: !one.name.toLowerCase().includes(sought) ? "gap" : one.group < 0 ? "owner-other" : classes[classOf[one.group]].ink,
+      fill: !one.name.toLowerCase().includes(sought) ? "gap" : one.group < 0 ? "owner-other" : inks[one.group],
     })).filter(({ left, right }) => right - left > NARROW),
     tell: (one) => {
       const share = flame.peak_bytes > 0 ? `, ${((100 * one.bytes) / flame.peak_bytes).toFixed(1)}% of all that is live` : "";
@@ -126,7 +125,7 @@ export function flameGraph(app) {
   const what = element("p", {});
   const update = () => {
     flame = groupsAt(app);
-    ({ classOf, classes } = coloring());
+    inks = inksOf(app, flame.size_bytes, flame.owners);
     frames = framesOf(flame, owners, inward);
     focus = frames[0];
     what.textContent = flame.words;
