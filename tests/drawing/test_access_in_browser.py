@@ -85,6 +85,11 @@ def test_on_paper_tables_are_whole_and_nothing_is_there_to_be_pressed(report: Ma
     shown = "return [...document.querySelectorAll(arguments[0])].filter((e) => e.checkVisibility()).length"
     assert page.run(shown, "nav, .controls, .hint") == 0
     assert page.run(shown, "#legend tr") >= 4
+    # Each column has its heading, and A4 less its margins is wide enough for all of them.
+    assert page.run(shown, "#windows-table th button") == len(page.all("#windows-table th"))
+    page.resize(720)
+    wide = "return [...document.querySelectorAll('.wide')].filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.firstChild.id)"
+    assert page.run(wide) == []
     page.run("dispatchEvent(new Event('afterprint'))")
     assert len(page.all("#windows-table tbody tr")) == 20
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
