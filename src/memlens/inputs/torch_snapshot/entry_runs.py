@@ -12,7 +12,6 @@ or known by their bytes: most of a file are lists of frames, and the same stack 
 from __future__ import annotations
 
 import re
-from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -176,8 +175,8 @@ class EntryRuns:
         for name, numbers in objects.items():
             written = np.flatnonzero(ahead.objects[name].reference[first:stop] < 0)
             own = (slot[:count] + ahead.objects[name].before[first:stop])[written]
-            values = map(self.objects.__getitem__, numbers[written].tolist())
-            deque(map(memo.__setitem__, own.tolist(), values), maxlen=0)
+            for index, number in zip(own.tolist(), numbers[written].tolist(), strict=True):
+                memo[index] = self.objects[number]
         if count:
             numbers_of = {name: column[first:stop].copy() for name, column in ahead.numbers.items()}
             machine.stack.append(Rows(count, numbers_of, {name: numbers[:count] for name, numbers in objects.items()}))
@@ -202,20 +201,19 @@ class EntryRuns:
 
     def _made(self, machine: Machine, begins: list[int], ends: list[int]) -> list[int]:
         """The numbers of the objects that are written in the window, up to the first one that the machine must see itself."""
-        known = self._written
-        bodies = [*map(machine.window.__getitem__, map(slice, begins, ends))]
-        numbers: list[Any] = [*map(known.get, bodies)]
-        for at in [at for at, number in enumerate(numbers) if number is None] if None in numbers else ():
-            body = bodies[at]
+        window, known = machine.window, self._written
+        bodies = [window[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        numbers = []
+        for body in bodies:
             if body not in known:
                 if body[:1] == b"]" and not _LIST.fullmatch(body):
-                    return numbers[:at]
+                    break
                 try:
                     value = machine.value_of(body.replace(b"]\x94", b"]", 1) if body[:1] == b"]" else body)
                 except BadPickle:
-                    return numbers[:at]
+                    break
                 known[body] = self._number(value)
-            numbers[at] = known[body]
+            numbers.append(known[body])
         return numbers
 
     def _number(self, value: Any) -> int:
