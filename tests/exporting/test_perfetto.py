@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from texts import read_packed
 from trace_processor import query
 
 import memlens
 from memlens.events import Kind
+from memlens.exporting.perfetto import lanes
 from memlens.facts import Facts, OutOfMemory
 from memlens.log import Log
 from memlens.source import MemorySource
@@ -196,3 +199,29 @@ def test_every_packet_is_what_the_published_messages_say(tmp_path: Path) -> None
     assert counted[messages.TrackEvent.TYPE_SLICE_END] == 2
     assert counted[messages.TrackEvent.TYPE_COUNTER] == len(log) + 2
     assert counted[messages.TrackEvent.TYPE_INSTANT] == 2
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 2), st.integers(0, 99)), max_size=60))
+def test_lanes_are_as_many_as_blocks_are_live_at_once_and_no_two_share_one(moves: list[tuple[bool, int, int]]) -> None:
+    alloc: list[int] = []
+    free: list[int] = []
+    group: list[int] = []
+    most = Counter[int]()
+    for event, (grows, of, which) in enumerate(moves):
+        live = [k for k in range(len(alloc)) if free[k] < 0]
+        if grows or not live:
+            alloc.append(event)
+            free.append(-1)
+            group.append(of)
+        else:
+            free[live[which % len(live)]] = event
+        for number in range(3):
+            now = sum(free[k] < 0 and group[k] == number for k in range(len(alloc)))
+            most[number] = max(most[number], now)
+    lane = lanes(np.array(alloc, np.int64), np.array(free, np.int64), np.array(group, np.int64)).tolist()
+    for number in range(3):
+        assert len({lane[k] for k in range(len(alloc)) if group[k] == number}) == most[number]
+    for k, one in enumerate(lane):
+        for other in range(k):
+            if (lane[other], group[other]) == (one, group[k]):
+                assert 0 <= free[other] < alloc[k]

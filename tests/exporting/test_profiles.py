@@ -83,7 +83,7 @@ ALLOCATED = {
     ("matmul",): 100,
     ("<module>", "forward", "relu"): 120,
     ("f", "aten::add"): 60,
-    ("(owner not known)",): 10,
+    ("(owner not known)", "blocks of 10 B"): 10,
     (SHOWN,): 5,
 }
 LIVE = {("<module>", "forward", "relu"): 120, ("f", "aten::add"): 60}
@@ -115,6 +115,14 @@ def test_speedscope_gets_what_is_live_at_the_peak_and_what_was_allocated(tmp_pat
     assert weights(document, 1) == ALLOCATED
     assert document["profiles"][0]["name"] == "live at the peak of 180 B"
     assert {"name": "forward", "file": "net.py", "line": 7} in document["shared"]["frames"]
+
+
+@pytest.mark.parametrize(("count", "named"), [(64, "blocks of 63 B"), (65, "blocks of 32 B and more")])
+def test_blocks_without_an_owner_are_told_apart_by_size(tmp_path: Path, count: int, named: str) -> None:
+    rows = [(Kind.ALLOC, size, 16 * size) for size in range(1, count + 1)]
+    found = weights(speedscope(Log.from_rows(rows, source=MemorySource(name="made.log")), tmp_path), 0)
+    assert sum(found.values()) == sum(range(1, count + 1))
+    assert found["(owner not known)", named] == (63 if count == 64 else sum(range(32, 64)))
 
 
 def test_a_frame_is_told_apart_into_function_file_and_line() -> None:

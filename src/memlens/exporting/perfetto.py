@@ -7,8 +7,8 @@ size of the JSON that Chrome traces are, and made by NumPy, a batch of events at
 The wire format is https://protobuf.dev/programming-guides/encoding: a field is a varint of its number and type, then a varint, or a length and so many bytes.
 A library for it (``protobuf``) makes an object of each message, which takes a minute for a million events; here many messages of one shape are made at once.
 
-* A block is a slice on a track of its address, where no two live blocks can be.  Tracks of one size class have one name, and Perfetto shows
-  them as one.  A slice of a block that is never freed, or not in the part that is shown, has no end: its ``dur`` is -1.
+* A block is a slice on a lane of its size class, of which there are as many as blocks of the class are ever live at once.  Lanes of one class
+  have one name, and Perfetto shows them as one.  A slice of a block that is never freed, or not in the part that is shown, has no end: its ``dur`` is -1.
 * ``allocated`` and ``reserved`` are counters in bytes, with a value at each event that changes them.
 * Steps (or the windows asked for) are slices on the track ``windows``.
 """
@@ -250,6 +250,40 @@ def _packets(ns: Ints, *event: Rows | bytes, flags: bytes = b"") -> bytes:
     return rows_message(1, count, numbers(_TIMESTAMP, ns), _OURS + flags, inner).tobytes()
 
 
+def lanes(alloc: Ints, free: Ints, group: Ints) -> Ints:
+    """The lane of each block among those of its group, from 0: that of the block freed longest ago, or a further one where all are taken.
+
+    Args:
+        alloc: Where each begins, no two at one place, int64.
+        free: Where it ends, -1 where it does not.
+        group: Its group, not negative.
+    """
+    freed = np.flatnonzero(free >= 0)
+    block, step = np.append(np.arange(len(alloc)), freed), np.repeat([1, -1], [len(alloc), len(freed)])
+    order = np.lexsort((np.append(alloc, free[freed]), group[block]))
+    block, step = block[order], step[order]
+    begins = np.flatnonzero(np.diff(group[block], prepend=-1))
+    of_group = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(block))))
+    live = np.cumsum(step)
+    live -= np.append(0, live)[begins][of_group]
+    apart = of_group * (len(alloc) + 1)
+    taken = np.maximum.accumulate(live + apart) - apart
+    before = np.append(0, taken)[:-1]
+    before[begins] = 0
+    opens = (step > 0) & (live > before)
+    lane, came_from = np.zeros(len(alloc), np.int64), np.arange(len(alloc))
+    lane[block[opens]] = before[opens]
+    # In each group the n-th block that finds a lane takes that of the n-th one that is freed.
+    takes, gives = np.flatnonzero((step > 0) & ~opens), np.flatnonzero(step < 0)
+    first, start = (of_group[some].searchsorted(np.arange(len(begins))) for some in (takes, gives))
+    nth = np.arange(len(takes)) - first[of_group[takes]]
+    came_from[block[takes]] = block[gives[start[of_group[takes]] + nth]]
+    while not np.array_equal(further := came_from[came_from], came_from):
+        came_from = further
+    found: Ints = lane[came_from]
+    return found
+
+
 class _Blocks:
     """The slices of blocks.
 
@@ -264,11 +298,11 @@ class _Blocks:
     def __init__(self, log: EventLog, lives: Lives, times: Axis, lo: int, hi: int) -> None:
         self._log, self._lives, self._ns, self._lo, self._hi = log, lives, times.ns, lo, hi
         self._line = line_numbers(log)
-        size, addr = log.size[lives.alloc], log.addr[lives.alloc]
-        # The power of two up to the size; and tracks by address and class.
+        size = log.size[lives.alloc]
+        # The power of two up to the size; and tracks by lane and class.
         self._class = np.frexp(np.maximum(size, 1).astype(np.float64))[1].astype(np.int64) - 1
-        _, number_of = np.unique(addr, return_inverse=True)
-        self._tracks, track = np.unique(number_of.reshape(-1) * 64 + self._class, return_inverse=True)
+        lane = lanes(lives.alloc, np.where(lives.free < hi, lives.free, -1), self._class)
+        self._tracks, track = np.unique(lane * 64 + self._class, return_inverse=True)
         self._uuid = track.reshape(-1) + _FIRST_OF_BLOCKS
         owners = len(log.owner_names) + 1
         sizes, number_of = np.unique(size, return_inverse=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.peak import peak
+from memlens.columns import distinct
 from memlens.exporting.tables import NO_BLOCKS, Counted, Wanted, Written
 from memlens.facts import Kind
 from memlens.inputs.stack_names import PLUMBING
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 #: Functions of the interpreter, of the allocator and around the program.
 _PASSED_OVER = re.compile(f"{PLUMBING}|^__libc_").search
-#: What blocks are called of which nothing is known.
-_NOBODY = "(owner not known)"
+#: What blocks are called whose owner is not known, below which they are told apart by size; by powers of two where there are more sizes than so many.
+_NOBODY, _SIZES = "(owner not known)", 64
 #: A frame as snapshots have it, ``model.py:12 forward``, and as Kineto has it, ``model.py(12): forward``.
 _FRAMES = (
     re.compile(r"(?P<file>[^\n]*?):(?P<line>[0-9]{1,9}) (?P<function>.+)", re.DOTALL),
@@ -87,6 +88,12 @@ def _stacks(log: EventLog, allocs: Ints) -> tuple[list[tuple[Frame, ...]], Ints]
     numbers, names = log.source.stack_numbers(log.offset[allocs]), log.owner_names
     owners = np.full(len(allocs), -1, np.int64) if log.owner is None else log.owner[allocs].astype(np.int64)
     own = owners if numbers is None else np.where(numbers >= 0, len(names) + numbers.astype(np.int64), owners)
+    unknown = np.flatnonzero(own < 0)
+    sizes = log.size[allocs[unknown]]
+    more = ""
+    if len(distinct(sizes)) > _SIZES:
+        sizes, more = 1 << np.maximum(np.frexp(sizes)[1].astype(np.int64) - 1, 0), " and more"
+    own[unknown] = -1 - sizes
     keys, first, index = np.unique(own, return_index=True, return_inverse=True)
     stacks = []
     for key, at in zip(keys.tolist(), allocs[first].tolist(), strict=True):
@@ -94,8 +101,10 @@ def _stacks(log: EventLog, allocs: Ints) -> tuple[list[tuple[Frame, ...]], Ints]
             frames = tuple(map(Frame.of, log.source.stack(int(log.offset[at]))))
             # What the interpreter and the allocator call on the way would be most of the picture.
             frames = tuple(frame for frame in frames if not _PASSED_OVER(frame.function)) or frames
+        elif key >= 0:
+            frames = tuple(map(Frame.of, names[key].split(" < ")))
         else:
-            frames = tuple(map(Frame.of, names[key].split(" < "))) if key >= 0 else ()
+            frames = Frame(f"blocks of {format_bytes(-1 - key)}{more}"), Frame(_NOBODY)
         stacks.append(frames or (Frame(_NOBODY),))
     return stacks, index.reshape(-1)
 
