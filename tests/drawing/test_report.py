@@ -7,6 +7,8 @@ import hashlib
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,12 @@ def test_a_path_stands_in_a_command_as_a_shell_takes_it(tmp_path: Path) -> None:
     path = small_log(tmp_path).rename(tmp_path / "it's; rm -rf $HOME.log")
     view = view_of(memlens.report(path).html)
     assert shlex.split(view["command"]) == ["memlens", "block", str(path)]
+
+
+def test_the_same_log_gives_the_same_page_in_each_process(examples: Path) -> None:
+    code = "import memlens, sys; sys.stdout.write(memlens.report(sys.argv[1]).html)"
+    log = str(examples / "feats.log.gz")
+    pages = {
+        subprocess.run([sys.executable, "-c", code, log], capture_output=True, check=True).stdout for _ in range(2)
+    }
+    assert len(pages) == 1

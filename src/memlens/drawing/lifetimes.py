@@ -182,7 +182,10 @@ def largest_blocks(
     free_owner = np.full(len(bars), -1, np.int64)
     free_owner[freed >= 0] = owners.code(freed[freed >= 0])
     held_by = np.full(len(bars), -1) if log.holder is None else log.holder[alloc]
-    holders = distinct(held_by[held_by >= 0])
+    # In the order in which they come: their numbers in the log are chance.
+    holders = [*dict.fromkeys(held_by[held_by >= 0].tolist())]
+    number = np.full(len(log.holder_names) + 1, -1)  # the last one is for none
+    number[holders] = np.arange(len(holders))
     untimed = np.full(len(bars), -1)
     stamps = [
         untimed if log.time_us is None else np.where(there, log.time_us[at], -1)
@@ -198,8 +201,8 @@ def largest_blocks(
         "life_us": all_elapsed_us(*stamps),
         "free_line": lines[len(bars) :],
         "free_owner": free_owner,
-        "holder": np.where(held_by < 0, -1, holders.searchsorted(held_by)),
-        "holders": pack_json([visible(log.holder_names[code]) for code in holders.tolist()]),
+        "holder": number[held_by],
+        "holders": pack_json([visible(log.holder_names[code]) for code in holders]),
         "pools": pack_json([*map(visible, log.pool_names)]),
         "contexts": pack_json(_contexts(of, bars, sorted({*shown[0].tolist(), *shown[1].tolist()}))),
         "fates": [words for _, words in FATES.values()],
