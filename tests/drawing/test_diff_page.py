@@ -92,6 +92,7 @@ def test_the_page_holds_what_diff_says(name: str, words: Callable[[str], list[st
     alone = [(row["in"], row["name"]) for row in shown["windows"] if row["in"] != "both"]
     assert sorted(alone) == sorted((side, one) for side in ("base", "head") for one in found[side]["unpaired"])
     peaks = [max(window[side]["peak_bytes"] for window in found["windows"]) for side in ("base", "head")]
+    assert (shown["base"], shown["head"]) == tuple(Path(found[side]["path"]).name for side in ("base", "head"))
     figures = shown["figures"]
     assert figures["base_peak_bytes"] >= peaks[0]
     assert figures["head_peak_bytes"] >= peaks[1]

@@ -21,7 +21,7 @@ from memlens.options import Cut, Owners, ReadAs
 from memlens.options import Diff as Options
 from memlens.reports.blocks import Excerpt, Line
 from memlens.reports.diff.findings import effects_of, finding_blocks, words_of
-from memlens.text import plural, terms_of, visible
+from memlens.text import file_names, plural, terms_of, visible
 from memlens.windows.windows import Window
 
 if TYPE_CHECKING:
@@ -79,12 +79,13 @@ def diff_view(diff: Diff) -> dict[str, Any]:
     findings = list(_findings(diff))
     shown = findings[:FINDINGS]
     rows = [_finding_row(axis, diff, window, finding, more) for window, finding, more in shown]
+    called = file_names([diff.base.path, diff.head.path])
     exact = len(axis) <= EXACT
     curves = aligned_curves(axis, EXACT if exact else BUCKETS)
     windows = sorted(window_rows(axis, diff), key=lambda row: row["spans"][0])
     return {
-        "base": visible(diff.base.path),
-        "head": visible(diff.head.path),
+        "base": visible(called[diff.base.path]),
+        "head": visible(called[diff.head.path]),
         "series": diff.series,
         "slots": len(axis),
         "line": terms_of(diff.head.trust.has_lines).line,
