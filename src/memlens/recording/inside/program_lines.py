@@ -61,8 +61,8 @@ class _Local(threading.local):
 _local = _Local()
 _on = [True]
 _walks: list[Any] = []
-#: Calls so far, of which each fourth may be a moment to look who holds tensors.
-_calls, _EACH = [0], 4
+#: Calls so far, of which each so many-th may be a moment to look who holds tensors.
+_calls, _EACH = [0], 16
 #: Bytes of the lines of calls so far; the second of the last header, and how that is written.
 _text = [0]
 _second: list[Any] = [0, b""]

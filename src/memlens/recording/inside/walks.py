@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 #: Walks take a hundredth of the time, or so many seconds where that is more.
 _SHARE, _SECONDS = 100, 0.25
-#: Operators are no moment before so many.
-_SOME_CALLS = 64
-#: The peak is asked for after each operator, or each fourth where it has not risen for so many moments at operators.
-_QUIET, _SELDOM = 4096, 4
+#: Operators are no moment before so many of the times that they are looked at.
+_SOME_CALLS = 16
+#: Whether the peak rose is asked after each operator; each second or fourth where it has not for so many of the times that operators are looked at.
+_QUIET = (64, 1024)
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.
 _HIGHER = 1.01
 #: Moments after a backward pass.
@@ -116,7 +116,7 @@ class Walks:
         count = counts[moment] = counts.get(moment, 0) + 1
         of_operator = moment == "operator"
         if of_operator:
-            self.each = _SELDOM if count > self._rose_at + _QUIET else 1
+            self.each = 1 << sum(count > self._rose_at + quiet for quiet in _QUIET)
         if not self.on or (of_operator and (count < _SOME_CALLS or "backward" in counts)):
             return False
         budget = self._budget()
