@@ -6,8 +6,8 @@
 Needs an environment with paddlepaddle, g++, and the shared folder, whose host-memory device is built first.  Runs programs of ``trainers.py``
 without names, with lines, and with lines and holders, one after the other, and compares processor time of the training alone (not of Paddle's
 import), the text of the log, that text compressed, and what is allocated; and says how much of what is live at the peak has a role, and how
-much of what variables lead to has a path.  In one run more, names are switched on and off from step to step, by chance: the medians of steps with
-names and without, of one process, vary less than runs do.
+much of what variables lead to has a path.  In one run more, operators have names, or are as Paddle made them, from step to step by chance: the
+medians of the two, of one process, vary less than runs do.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +99,7 @@ REGRESSIONS = {
 core = paddle.base.core
 bad: set[str] = set()
 chance = np.random.default_rng(11)
-#: When the step began, where names are switched on and off from step to step, and the seconds of steps with names and without.
+#: When the step began and whether it has names, where these are switched on and off; and the seconds of steps with names and without.
 switched: list[float] = []
 stepped: dict[bool, list[float]] = {True: [], False: []}
 switches = np.random.default_rng(5)
@@ -128,12 +130,30 @@ def step_ends(line: str) -> None:
         switch()
 
 
+@cache
+def operators() -> list[tuple[Any, str, Any, Any]]:
+    """Where operators of Paddle stand: a module or a class, a name, the function of memlens that has its place, and the operator itself."""
+    owners = [paddle.Tensor, *(module for name, module in sys.modules.items() if name.startswith("paddle") and module)]
+    return [
+        (
+            owner,
+            name,
+            value,
+            dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))["function"].cell_contents,
+        )
+        for owner in owners
+        for name, value in list(vars(owner).items())
+        if isinstance(value, FunctionType) and value.__code__.co_filename.endswith("program_lines.py")
+    ]
+
+
 def switch() -> None:
-    """Write down how long the step took this thread, and have the next one with names, or without, by chance."""
-    names = vars(sys.modules["_memlens_program_lines"])
-    stepped[names["_on"][0]].append(time.thread_time() - switched[0])
-    names["_on"][0] = on = bool(switches.random() < 0.5)
-    for walks in names["_walks"]:
+    """Write down how long the step took this thread, and have the next one with names, or with operators as they were, by chance."""
+    stepped[bool(switched[1])].append(time.thread_time() - switched[0])
+    switched[1] = on = switches.random() < 0.5
+    for owner, name, named, operator in operators():
+        setattr(owner, name, named if on else operator)
+    for walks in vars(sys.modules["_memlens_program_lines"])["_walks"]:
         walks.on = on
     switched[0] = time.thread_time()
 
@@ -501,7 +521,7 @@ def main() -> None:
     )
     given = parser.parse_args()
     if given.switch:
-        switched.append(time.thread_time())
+        switched.extend((time.thread_time(), True))
     if given.bad:
         if f"{given.program}:{given.bad}" not in REGRESSIONS:
             parser.error(f"no regression {given.bad} in {given.program}")
