@@ -26,6 +26,7 @@ from memlens.analyzers.peak import peak
 from memlens.analyzers.places import rising_us
 from memlens.exporting.tables import NO_BLOCKS, Counted, Lives, Wanted, Written, line_numbers, lives_of_windows
 from memlens.facts import Kind
+from memlens.folding import power_of_two
 from memlens.text import clipped, format_bytes, innermost, visible
 from memlens.trust.failures import failures_of
 
@@ -300,7 +301,7 @@ class _Blocks:
         self._line = line_numbers(log)
         size = log.size[lives.alloc]
         # The power of two up to the size; and tracks by lane and class.
-        self._class = np.frexp(np.maximum(size, 1).astype(np.float64))[1].astype(np.int64) - 1
+        self._class = power_of_two(np.maximum(size, 1)) - 1
         lane = lanes(lives.alloc, np.where(lives.free < hi, lives.free, -1), self._class)
         self._tracks, track = np.unique(lane * 64 + self._class, return_inverse=True)
         self._uuid = track.reshape(-1) + _FIRST_OF_BLOCKS

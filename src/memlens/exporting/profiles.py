@@ -17,6 +17,7 @@ from memlens.analyzers.peak import peak
 from memlens.columns import distinct
 from memlens.exporting.tables import NO_BLOCKS, Counted, Wanted, Written
 from memlens.facts import Kind
+from memlens.folding import power_of_two
 from memlens.inputs.stack_names import PLUMBING
 from memlens.text import format_bytes, visible
 from memlens.version import __version__
@@ -92,7 +93,7 @@ def _stacks(log: EventLog, allocs: Ints) -> tuple[list[tuple[Frame, ...]], Ints]
     sizes = log.size[allocs[unknown]]
     more = ""
     if len(distinct(sizes)) > _SIZES:
-        sizes, more = 1 << np.maximum(np.frexp(sizes)[1].astype(np.int64) - 1, 0), " and more"
+        sizes, more = 1 << np.maximum(power_of_two(sizes) - 1, 0), " and more"
     own[unknown] = -1 - sizes
     keys, first, index = np.unique(own, return_index=True, return_inverse=True)
     stacks = []

@@ -38,6 +38,8 @@ def names(say: Literal["holders", "lines"] = "holders") -> None:
 
 def asked_for(say: str) -> dict[str, Any]:
     """What the modules in the program are told that say names: of ``holders``, ``lines`` or ``none``."""
-    holders = say == "holders"
-    lines = {"holders": holders, "compiled": getattr(load("memlens.recording.inside._calls"), "__file__", None)}
-    return {"lines": None if say == "none" else lines, "holders": {} if holders else None}
+    if say == "none":
+        return {"lines": None, "holders": None}
+    compiled, holders = load("memlens.recording.inside._calls"), say == "holders"
+    lines = {"holders": holders, "compiled": getattr(compiled, "__file__", None)}
+    return {"lines": lines, "holders": {} if holders else None}
