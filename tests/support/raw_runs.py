@@ -12,8 +12,8 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,7 +95,7 @@ class RawRun:
     claims: Sequence[Mapping[str, Any]] = ()
     later: int = 0
     until: Mapping[int, int] = field(default_factory=dict)
-    partner: dict[int, int] = field(default_factory=dict)
+    partner: dict[int, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         live: dict[Any, int] = {}
@@ -330,13 +330,12 @@ def of_paddle(text: str) -> RawRun:
     return RawRun(events, notes, _refused(notes), lines=text.count("\n") + (text[-1:] not in ("", "\n")), chunks=told)
 
 
-def _with_chunks(notes: Iterable[tuple[int, str]], blocks: re.Pattern[str] = _BLOCKS[0]) -> list[RawEvent]:
+def _with_chunks(notes: Sequence[tuple[int, str]], blocks: re.Pattern[str] = _BLOCKS[0]) -> list[RawEvent]:
     events: list[RawEvent] = []
     owners: dict[str, str] = {}
     calls: dict[str, str] = {}
     sizes: dict[str, int] = {}
-    thread = ""
-    for place, line in notes:
+    for at_line, (place, line) in enumerate(notes):
         found: list[tuple[int, RawEvent]] = []
         if " 0x" in line or "(0x" in line:
             for m in blocks.finditer(line):
@@ -351,20 +350,25 @@ def _with_chunks(notes: Iterable[tuple[int, str]], blocks: re.Pattern[str] = _BL
                 found.append((m.start(), RawEvent(kind, int(m[1] or m[3]), m[2], place)))
         if ("Run" in line or "run " in line) and (named := _OPERATOR.search(line)):
             headers = [m[1] for m in _HEADER.finditer(line, 0, named.start())]
-            owners[headers[-1] if headers else thread] = next(filter(None, named.groups()))
+            owners[headers[-1] if headers else _thread_before(notes, at_line)] = next(filter(None, named.groups()))
         if line.startswith("I") and (called := _CALLED.search(line)):
             # A line of the program before a call, - after it; an operator of the backward pass is of the call that it is within.
             by_thread, node, call = called.groups()
             _, _, frames = calls.get(by_thread, "-").partition(" < ")
             calls[by_thread] = called_now = call or f"{node} < {frames}"
             owners[by_thread] = "" if called_now == "-" else " < ".join(called_now.split(" < ")[:2])
-        threads = [(m.end(), m[1]) for m in _HEADER.finditer(line)] if found or "]" in line else []
+        threads = [(m.end(), m[1]) for m in _HEADER.finditer(line)] if found else []
         for at, event in sorted(found):
             by = [name for end, name in threads if end <= at]
             of = by[-1] if by else ""
             events.append(event._replace(owner=owners.get(of), call=calls.get(of, "-")))
-        thread = threads[-1][1] if threads else thread
     return events
+
+
+def _thread_before(notes: Sequence[tuple[int, str]], at: int) -> str:
+    """The thread of the last header in the lines before one, which goes on with theirs."""
+    found = (_HEADER.findall(notes[k][1]) for k in range(at - 1, -1, -1))
+    return next((threads[-1] for threads in found if threads), "")
 
 
 def _naive(notes: Iterable[tuple[int, str]]) -> list[RawEvent]:
@@ -536,6 +540,11 @@ def trace_label(owner: str | None) -> str:
 
 def raw_runs(path: Path) -> dict[str, RawRun]:
     """The runs in a file by their devices, as memlens names these: ``""`` for the only one."""
+    return {device: replace(run) for device, run in _runs_in(path, path.stat().st_mtime_ns).items()}
+
+
+@lru_cache(64)  # tests read the same files, and write down in a run what they ask
+def _runs_in(path: Path, _: int) -> dict[str, RawRun]:
     data = read_packed(path)
     if path.suffix == ".pickle":
         runs = of_snapshot(pickle.loads(data))
