@@ -43,15 +43,15 @@ static int64_t end_of(const memory *m, int64_t start)
     place p = tree_from(&m->nodes, &m->blocks, (uint64_t)start, 0);
     if (p.leaf == NONE)
         return -1;
-    const node *n = node_at(&m->nodes, p.leaf);
-    return n->a[p.at] == (uint64_t)start ? (int64_t)n->b[p.at] : -1;
+    const entry *e = entry_at(&m->nodes, p);
+    return e->a == (uint64_t)start ? (int64_t)e->b : -1;
 }
 
 /* The number of the chunk that begins at an address, NONE for none. */
 static uint32_t chunk_at(const memory *m, int64_t start)
 {
     place p = tree_from(&m->nodes, &m->chunks, (uint64_t)start, 0);
-    if (start < 0 || p.leaf == NONE || node_at(&m->nodes, p.leaf)->a[p.at] != (uint64_t)start)
+    if (start < 0 || p.leaf == NONE || entry_at(&m->nodes, p)->a != (uint64_t)start)
         return NONE;
     return value_at(&m->nodes, p);
 }
@@ -84,8 +84,8 @@ static int64_t containing(const memory *m, int64_t address)
     place p = tree_before(&m->nodes, &m->blocks, tree_from(&m->nodes, &m->blocks, (uint64_t)address, UINT64_MAX));
     if (p.leaf == NONE)
         return -1;
-    const node *n = node_at(&m->nodes, p.leaf);
-    return (uint64_t)address < n->b[p.at] ? (int64_t)n->a[p.at] : -1;
+    const entry *e = entry_at(&m->nodes, p);
+    return (uint64_t)address < e->b ? (int64_t)e->a : -1;
 }
 
 static void insert(memory *m, int64_t start, int64_t end)
@@ -229,7 +229,7 @@ static void allocate(memory *m, int64_t row, int64_t address, int64_t size, int6
 static void give_back(memory *m, int64_t size)
 {
     place p = tree_from(&m->nodes, &m->idle, (uint64_t)size, 0);
-    if (p.leaf == NONE || node_at(&m->nodes, p.leaf)->a[p.at] != (uint64_t)size)
+    if (p.leaf == NONE || entry_at(&m->nodes, p)->a != (uint64_t)size)
         return;
     uint32_t number = value_at(&m->nodes, p);
     int64_t start = m->chunk[number].start;

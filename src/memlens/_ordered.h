@@ -9,47 +9,31 @@
 
 #define NONE UINT32_MAX
 
-/* --- items that stay where they are, by number ----------------------------------------------------------------------- */
-
-enum { SLAB_BITS = 8, SLAB = 1 << SLAB_BITS };
+/* --- items of one size, by number ------------------------------------------------------------------------------------ */
 
 typedef struct {
-    char **slabs;
+    char *items; /* these move when the pool grows */
     size_t item;
-    uint32_t count, room, next_free, spare; /* items ever used, slabs there is room for, the first one given back, ones to be had */
+    uint32_t room, used, next_free, spare; /* items there is room for, ever used, the first one given back, ones to be had */
 } pool;
 
-static inline void *pool_at(const pool *p, uint32_t number)
-{
-    return p->slabs[number >> SLAB_BITS] + (number & (SLAB - 1)) * p->item;
-}
+static void pool_open(pool *p, size_t item) { *p = (pool){NULL, item, 0, 0, NONE, 0}; }
 
-static void pool_open(pool *p, size_t item)
-{
-    memset(p, 0, sizeof *p);
-    p->item = item;
-    p->next_free = NONE;
-}
-
-static void pool_close(pool *p)
-{
-    for (uint32_t slab = 0; slab < p->count >> SLAB_BITS; slab++)
-        free(p->slabs[slab]);
-    free(p->slabs);
-    pool_open(p, p->item);
-}
+static void pool_close(pool *p) { free(p->items); }
 
 static inline uint32_t pool_take(pool *p)
 {
     uint32_t number = p->next_free;
-    memcpy(&p->next_free, pool_at(p, number), sizeof number);
     p->spare--;
+    if (number == NONE)
+        return p->used++;
+    memcpy(&p->next_free, p->items + number * p->item, sizeof number);
     return number;
 }
 
 static inline void pool_return(pool *p, uint32_t number)
 {
-    memcpy(pool_at(p, number), &p->next_free, sizeof number);
+    memcpy(p->items + number * p->item, &p->next_free, sizeof number);
     p->next_free = number;
     p->spare++;
 }
@@ -58,36 +42,30 @@ static inline void pool_return(pool *p, uint32_t number)
 static int pool_grow(pool *p, uint32_t spare)
 {
     while (p->spare < spare) {
-        if (p->count > UINT32_MAX - 2 * SLAB)
+        uint32_t more = p->room ? p->room : 256;
+        char *items = p->room > UINT32_MAX / 2 ? NULL : realloc(p->items, (p->room + (size_t)more) * p->item);
+        if (!items)
             return -1;
-        if (p->count >> SLAB_BITS == p->room) {
-            uint32_t room = p->room ? 2 * p->room : 64;
-            char **slabs = realloc(p->slabs, room * sizeof *slabs);
-            if (!slabs)
-                return -1;
-            p->slabs = slabs;
-            p->room = room;
-        }
-        char *slab = malloc(SLAB * p->item);
-        if (!slab)
-            return -1;
-        p->slabs[p->count >> SLAB_BITS] = slab;
-        p->count += SLAB;
-        for (uint32_t number = p->count; number-- > p->count - SLAB;)
-            pool_return(p, number);
+        p->items = items;
+        p->room += more;
+        p->spare += more;
     }
     return 0;
 }
 
 /* --- trees ------------------------------------------------------------------------------------------------------------ */
 
-enum { FAN = 32, DEPTH = 24, NODES_OF_A_PUT = 16 };
+enum { FAN = 16, DEPTH = 24, NODES_OF_A_PUT = 16 };
 
 /* A leaf has entries, an inner node its children with a pair that none of a child's entries is below and all of the child before
    are; that of the first child is not looked at. */
 typedef struct {
-    uint64_t a[FAN], b[FAN];
-    uint32_t value[FAN];
+    uint64_t a, b;
+    uint32_t value;
+} entry;
+
+typedef struct {
+    entry entries[FAN];
     uint32_t count, before, after; /* leaves are linked in order */
 } node;
 
@@ -100,22 +78,19 @@ typedef struct {
     uint32_t leaf, at;
 } place; /* of an entry; leaf NONE: there is none */
 
-static inline node *node_at(const pool *nodes, uint32_t number) { return pool_at(nodes, number); }
+static inline node *node_at(const pool *nodes, uint32_t number) { return (node *)nodes->items + number; }
 
-static inline int below(uint64_t a, uint64_t b, uint64_t other_a, uint64_t other_b)
-{
-    return (a < other_a) | ((a == other_a) & (b < other_b));
-}
+static inline const entry *entry_at(const pool *nodes, place p) { return node_at(nodes, p.leaf)->entries + p.at; }
 
-/* How many entries of a node from `first` on are below a pair, or with `same` not above it, counted from 0. */
+/* How many entries of a node from `first` on are below a pair, or with `same` not above it, counted from 0.  All are compared: to search among
+   so few takes longer, for no processor can foresee which way it goes. */
 static inline uint32_t rank(const node *n, uint32_t first, uint64_t a, uint64_t b, int same)
 {
-    uint32_t low = first, left = n->count - first;
-    while (left > 0) {
-        uint32_t half = left / 2, at = low + half;
-        int lower = same ? !below(a, b, n->a[at], n->b[at]) : below(n->a[at], n->b[at], a, b);
-        low = lower ? at + 1 : low;
-        left = lower ? left - half - 1 : half;
+    const unsigned __int128 key = (unsigned __int128)a << 64 | b;
+    uint32_t low = first;
+    for (const entry *e = n->entries + first, *end = n->entries + n->count; e < end; e++) {
+        const unsigned __int128 pair = (unsigned __int128)e->a << 64 | e->b;
+        low += same ? pair <= key : pair < key;
     }
     return low;
 }
@@ -131,7 +106,7 @@ static inline uint32_t descend(const pool *nodes, const tree *t, uint64_t a, uin
             path[level - 1] = at;
             slots[level - 1] = slot;
         }
-        at = n->value[slot];
+        at = n->entries[slot].value;
     }
     return at;
 }
@@ -155,7 +130,7 @@ static inline place tree_last(const pool *nodes, const tree *t)
         return (place){NONE, 0};
     uint32_t at = t->root;
     for (uint32_t level = 1; level < t->height; level++)
-        at = node_at(nodes, at)->value[node_at(nodes, at)->count - 1];
+        at = node_at(nodes, at)->entries[node_at(nodes, at)->count - 1].value;
     return (place){at, node_at(nodes, at)->count - 1};
 }
 
@@ -176,21 +151,17 @@ static inline place tree_before(const pool *nodes, const tree *t, place p)
     return leaf == NONE ? (place){NONE, 0} : (place){leaf, node_at(nodes, leaf)->count - 1};
 }
 
-static inline uint32_t value_at(const pool *nodes, place p) { return node_at(nodes, p.leaf)->value[p.at]; }
+static inline uint32_t value_at(const pool *nodes, place p) { return entry_at(nodes, p)->value; }
 
 static inline void move(node *to, uint32_t at, const node *from, uint32_t first, uint32_t count)
 {
-    memmove(to->a + at, from->a + first, count * sizeof *to->a);
-    memmove(to->b + at, from->b + first, count * sizeof *to->b);
-    memmove(to->value + at, from->value + first, count * sizeof *to->value);
+    memmove(to->entries + at, from->entries + first, count * sizeof *to->entries);
 }
 
 static inline void put_at(node *n, uint32_t at, uint64_t a, uint64_t b, uint32_t value)
 {
     move(n, at + 1, n, at, n->count - at);
-    n->a[at] = a;
-    n->b[at] = b;
-    n->value[at] = value;
+    n->entries[at] = (entry){a, b, value};
     n->count++;
 }
 
@@ -206,19 +177,14 @@ static int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value
 {
     uint32_t path[DEPTH], slots[DEPTH], at;
     if (!t->height) {
-        t->count++;
         t->root = pool_take(nodes);
         t->height = 1;
-        node *n = node_at(nodes, t->root);
-        n->count = 0;
-        n->before = n->after = NONE;
-        put_at(n, 0, a, b, value);
-        return 1;
+        *node_at(nodes, t->root) = (node){.before = NONE, .after = NONE};
     }
     at = descend(nodes, t, a, b, path, slots);
     node *n = node_at(nodes, at);
     uint32_t slot = rank(n, 0, a, b, 0);
-    if (slot < n->count && n->a[slot] == a && n->b[slot] == b)
+    if (slot < n->count && n->entries[slot].a == a && n->entries[slot].b == b)
         return 0;
     t->count++;
     for (uint32_t level = t->height;; level--) {
@@ -244,19 +210,16 @@ static int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value
             put_at(upper, slot - half, a, b, value);
         else
             put_at(n, slot, a, b, value);
-        a = upper->a[0];
-        b = upper->b[0];
+        a = upper->entries[0].a;
+        b = upper->entries[0].b;
         value = other;
         if (level == 1) { /* a new root */
             uint32_t root = pool_take(nodes);
             node *r = node_at(nodes, root);
             r->count = 2;
             r->before = r->after = NONE;
-            r->a[0] = r->b[0] = 0;
-            r->value[0] = t->root;
-            r->a[1] = a;
-            r->b[1] = b;
-            r->value[1] = other;
+            r->entries[0] = (entry){0, 0, t->root};
+            r->entries[1] = (entry){a, b, other};
             t->root = root;
             t->height++;
             return 1;
@@ -276,7 +239,7 @@ static int tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
     uint32_t at = descend(nodes, t, a, b, path, slots);
     node *n = node_at(nodes, at);
     uint32_t slot = rank(n, 0, a, b, 0);
-    if (slot == n->count || n->a[slot] != a || n->b[slot] != b)
+    if (slot == n->count || n->entries[slot].a != a || n->entries[slot].b != b)
         return 0;
     t->count--;
     for (uint32_t level = t->height;; level--) {
@@ -290,22 +253,22 @@ static int tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
         uint32_t of = slots[level - 2];
         uint32_t left = NONE;
         if (n->count) {
-            if (of + 1 < parent->count && n->count + node_at(nodes, parent->value[of + 1])->count <= FAN / 2)
+            if (of + 1 < parent->count && n->count + node_at(nodes, parent->entries[of + 1].value)->count <= FAN / 2)
                 left = of;
-            else if (of && n->count + node_at(nodes, parent->value[of - 1])->count <= FAN / 2)
+            else if (of && n->count + node_at(nodes, parent->entries[of - 1].value)->count <= FAN / 2)
                 left = of - 1;
             else
                 return 1;
-            node *low = node_at(nodes, parent->value[left]), *high = node_at(nodes, parent->value[left + 1]);
+            node *low = node_at(nodes, parent->entries[left].value), *high = node_at(nodes, parent->entries[left + 1].value);
             move(low, low->count, high, 0, high->count);
             if (level < t->height) { /* what the first child of an inner node begins with is known above only */
-                low->a[low->count] = parent->a[left + 1];
-                low->b[low->count] = parent->b[left + 1];
+                low->entries[low->count].a = parent->entries[left + 1].a;
+                low->entries[low->count].b = parent->entries[left + 1].b;
             }
             low->count += high->count;
             of = left + 1;
         }
-        uint32_t gone = parent->value[of];
+        uint32_t gone = parent->entries[of].value;
         n = node_at(nodes, gone);
         if (level == t->height) {
             if (n->before != NONE)
@@ -320,13 +283,26 @@ static int tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
     /* The root: an empty one goes, and an inner one that has one child left. */
     while (t->height && (!n->count || (t->height > 1 && n->count == 1))) {
         uint32_t root = t->root;
-        t->root = n->count ? n->value[0] : NONE;
+        t->root = n->count ? n->entries[0].value : NONE;
         t->height = n->count ? t->height - 1 : 0;
         pool_return(nodes, root);
         if (t->height)
             n = node_at(nodes, t->root);
     }
     return 1;
+}
+
+/* Take out the entry at a place: without a search where its leaf keeps entries enough. */
+static inline void tree_cut(pool *nodes, tree *t, place p)
+{
+    node *n = node_at(nodes, p.leaf);
+    const entry gone = n->entries[p.at];
+    if (n->count <= FAN / 4 + 1) {
+        tree_pull(nodes, t, gone.a, gone.b);
+        return;
+    }
+    t->count--;
+    cut_at(n, p.at);
 }
 
 #endif

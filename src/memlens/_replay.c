@@ -3,7 +3,7 @@
    A replay is a state that Python holds in a capsule and lets go on by some operations at a time, without the interpreter lock.  It
    stops early where there was much to look at one by one, as an allocator itself does it: what is not mapped of expandable chunks,
    groups, the ages of idle chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has four bytes an
-   operation, for each block 40 (a chunk: 48) and some 80 at most in each tree that it is in, and of changes those of the last call.
+   operation, for each block 40 (a chunk: 48) and some 100 at most in each tree that it is in, and of changes those of the last call.
    The framework is not known here: allocators/models.py says what the numbers mean.  */
 
 #include "_columns.h"
@@ -80,7 +80,7 @@ typedef struct {
     const uint64_t *recorded, *word;
     uint64_t *address;
     int64_t *occupied;
-    int64_t operations, at;
+    int64_t operations, at, limit;
     int32_t groups, families;
 
     pool blocks, chunks, nodes;
@@ -101,18 +101,15 @@ typedef struct {
     int fault, ended, busy, prepared;
 } state;
 
-static inline block *b_(const state *s, uint32_t number) { return pool_at(&s->blocks, number); }
-static inline chunk *c_(const state *s, const block *b) { return pool_at(&s->chunks, b->chunk); }
+static inline block *b_(const state *s, uint32_t number) { return (block *)s->blocks.items + number; }
+static inline chunk *c_(const state *s, const block *b) { return (chunk *)s->chunks.items + b->chunk; }
 
 /* What the longest step needs of blocks, chunks and nodes, to be had before it begins. */
 static inline int ready(state *s)
 {
     enum { BLOCKS = 16, CHUNKS = 16, PUTS = 12 };
-    if (s->blocks.spare < BLOCKS && pool_grow(&s->blocks, BLOCKS))
-        s->fault = NO_MEMORY;
-    if (s->chunks.spare < CHUNKS && pool_grow(&s->chunks, CHUNKS))
-        s->fault = NO_MEMORY;
-    if (s->nodes.spare < PUTS * NODES_OF_A_PUT && pool_grow(&s->nodes, PUTS * NODES_OF_A_PUT))
+    if ((s->blocks.spare < BLOCKS && pool_grow(&s->blocks, BLOCKS)) || (s->chunks.spare < CHUNKS && pool_grow(&s->chunks, CHUNKS)) ||
+        (s->nodes.spare < PUTS * NODES_OF_A_PUT && pool_grow(&s->nodes, PUTS * NODES_OF_A_PUT)))
         s->fault = NO_MEMORY;
     return s->fault;
 }
@@ -179,8 +176,8 @@ static void add_to(state *s, tree *t, uint64_t a, uint64_t b, uint32_t value)
 static int vacant(const state *s, uint64_t base, uint64_t size)
 {
     place after = tree_from(&s->nodes, &s->held, base, 0), before = tree_before(&s->nodes, &s->held, after);
-    return (before.leaf == NONE || node_at(&s->nodes, before.leaf)->b[before.at] <= base) &&
-           (after.leaf == NONE || base + size <= node_at(&s->nodes, after.leaf)->a[after.at]);
+    return (before.leaf == NONE || entry_at(&s->nodes, before)->b <= base) &&
+           (after.leaf == NONE || base + size <= entry_at(&s->nodes, after)->a);
 }
 
 static void vacate(state *s, uint64_t base, uint64_t size)
@@ -195,10 +192,10 @@ static int reused(state *s, uint64_t size, uint64_t *base)
     place at = tree_from(&s->nodes, &s->ranges, whole, 0);
     if (at.leaf == NONE)
         return 0;
-    const node *n = node_at(&s->nodes, at.leaf);
-    uint64_t length = n->a[at.at];
-    *base = n->b[at.at];
-    tree_pull(&s->nodes, &s->ranges, length, *base);
+    const entry *e = entry_at(&s->nodes, at);
+    uint64_t length = e->a;
+    *base = e->b;
+    tree_cut(&s->nodes, &s->ranges, at);
     tree_pull(&s->nodes, &s->starts, *base, length);
     if (length > whole)
         vacate(s, *base + whole, length - whole);
@@ -264,25 +261,18 @@ static void addresses_given_back(state *s, uint64_t base, uint64_t size)
         return;
     size = up_to(size, STEP);
     place after = tree_from(&s->nodes, &s->starts, base, 0), before = tree_before(&s->nodes, &s->starts, after);
-    uint64_t next = 0, next_size = 0, last = 0, last_size = 0;
-    if (after.leaf != NONE) {
-        next = node_at(&s->nodes, after.leaf)->a[after.at];
-        next_size = node_at(&s->nodes, after.leaf)->b[after.at];
+    const entry none = {0, 0, 0};
+    const entry next = after.leaf == NONE ? none : *entry_at(&s->nodes, after), last = before.leaf == NONE ? none : *entry_at(&s->nodes, before);
+    if (next.b && next.a == base + size) {
+        tree_pull(&s->nodes, &s->starts, next.a, next.b);
+        tree_pull(&s->nodes, &s->ranges, next.b, next.a);
+        size += next.b;
     }
-    if (before.leaf != NONE) {
-        last = node_at(&s->nodes, before.leaf)->a[before.at];
-        last_size = node_at(&s->nodes, before.leaf)->b[before.at];
-    }
-    if (next_size && next == base + size) {
-        tree_pull(&s->nodes, &s->starts, next, next_size);
-        tree_pull(&s->nodes, &s->ranges, next_size, next);
-        size += next_size;
-    }
-    if (last_size && last + last_size == base) {
-        tree_pull(&s->nodes, &s->starts, last, last_size);
-        tree_pull(&s->nodes, &s->ranges, last_size, last);
-        base = last;
-        size += last_size;
+    if (last.b && last.a + last.b == base) {
+        tree_pull(&s->nodes, &s->starts, last.a, last.b);
+        tree_pull(&s->nodes, &s->ranges, last.b, last.a);
+        base = last.a;
+        size += last.b;
     }
     vacate(s, base, size);
 }
@@ -301,7 +291,7 @@ static uint32_t new_chunk(state *s, uint64_t base, int64_t size, int32_t group, 
     uint32_t number = pool_take(&s->chunks);
     uint64_t origin = s->number[OLDEST_FIRST] ? s->next_origin : base;
     s->next_origin += (uint64_t)size;
-    *(chunk *)pool_at(&s->chunks, number) = (chunk){base, s->chunks_made++, origin, size, page, group};
+    ((chunk *)s->chunks.items)[number] = (chunk){base, s->chunks_made++, origin, size, page, group};
     if (page)
         s->expandable[s->family[group]]++;
     return number;
@@ -365,15 +355,21 @@ static void put(state *s, uint32_t number)
         add_to(s, spare, a, other, number);
 }
 
+/* Of the trees beside that of free blocks. */
+static void pull_spare(state *s, const block *b, const chunk *c)
+{
+    uint64_t a, other;
+    tree *spare = spare_of(s, b, c, &a, &other);
+    if (spare)
+        tree_pull(&s->nodes, spare, a, other);
+}
+
 static void pull(state *s, uint32_t number)
 {
     const block *b = b_(s, number);
     const chunk *c = c_(s, b);
-    uint64_t a, other;
     tree_pull(&s->nodes, s->unused + c->group, (uint64_t)b->size, tie(b, c));
-    tree *spare = spare_of(s, b, c, &a, &other);
-    if (spare)
-        tree_pull(&s->nodes, spare, a, other);
+    pull_spare(s, b, c);
 }
 
 static void put_unmapped(state *s, uint32_t number)
@@ -607,7 +603,7 @@ static int map(state *s, uint32_t number, int64_t size)
     uint64_t ahead = b->addr - c->base, base = b->addr;
     int64_t most = (int64_t)(up_to(ahead + (uint64_t)size, (uint64_t)c->page) - ahead);
     size = most < b->size ? most : b->size;
-    if (size > s->number[LIMIT] - s->reserved) {
+    if (size > s->limit - s->reserved) {
         s->refused = size;
         return 0;
     }
@@ -654,7 +650,7 @@ static uint32_t take_memory(state *s, int32_t group, int64_t size, int64_t growt
         return NONE;
     if (s->page[group])
         return expanded(s, group, size);
-    if (growth > s->number[LIMIT] - s->reserved || !range(s, growth, &base))
+    if (growth > s->limit - s->reserved || !range(s, growth, &base))
         return NONE;
     s->next_recorded++;
     count_taken(s, TAKEN, base, growth);
@@ -692,36 +688,31 @@ static int64_t reach(const state *s, const block *b)
 
 static uint32_t fitting(state *s, int32_t group, int64_t size)
 {
-    const tree *unused = s->unused + group;
+    tree *unused = s->unused + group;
     int64_t most = s->number[MAX_SPLIT];
     if (s->number[COLLECT_ABOVE] >= 0)
         s->requests[s->family[group]]++;
     place at = tree_from(&s->nodes, unused, (uint64_t)size, 0);
     if (at.leaf == NONE)
         return NONE;
+    place found = at;
     uint32_t number = value_at(&s->nodes, at);
-    if (c_(s, b_(s, number))->page && s->page[group]) {
-        /* What can expand counts as large as it can become. */
-        while (c_(s, b_(s, number))->page) {
-            at = tree_next(&s->nodes, at);
-            s->work++;
-            if (at.leaf == NONE || reach(s, b_(s, value_at(&s->nodes, at))) >= reach(s, b_(s, number)))
-                break;
-            number = value_at(&s->nodes, at);
-        }
-    } else {
-        while (c_(s, b_(s, number))->page) { /* left from before expandable chunks were switched off */
-            at = tree_next(&s->nodes, at);
-            s->work++;
-            if (at.leaf == NONE)
-                return NONE;
-            number = value_at(&s->nodes, at);
-        }
+    /* What can expand counts as large as it can become; where chunks cannot any more, those that could before are passed over. */
+    const int expands = c_(s, b_(s, number))->page && s->page[group];
+    while (c_(s, b_(s, number))->page) {
+        at = tree_next(&s->nodes, at);
+        s->work++;
+        if (at.leaf == NONE && !expands)
+            return NONE;
+        if (at.leaf == NONE || (expands && reach(s, b_(s, value_at(&s->nodes, at))) >= reach(s, b_(s, number))))
+            break;
+        number = value_at(&s->nodes, found = at);
     }
     int64_t has = b_(s, number)->size;
     if (size < most ? most != NO_LIMIT && has >= most : has >= size + s->number[MAX_ROUNDING])
         return NONE;
-    pull(s, number);
+    tree_cut(&s->nodes, unused, found);
+    pull_spare(s, b_(s, number), c_(s, b_(s, number)));
     return number;
 }
 
@@ -790,7 +781,7 @@ static void fail(state *s, int32_t group, int64_t size)
         s->report[1] = s->refused;
         s->report[2] = s->reserved;
         s->report[3] = s->reserved - s->allocated;
-        s->report[4] = last.leaf == NONE ? 0 : (int64_t)node_at(&s->nodes, last.leaf)->a[last.at];
+        s->report[4] = last.leaf == NONE ? 0 : (int64_t)entry_at(&s->nodes, last)->a;
     }
     if (!s->prepared || !failed_before(s, s->at))
         s->ended = 1;
@@ -801,20 +792,18 @@ static inline void foresee(const state *s, int64_t at)
 {
     if (at + 12 >= s->operations)
         return;
-    int64_t of = s->of[at + 12];
-    if (of >= 0 && of <= at)
-        __builtin_prefetch(s->block_of + of, 1);
-    of = s->of[at + 6];
-    if (of >= 0 && of <= at && s->block_of[of] != NONE)
-        __builtin_prefetch(b_(s, s->block_of[of]), 1);
-    of = s->of[at + 3];
-    if (of >= 0 && of <= at && s->block_of[of] != NONE) {
-        const block *b = b_(s, s->block_of[of]);
-        if (b->before != NONE)
-            __builtin_prefetch(b_(s, b->before), 1);
-        if (b->after != NONE)
-            __builtin_prefetch(b_(s, b->after), 1);
-    }
+    const int64_t *of = s->of + at;
+    if (of[12] >= 0 && of[12] <= at)
+        __builtin_prefetch(s->block_of + of[12], 1);
+    if (of[6] >= 0 && of[6] <= at && s->block_of[of[6]] != NONE)
+        __builtin_prefetch(b_(s, s->block_of[of[6]]), 1);
+    if (of[3] < 0 || of[3] > at || s->block_of[of[3]] == NONE)
+        return;
+    const block *b = b_(s, s->block_of[of[3]]);
+    if (b->before != NONE)
+        __builtin_prefetch(b_(s, b->before), 1);
+    if (b->after != NONE)
+        __builtin_prefetch(b_(s, b->after), 1);
 }
 
 static void step(state *s)
@@ -928,8 +917,6 @@ static void close_state(state *s)
     pool_close(&s->nodes);
     free(s->block_of);
     free(s->unused);
-    free(s->first);
-    free(s->requests);
     free(s->changes);
     release(s->columns, COLUMNS);
     free(s);
@@ -953,18 +940,11 @@ static const char *wrong(const state *s)
     const int64_t *use = c[TILE_USE].view.buf, *taken_first = c[FIRST_SIZE].view.buf;
     const uint64_t *base = c[CHUNK_BASE].view.buf, *addr = c[TILE_ADDR].view.buf;
     int64_t all = 0;
-    for (int i = OF; i <= GROWTH; i++)
-        if (c[i].items != n)
-            return "columns of one length, for each operation";
-    for (int i = FAMILY_OF; i <= COLLECTED; i++)
-        if (c[i].items != groups)
-            return "columns of one length, for each group";
-    for (int i = CHUNK_BASE; i <= CHUNK_PAGE; i++)
-        if (c[i].items != chunks)
-            return "columns of one length, for each chunk";
-    for (int i = TILE_CHUNK; i <= TILE_USE; i++)
-        if (c[i].items != tiles)
-            return "columns of one length, for each tile";
+    static const int alike[][2] = {{OPERATION, GROWTH}, {FAMILY_OF, COLLECTED}, {CHUNK_BASE, CHUNK_PAGE}, {TILE_CHUNK, TILE_USE}};
+    for (int k = 0; k < 4; k++)
+        for (int i = alike[k][0]; i <= alike[k][1]; i++)
+            if (c[i].items != c[alike[k][0]].items)
+                return "columns of one length, for each operation, for each group, for each chunk, for each tile";
     if (c[NUMBERS].items != ALL_NUMBERS || c[WORDS].items != ALL_WORDS || c[FIRST_GROUP].items != c[FIRST_SIZE].items)
         return "all numbers";
     if (number[TRACE] && (c[ADDRESS].items != n || c[OCCUPIED].items != n))
@@ -990,6 +970,24 @@ static const char *wrong(const state *s)
         if (first[i] < 0 || first[i] >= groups || taken_first[i] < 1 || taken_first[i] > MOST)
             return "preallocated chunks that can be";
     return NULL;
+}
+
+/* What there is of each group and family lies in one piece of memory, of so many bytes. */
+static size_t bytes_of_groups(const state *s)
+{
+    const size_t groups = (size_t)s->groups, families = (size_t)s->families;
+    return (4 * groups + 1) * sizeof(tree) + (families + 1) * (sizeof(int64_t) + 2 * sizeof(int32_t));
+}
+
+static void lay_out(state *s, void *memory)
+{
+    s->unused = memory;
+    s->unmapped = s->unused + s->groups;
+    s->idle = s->unmapped + s->groups;
+    s->loose = s->idle + s->groups;
+    s->requests = (int64_t *)(s->loose + s->groups + 1);
+    s->first = (int32_t *)(s->requests + s->families + 1);
+    s->expandable = s->first + s->families + 1;
 }
 
 static int open_state(state *s)
@@ -1018,24 +1016,22 @@ static int open_state(state *s)
     s->groups = (int32_t)c[FAMILY_OF].items;
     s->families = s->groups ? s->family[s->groups - 1] + 1 : 0;
     s->at = s->number[START];
+    s->limit = s->number[LIMIT];
     s->operation_now = s->reserved_peak_at = s->first_failed = -1;
     s->prepared = 1;
-    size_t groups = (size_t)s->groups, families = (size_t)s->families;
+    const int32_t families = s->families;
     s->block_of = malloc(((size_t)s->operations + 1) * sizeof *s->block_of);
-    s->unused = calloc(4 * groups + 1, sizeof *s->unused);
-    s->first = calloc(2 * families + 2, sizeof *s->first);
-    s->requests = calloc(families + 1, sizeof *s->requests);
-    if (!s->block_of || !s->unused || !s->first || !s->requests)
+    void *memory = calloc(1, bytes_of_groups(s));
+    if (!s->block_of || !memory) {
+        free(memory);
         return -1;
+    }
+    lay_out(s, memory);
     memset(s->block_of, 0xff, (size_t)s->operations * sizeof *s->block_of);
-    s->unmapped = s->unused + groups;
-    s->idle = s->unmapped + groups;
-    s->loose = s->idle + groups;
-    s->expandable = s->first + families + 1;
     for (int32_t group = s->groups; group-- > 0;)
         s->first[s->family[group]] = group;
     s->first[families] = s->groups;
-    for (int32_t family = s->families; family-- > 0;) /* a family of no group */
+    for (int32_t family = families; family-- > 0;) /* a family of no group */
         if (s->groups && s->family[s->first[family]] != family)
             s->first[family] = s->first[family + 1];
     s->up = up_to(s->word[HIGH], STEP);
@@ -1094,55 +1090,95 @@ static state *state_of(PyObject *capsule)
     return s;
 }
 
+/* Go on by so many operations at most, until the end or until more is reserved: whether something is wrong, whether there is more to do at
+   once (1; 2: more is reserved), and how many changes there are. */
 static PyObject *run(PyObject *module, PyObject *args)
 {
     PyObject *capsule;
-    long long count;
+    long long count, until;
     state *s;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OL:run", &capsule, &count) || !(s = state_of(capsule)))
+    if (!PyArg_ParseTuple(args, "OLL:run", &capsule, &count, &until) || !(s = state_of(capsule)))
         return NULL;
     s->busy = 1;
     Py_BEGIN_ALLOW_THREADS
     s->work = 0;
-    for (; count > 0 && s->work < MOST_WORK && s->at < s->operations && !s->ended && !s->fault; count--)
+    for (; count > 0 && s->work < MOST_WORK && s->at < s->operations && !s->ended && !s->fault && s->reserved <= until; count--)
         step(s);
     Py_END_ALLOW_THREADS
     s->busy = 0;
     if (s->fault == NO_MEMORY)
         return PyErr_NoMemory();
     int more = s->at < s->operations && !s->ended && !s->fault;
-    return Py_BuildValue("iin", s->fault, more, (Py_ssize_t)s->changed);
+    return Py_BuildValue("iin", s->fault, more << (s->reserved > until), (Py_ssize_t)s->changed);
+}
+
+static void *copy_of(const void *from, size_t bytes, size_t room)
+{
+    void *to = malloc(room);
+    if (to && bytes)
+        memcpy(to, from, bytes);
+    return to;
+}
+
+/* A replay that goes on from here under another limit, beside the one that it is copied from; neither is traced. */
+static PyObject *fork_of(PyObject *module, PyObject *args)
+{
+    PyObject *capsule, *made = NULL;
+    long long limit;
+    state *from, *s;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OL:fork", &capsule, &limit) || !(from = state_of(capsule)))
+        return NULL;
+    if (from->number[TRACE] || limit < 0)
+        return PyErr_Format(PyExc_ValueError, "fork: no traced replay, and no limit below 0");
+    if (!(s = copy_of(from, sizeof *s, sizeof *s)))
+        return PyErr_NoMemory();
+    memset(s->columns, 0, sizeof s->columns);
+    s->limit = limit;
+    s->block_of = copy_of(from->block_of, (size_t)s->operations * sizeof *s->block_of, ((size_t)s->operations + 1) * sizeof *s->block_of);
+    lay_out(s, copy_of(from->unused, bytes_of_groups(s), bytes_of_groups(s)));
+    pool *pools[] = {&s->blocks, &s->chunks, &s->nodes};
+    int fits = s->block_of && s->unused;
+    for (int i = 0; i < 3; i++) {
+        pools[i]->items = copy_of(pools[i]->items, pools[i]->used * pools[i]->item, pools[i]->room * pools[i]->item + 1);
+        fits = fits && pools[i]->items;
+    }
+    for (int i = 0; i < COLUMNS && fits; i++)
+        fits = !take(from->columns[i].view.obj, s->columns + i, given[i].width, i >= ADDRESS, given[i].name);
+    if (!fits && !PyErr_Occurred())
+        PyErr_NoMemory();
+    if (!fits || !(made = PyCapsule_New(s, capsule_name, destroy)))
+        close_state(s);
+    return made;
 }
 
 static PyObject *changes(PyObject *module, PyObject *args)
 {
+    static const struct { const char *name; int width; } parts[4] = {{"at", 8}, {"kind", 1}, {"addr", 8}, {"size", 8}};
     PyObject *capsule, *objects[4];
     column c[4] = {{{0}, 0}};
     state *s;
+    int fits = 1;
     (void)module;
     if (!PyArg_ParseTuple(args, "OOOOO:changes", &capsule, &objects[0], &objects[1], &objects[2], &objects[3]) ||
         !(s = state_of(capsule)))
         return NULL;
-    if (take(objects[0], c, 8, 1, "at") || take(objects[1], c + 1, 1, 1, "kind") || take(objects[2], c + 2, 8, 1, "addr") ||
-        take(objects[3], c + 3, 8, 1, "size")) {
-        release(c, 4);
-        return NULL;
-    }
-    for (int i = 0; i < 4; i++)
-        if (c[i].items != (Py_ssize_t)s->changed) {
-            release(c, 4);
+    for (int i = 0; i < 4 && fits; i++) {
+        fits = !take(objects[i], c + i, parts[i].width, 1, parts[i].name);
+        if (fits && !(fits = c[i].items == (Py_ssize_t)s->changed))
             PyErr_SetString(PyExc_ValueError, "changes: columns as long as there are changes are needed");
-            return NULL;
-        }
-    for (size_t i = 0; i < s->changed; i++) {
+    }
+    for (size_t i = 0; fits && i < s->changed; i++) {
         ((int64_t *)c[0].view.buf)[i] = s->changes[i].at;
         ((int8_t *)c[1].view.buf)[i] = s->changes[i].kind;
         ((uint64_t *)c[2].view.buf)[i] = s->changes[i].addr;
         ((int64_t *)c[3].view.buf)[i] = s->changes[i].size;
     }
-    s->changed = 0;
     release(c, 4);
+    if (!fits)
+        return NULL;
+    s->changed = 0;
     Py_RETURN_NONE;
 }
 
@@ -1153,27 +1189,18 @@ static PyObject *result(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "O:result", &capsule) || !(s = state_of(capsule)))
         return NULL;
-    const int64_t values[] = {
-        s->reserved_peak, s->reserved_peak_at, s->reserved, s->allocated_peak, s->allocated, s->first_failed,
-        s->report[0], s->report[1], s->report[2], s->report[3], s->report[4], s->at, s->taken, s->given_back,
-    };
-    const uint64_t words[] = {s->taken_bytes[0], s->taken_bytes[1], s->given_back_bytes[0], s->given_back_bytes[1]};
-    enum { VALUES = sizeof values / sizeof *values, ALL_VALUES = VALUES + 4 };
-    PyObject *tuple = PyTuple_New(ALL_VALUES);
-    for (int i = 0; tuple && i < ALL_VALUES; i++) {
-        PyObject *value = i < VALUES ? PyLong_FromLongLong(values[i]) : PyLong_FromUnsignedLongLong(words[i - VALUES]);
-        if (!value || PyTuple_SetItem(tuple, i, value) < 0) {
-            Py_DecRef(tuple);
-            return NULL;
-        }
-    }
-    return tuple;
+#define VALUE(what) (long long)s->what
+#define WORD(what) (unsigned long long)s->what
+    return Py_BuildValue("LLLLLLLLLLLLLLKKKK", VALUE(reserved_peak), VALUE(reserved_peak_at), VALUE(reserved), VALUE(allocated_peak),
+        VALUE(allocated), VALUE(first_failed), VALUE(report[0]), VALUE(report[1]), VALUE(report[2]), VALUE(report[3]), VALUE(report[4]),
+        VALUE(at), VALUE(taken), VALUE(given_back), WORD(taken_bytes[0]), WORD(taken_bytes[1]), WORD(given_back_bytes[0]), WORD(given_back_bytes[1]));
 }
 
 static PyMethodDef methods[] = {
     {"effects", memlens_effects, METH_VARARGS, NULL},
     {"start", start, METH_VARARGS, NULL},
     {"run", run, METH_VARARGS, NULL},
+    {"fork", fork_of, METH_VARARGS, NULL},
     {"changes", changes, METH_VARARGS, NULL},
     {"result", result, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_requests import ADDRESSES, CHOICES, PLACES, UNIT, Choice, history_of, rules_for
+from made_requests import ADDRESSES, CHOICES, PLACES, UNIT, Choice, history_from, history_of, rules_for
+from msgspec import structs
 from night import many
 from plain_allocator import Plain
 
 from memlens.allocators import engine
 from memlens.allocators.engine import Replay, replay
+from memlens.allocators.models import NO_LIMIT, AllocatorRules, Groups
 from memlens.allocators.placing import Addresses
 
 native = pytest.mark.skipif(engine._native is None, reason="the compiled module was not built")
@@ -39,6 +41,32 @@ def test_a_replay_does_what_an_allocator_of_intervals_does(
         else:
             assert first == second, name
     assert limit is None or got.reserved_peak <= limit
+
+
+@native
+@given(CHOICES, PLACES, st.data(), ADDRESSES, st.integers(0, 150), st.lists(st.integers(0, 150 * UNIT), max_size=4))
+@settings(max_examples=many(200))
+def test_replays_that_share_what_is_alike_under_their_limits_are_those_of_each_limit(
+    choices: list[Choice], places: list[int], data: st.DataObject, addresses: Addresses, lowest: int, above: list[int]
+) -> None:
+    history = history_of(choices, places)
+    rules = data.draw(rules_for(history))
+    within = engine.replays_within(history, rules, addresses, lowest * UNIT)
+    for limit in (*above, 0, NO_LIMIT - lowest * UNIT):
+        assert structs.asdict(within(lowest * UNIT + limit)) == structs.asdict(
+            replay(history, rules, addresses=addresses, limit=lowest * UNIT + limit)
+        )
+
+
+@native
+def test_what_is_alike_under_some_limits_is_not_replayed_again() -> None:
+    history = history_from([0] * 10, [-1] * 10, [UNIT] * 10)
+    rules = AllocatorRules(history.size, history.stream, history.size, Groups.alike(1))
+    state = engine._started(history, rules, Addresses(), None)
+    assert list(engine._gone_on(state, 6 * UNIT)) == []
+    assert engine._result(state).reserved_end == 7 * UNIT
+    with pytest.raises(ValueError, match="limit below 0"):
+        engine.compiled().fork(state, -1)
 
 
 #: What columns and numbers may hold that nobody would give: both ends, and what is near a limit.

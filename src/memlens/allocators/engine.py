@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.allocators.history import ChunkChange, ChunkChanges, Operation
 from memlens.allocators.models import NO_LIMIT
@@ -18,6 +19,8 @@ from memlens.native import load
 from memlens.text import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
     from memlens.allocators.history import RequestHistory
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 _native = load("memlens._replay")
 _AS_RECORDED = Addresses()
+_NO_ADDRESS, _NO_BYTES = np.zeros(0, np.uint64), np.zeros(0, np.int64)
 #: Operations that are replayed before Python looks for an interrupt.
 _AT_ONCE = 1 << 18
 #: Faults of an operation, by their numbers in ``_replay.c``.
@@ -131,13 +135,55 @@ def replay(
         UsageError: The columns do not belong together, or say what cannot be.
         MemlensError: There is no compiled module.
     """
+    traced = len(history) if trace else 0
+    address, block_bytes = np.zeros(traced, np.uint64), np.zeros(traced, np.int64)
+    state = _started(history, rules, addresses, limit, trace, address, block_bytes)
+    parts = [ChunkChanges.none(), *_gone_on(state)]
+    found = _result(state)
+    if not trace:
+        return found
+    changes = ChunkChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return replace(found, address=address, block_bytes=block_bytes, changes=changes)
+
+
+def replays_within(
+    history: RequestHistory, rules: AllocatorRules, addresses: Addresses, lowest: int
+) -> Callable[[int], Replay]:
+    """Return what replays under a limit that is not below another one, as :func:`replay` does: what is alike under all of them is replayed once."""
+    if rules.preallocated:
+        return lambda limit: replay(history, rules, addresses=addresses, limit=limit)
+    state = _started(history, rules, addresses, None)
+    # An operation takes one chunk at most, or pages around its block: nothing is refused while so much is left.
+    most = max(
+        int(rules.growth.max(initial=0)), int(rules.block.max(initial=0)) + 2 * int(rules.groups.page.max(initial=0))
+    )
+    for _ in _gone_on(state, lowest - most):
+        pass
+
+    def within(limit: int) -> Replay:
+        fork = compiled().fork(state, limit)
+        for _ in _gone_on(fork):
+            pass
+        return _result(fork)
+
+    return within
+
+
+def _started(
+    history: RequestHistory,
+    rules: AllocatorRules,
+    addresses: Addresses,
+    limit: int | None,
+    trace: bool = False,
+    address: NDArray[np.uint64] = _NO_ADDRESS,
+    block_bytes: NDArray[np.int64] = _NO_BYTES,
+) -> Any:
+    """The state of a replay before its first operation."""
     native = compiled()
     if (history.operation[: history.opening] != Operation.REQUEST).any() or history.opening > len(history):
         raise UsageError("an opening operation is no REQUEST")
     tiling = tiled(history, rules)
     by = fixed(history, addresses, tiling.base, tiling.size)
-    traced = len(history) if trace else 0
-    address, block_bytes = np.zeros(traced, np.uint64), np.zeros(traced, np.int64)
     opening = history.opening if rules.keep_opening else 0
     numbers = [
         *(opening, rules.take_high, rules.oldest_first, rules.max_split, rules.max_rounding, rules.idle),
@@ -146,7 +192,7 @@ def replay(
     ]
     groups = rules.groups
     try:
-        state = native.start(
+        return native.start(
             *(_as(history.operation, np.int8), _as(history.of, np.int64), _as(rules.group, np.int32)),
             *(_as(column, np.int64) for column in (rules.block, rules.growth, history.failed)),
             *(_as(groups.family, np.int32), _as(groups.min_remainder, np.int64), _as(groups.split_below, np.int64)),
@@ -160,22 +206,25 @@ def replay(
         )
     except ValueError as error:
         raise UsageError(f"the history or the rules of the allocator make no sense: {error}") from None
-    parts, fault, more = [ChunkChanges.none()], 0, 1
-    while more:
-        fault, more, pending = native.run(state, _AT_ONCE)
+
+
+def _gone_on(state: Any, until: int = NO_LIMIT) -> Iterator[ChunkChanges]:
+    """Go on to the end, or until more bytes are reserved; what happens to chunks where it is traced."""
+    native, fault, more = compiled(), 0, 1
+    while more == 1:
+        fault, more, pending = native.run(state, _AT_ONCE, until)
         if pending:
-            part = ChunkChanges(*(np.empty(pending, column.dtype) for column in parts[0]))
+            part = ChunkChanges(*(np.empty(pending, column.dtype) for column in ChunkChanges.none()))
             native.changes(state, *part)
-            parts.append(part)
-    found = native.result(state)
+            yield part
     if fault:
-        raise UsageError(_FAULTS[fault].format(found[11]))
-    *values, taken_high, taken_low, back_high, back_low = found
+        raise UsageError(_FAULTS[fault].format(native.result(state)[11]))
+
+
+def _result(state: Any) -> Replay:
+    *values, taken_high, taken_low, back_high, back_low = compiled().result(state)
     result: dict[str, Any] = dict(zip(_VALUES, values, strict=True))
     result |= {"taken_bytes": taken_high << 64 | taken_low, "given_back_bytes": back_high << 64 | back_low}
-    if trace:
-        changes = ChunkChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        result |= {"address": address, "block_bytes": block_bytes, "changes": changes}
     return Replay(**result)
 
 

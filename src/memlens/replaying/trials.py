@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from functools import partial
+from functools import cache
 from threading import Event
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct, field, structs
 
-from memlens.allocators.engine import Replay, replay
+from memlens.allocators.engine import Replay, replay, replays_within
 from memlens.allocators.history import Operation
 from memlens.allocators.placing import Addresses, Placement
 from memlens.errors import UsageError
@@ -186,10 +186,18 @@ class Trials(Struct, eq=False):
 
     def _scan(self, one: _Replayed, number: int, lowest: int, most: int) -> None:
         # What is refused is refused for good where nothing is given back then: with less than its peak it fails.
-        tries = most if one.relieved else 0
-        by = partial(self._replay, self._rules(one.values), self.placements[number])
-        known = scan_limits(by, one.peaks[number], max(lowest, one.begins), tries)
-        one.scans[number] = summed_up(known)
+        tries, least = most if one.relieved else 0, max(lowest, one.begins)
+
+        @cache
+        def within() -> Callable[[int], Replay]:
+            return replays_within(self.history, self._rules(one.values), self.placements[number], least)
+
+        def tried(limit: int) -> Replay:
+            if self._stop.is_set():
+                raise _StoppedError
+            return within()(limit)
+
+        one.scans[number] = summed_up(scan_limits(tried, one.peaks[number], least, tries))
 
     def _on_threads(self, work: Callable[[Item], None], items: Sequence[Item]) -> None:
         """Work on several threads; an interrupt, or an error in one of them, ends what is under way with its next replay."""
