@@ -65,6 +65,7 @@ class RealPaddle:
             "CUSTOM_DEVICE_ROOT": str(self.device),
             "PYTHONPYCACHEPREFIX": f"{self.device}.bytecode",
             "PADDLE_XCCL_BACKEND": "hostdev",
+            "OMP_NUM_THREADS": "1",  # threads that wait for one another burn what other tests need
         }
 
 
