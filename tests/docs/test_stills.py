@@ -26,7 +26,7 @@ def texts(svg: str) -> list[str]:
 
 def places(svg: str) -> dict[str, list[float]]:
     """The numbers of each named curve."""
-    found = re.findall(r'<g id="((?:allocated|reserved|peak|base|head)(?:-1)?)">(.*?)</g>', svg, re.DOTALL)
+    found = re.findall(r'<g id="((?:allocated|reserved|peak|base|head)(?:-[12])?)">(.*?)</g>', svg, re.DOTALL)
     return {name: [float(number) for number in re.findall(r"-?\d+\.?\d*", part)] for name, part in found}
 
 

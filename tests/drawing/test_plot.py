@@ -21,10 +21,11 @@ from night import NIGHT, many, some
 
 import memlens
 from memlens.cli import main
+from memlens.drawing.aligned import AlignedRun, aligned, aligned_curves
 from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.stacks import Way
 from memlens.drawing.stills import Still, binary_ticks, inks, render
-from memlens.drawing.tracks import Track, seconds_of, track
+from memlens.drawing.tracks import Track, compared_tracks, seconds_of, track
 from memlens.errors import MemlensError
 from memlens.events import Kind
 from memlens.log import Log
@@ -366,7 +367,7 @@ def test_a_still_has_the_colours_of_the_page() -> None:
         "allocated",
         "reserved",
         "base",
-        "head-light",
+        "head",
         "piles",
         "size-2",
         "owner-1",
@@ -375,15 +376,60 @@ def test_a_still_has_the_colours_of_the_page() -> None:
         assert [inks(theme)[ink] for theme in ("light", "dark")] == colours
 
 
-def test_base_and_head_have_colours_of_their_own(examples: Path) -> None:
-    figure = memlens.plot(examples / "case1_pir.log", base=examples / "case1_pt.log")
+def test_base_and_head_have_colours_of_their_own_and_are_stacked_by_the_same_groups(examples: Path) -> None:
+    paths = [examples / f"case1_{run}.log" for run in ("pt", "pir")]
+    figure = memlens.plot(paths[1], base=paths[0])
     drawn = figure.figure
-    (axes,) = drawn.axes
-    lines = {str(one.get_gid()): one for one in axes.patches}
-    colours = [mpl.colors.to_hex(lines[side].get_edgecolor()) for side in ("base", "head")]
+    by_name = {str(one.get_gid()): one for axes in drawn.axes for one in axes.patches}
+    colours = [mpl.colors.to_hex(by_name[side].get_edgecolor()) for side in ("base", "head-1")]
     assert colours == [inks("light")[side] for side in ("base", "head")]
-    assert {text.get_text() for text in drawn.legends[0].get_texts()} == {"more in head", "base", "head"}
-    peaks = [memlens.analyze(examples / f"case1_{run}.log").logs[0].windows[0].results["peak"] for run in ("pt", "pir")]
-    assert [levels(drawn)[side].max() for side in ("base", "head")] == [peak.peak_bytes for peak in peaks]
+    said = {text.get_text() for text in drawn.legends[0].get_texts()}
+    # What one run calls matmul and the other pd_op.matmul is one group.
+    assert {"more in head", "base", "head", "matmul", "where the runs part"} <= said
+    assert not any("pd_op" in text for text in said)
+    peaks = [memlens.analyze(path).logs[0].windows[0].results["peak"] for path in paths]
+    for side, peak in zip(("base", "head-1"), peaks, strict=True):
+        assert levels(drawn)[side].max() == peak.peak_bytes
+    base, head, apart = figure.still.tracks
+    assert [[area.ink for area in one.areas] for one in (base, head)] == [[area.ink for area in base.areas]] * 2
+    assert f"{peaks[1].peak_bytes} B), line {peaks[1].line:,}" in head.words[0]
+    assert base.floor_bytes == head.floor_bytes == 0
+    assert drawn.axes[0].get_ylim() == drawn.axes[1].get_ylim() != drawn.axes[2].get_ylim()
+    assert apart.parting is not None
+    found = memlens.diff(*paths)
+    assert found.parting_name == "SOT_CALL_0"
+    assert apart.bands[1] == ("SOT_CALL_0", *apart.parting)
     with pytest.raises(memlens.UsageError, match="not over time"):
-        memlens.plot(examples / "case1_pir.log", base=examples / "case1_pt.log", x="time")
+        memlens.plot(paths[1], base=paths[0], x="time")
+
+
+@settings(max_examples=many(60))
+@given(moves, moves, st.integers(1, 12))
+def test_areas_of_two_runs_are_what_each_has_where_its_level_is_highest(
+    base: list[tuple[bool, int, int]], head: list[tuple[bool, int, int]], columns: int
+) -> None:
+    logs = [
+        Log.from_rows([(Kind.ALLOC if alloc else Kind.FREE, size, 1 + at) for at, (alloc, size, _) in enumerate(moved)])
+        for moved in (base, head)
+    ]
+    diff = memlens.diff(*logs, whole=True)
+    axis = aligned(diff.in_order[0])
+    made = aligned_curves(axis, columns)
+    shown = compared_tracks(diff, columns)
+    apart = [
+        head - base for base, head in zip(*(_at_slots(run, len(axis)) for run in (axis.base, axis.head)), strict=True)
+    ]
+    for k, (lo, hi) in enumerate(itertools.pairwise(made["edges"].tolist())):
+        for run, side, one in zip((axis.base, axis.head), ("base", "head"), shown[:2], strict=True):
+            level = _at_slots(run, len(axis))[lo:hi] + ([int(run.levels[0])] if not k else [])
+            assert one.areas[0].top[k] == one.lines[0].top[k] == max(level)
+            event = int(made[f"{side}_top"][k])
+            assert run.levels[event - run.lo + 1] == max(level)
+            assert event == run.lo - 1 or int(run.slots_of(np.array([event]))[0]) < hi
+        most = [*apart[lo:hi], *([int(axis.head.levels[0] - axis.base.levels[0])] if not k else [])]
+        assert (shown[2].areas[0].top[k], shown[2].areas[1].top[k]) == (max(0, *most), min(0, *most))
+
+
+def _at_slots(run: AlignedRun, slots: int) -> list[int]:
+    """The level of a run at each slot, one at a time."""
+    return [int(run.levels[int(run.events_at(np.array([slot]))[0]) - run.lo + 1]) for slot in range(slots)]

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.diffing.window_order import longest_common
+from memlens.windows.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from memlens.columns import Ints
     from memlens.diffing.pairing import InOrder
     from memlens.events import EventLog
-    from memlens.windows.windows import Window
 
 
 #: Slots whose levels are laid out at once, unless one bucket alone has more.
@@ -57,6 +57,11 @@ class AlignedRun(Struct, frozen=True, eq=False, dict=True):
         length = self.cuts[stretch + 1] - self.cuts[stretch]
         found: Ints = self.cuts[stretch] + np.minimum(slots - self.starts[stretch], length - 1)
         return found
+
+    @property
+    def window(self) -> Window:
+        """Its stretch of the axis."""
+        return Window(self.log, "", self.lo, self.hi, 0, 0, 1, 1)
 
     @cached_property
     def levels(self) -> Ints:
@@ -144,7 +149,7 @@ class _Chain(NamedTuple):
 #: Columns of the curves beside their edges.
 _COLUMNS = (
     *("base_low", "base_high", "head_low", "head_high", "low", "high"),
-    *("slot", "base_event", "head_event", "base_bytes", "head_bytes"),
+    *("slot", "base_event", "head_event", "base_bytes", "head_bytes", "base_top", "head_top"),
 )
 
 
@@ -162,13 +167,16 @@ def aligned_curves(axis: AlignedAxis, buckets: int) -> dict[str, Ints]:
         ``edges``, the first slot of each bucket and the end of the axis, rising, one more than there are buckets.  Of each bucket the lowest and the
         highest allocated level of base and of head in bytes (``base_low`` …), and of head less base at any one slot (``low``, ``high``);
         ``slot``, the first one at which the two are farthest apart; ``base_event`` and ``head_event``, the last event of each run at or before that
-        slot, or the event before its first one; and ``base_bytes`` and ``head_bytes``, the levels there.  All int64.
+        slot, or the event before its first one; ``base_bytes`` and ``head_bytes``, the levels there; and ``base_top`` and ``head_top``, the event right after
+        which the level of each is highest, the first of several.  All int64.
     """
     count = min(buckets, len(axis))
     edges = np.arange(count + 1, dtype=np.int64) * len(axis) // max(count, 1)
     parts = [_bucketed(axis, edges[first : last + 1]) for first, last in _batches(edges)]
     columns = np.concatenate([np.zeros((len(_COLUMNS), 0), np.int64), *parts], axis=1)
     start = int(axis.base.levels[0]), int(axis.head.levels[0])
+    for top, high, run, level in zip((-2, -1), (1, 3), (axis.base, axis.head), start, strict=True):
+        columns[top, :1] = np.where(level > columns[high, :1], run.lo - 1, columns[top, :1])
     for row, level in zip((0, 2, 4), (*start, start[1] - start[0]), strict=True):
         columns[row, :1] = np.minimum(columns[row, :1], level)
         columns[row + 1, :1] = np.maximum(columns[row + 1, :1], level)
@@ -192,6 +200,13 @@ def _bucketed(axis: AlignedAxis, edges: Ints) -> Ints:
     base, head = (run.levels[own - run.lo + 1] for run, own in zip((axis.base, axis.head), events, strict=True))
     apart = head - base
     extremes = [fold.reduceat(row, begins) for row in (base, head, apart) for fold in (np.minimum, np.maximum)]
-    far = np.flatnonzero(np.abs(apart) == np.repeat(np.maximum(-extremes[4], extremes[5]), lengths))
-    at = far[np.searchsorted(far, begins)]
-    return np.stack([*extremes, slots[at], events[0][at], events[1][at], base[at], head[at]])
+
+    def first(values: Ints, wanted: Ints) -> Ints:
+        """Where in each bucket a value is first what is wanted."""
+        holds = np.flatnonzero(values == np.repeat(wanted, lengths))
+        found: Ints = holds[np.searchsorted(holds, begins)]
+        return found
+
+    at = first(np.abs(apart), np.maximum(-extremes[4], extremes[5]))
+    tops = [own[first(row, most)] for own, row, most in zip(events, (base, head), extremes[1:4:2], strict=True)]
+    return np.stack([*extremes, slots[at], events[0][at], events[1][at], base[at], head[at], *tops])

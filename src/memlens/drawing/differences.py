@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import asdict
 
+from memlens.analyzers.composition import Roles
 from memlens.analyzers.places import lines_at
 from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_curves
@@ -22,7 +23,6 @@ from memlens.options import Diff as Options
 from memlens.reports.blocks import Excerpt, Line
 from memlens.reports.diff.findings import effects_of, finding_blocks, words_of
 from memlens.text import file_names, plural, terms_of, visible
-from memlens.windows.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from memlens.columns import Ints
     from memlens.diffing.finding import Finding, Side
     from memlens.diffing.result import Diff, WindowDiff
+    from memlens.drawing.stacks import Way
     from memlens.log import Input, Log
     from memlens.options import Report
+    from memlens.windows.windows import Window
 
 
 #: An axis of so many slots is drawn slot by slot; of a longer one there are so many buckets.
@@ -41,7 +43,7 @@ FINDINGS, MEMBERS = 100, 64
 #: Of a long axis so many slots before and after the ALLOC and the FREE of the first block of a finding are kept one by one, for so many findings.
 AROUND, AROUND_FINDINGS = 1 << 8, 24
 #: Ways to group what is live.
-_WAYS = 2
+_WAYS = 3
 #: Slots that are shown before and after a finding, at least.
 _ROOM = 16
 _CURVES = ("base_low", "base_high", "head_low", "head_high", "low", "high", "slot")
@@ -95,22 +97,25 @@ def diff_view(diff: Diff) -> dict[str, Any]:
         "stacks": _stacks(axis, curves, [(0, len(axis))] if exact else _stretches(axis, rows), exact),
         "parting": None if diff.parting is None else visible(diff.parting.label),
         "windows": pack_json(windows),
-        "bands": _bands(windows),
+        "bands": _bands(windows, diff),
         "findings": pack_json(rows),
         "left_out": len(findings) - len(shown),
     }
+
+
+def groups_of(axis: AlignedAxis) -> list[tuple[WindowBlocks, list[Way]]]:
+    """The blocks of base and of head, and the ways to group them alike."""
+    blocks = [WindowBlocks(run.window) for run in (axis.base, axis.head)]
+    return [*zip(blocks, common_ways(blocks, [Roles(of.log) for of in blocks]), strict=True)]
 
 
 def _stacks(
     axis: AlignedAxis, curves: dict[str, Ints], stretches: list[tuple[int, int]], exact: bool
 ) -> dict[str, Any]:
     """Return what is live in each run by the same groups: see :func:`memlens.drawing.stacks.stacks_view`, the slots of the axis for events."""
-    runs = {"base": axis.base, "head": axis.head}
-    windows = [Window(run.log, "", run.lo, run.hi, 0, 0, 1, 1) for run in runs.values()]
-    blocks = [*map(WindowBlocks, windows)]
     slots = curves["slot"][: 0 if exact else None : STRETCH]
     views = {}
-    for (side, run), of, found in zip(runs.items(), blocks, common_ways(blocks), strict=True):
+    for side, run, (of, found) in zip(("base", "head"), (axis.base, axis.head), groups_of(axis), strict=True):
         events = [run.events_at(np.arange(lo, hi)) for lo, hi in stretches]
         before = [int(run.events_at(np.array([lo - 1]))[0]) if lo else run.lo - 1 for lo, _ in stretches]
         fresh = [np.where(np.diff(own, prepend=first) > 0, own, -1) for own, first in zip(events, before, strict=True)]
@@ -211,12 +216,15 @@ def window_rows(axis: AlignedAxis, diff: Diff) -> Iterator[dict[str, Any]]:
             yield {"name": visible(window.name), "in": side, "note": f"only in {side}", "spans": [_span(run, window)]}
 
 
-def _bands(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The windows over the curves; none where there is only one."""
-    if not (spans := spans_of(rows)):
-        return []
-    lo, hi, names = zip(*spans, strict=True)
-    return [band_row("windows", np.array(lo, np.int64), np.array(hi, np.int64), names)]
+def _bands(rows: list[dict[str, Any]], diff: Diff) -> list[dict[str, Any]]:
+    """The windows over the curves, and below them where the runs part; none where there is only one."""
+    parting = parting_of(rows, diff)
+    named = {"windows": spans_of(rows), "part": [] if parting is None else [(*parting, "runs part here")]}
+    found = []
+    for kind, spans in named.items():
+        for lo, hi, names in [zip(*spans, strict=True)] if spans else []:
+            found.append(band_row(kind, np.array(lo, np.int64), np.array(hi, np.int64), names))
+    return found
 
 
 def spans_of(rows: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
@@ -224,6 +232,13 @@ def spans_of(rows: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
     alone = {row["in"]: f" ({row['note']})" for row in rows if row["in"] != "both"}
     spans = ((lo, hi, row["name"] + alone.get(row["in"], "")) for row in rows for lo, hi in row["spans"])
     return sorted(spans) if len(rows) > 1 else []
+
+
+def parting_of(rows: list[dict[str, Any]], diff: Diff) -> tuple[int, int] | None:
+    """Where the window begins and ends in which the runs part; ``None`` where they do not, or there is only one."""
+    name = None if diff.parting is None or len(rows) < 2 else visible(diff.parting.label)
+    spans = [span for row in rows if row["in"] == "both" and row["name"] == name for span in row["spans"]]
+    return (spans[0][0], spans[-1][1]) if spans else None
 
 
 def _spans(axis: AlignedAxis, base: Window, head: Window) -> list[tuple[int, int]]:

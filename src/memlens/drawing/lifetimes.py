@@ -22,7 +22,7 @@ from memlens.text import visible
 from memlens.trust.failures import failures_in, refused_before
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
@@ -66,9 +66,10 @@ FATES = {
 
 
 class Blocks:
-    """Blocks that have columns: ``size``, their bytes, int64, and :meth:`area`."""
+    """Blocks that have columns: ``size``, their bytes, int64, ``at_peak``, whether each is live at the peak, and :meth:`area`."""
 
     size: Ints
+    at_peak: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.size)
@@ -131,9 +132,35 @@ class WindowBlocks(Blocks):
         return area
 
     @cached_property
-    def at_peak(self) -> NDArray[np.bool_]:
+    def at_peak(self) -> NDArray[np.bool_]:  # type: ignore[override]
         """Whether each is live right after :attr:`peak`."""
         return (self.alloc <= self.peak) & (self.end > self.peak)
+
+    def live_after(
+        self, events: Ints, groups: Sequence[tuple[int, Callable[[slice], NDArray[Any]]]], *, counted: bool = False
+    ) -> list[Ints]:
+        """What is live right after some events, by groups.
+
+        Args:
+            events: The events, rising.
+            groups: Ways to group the blocks: how many groups there are, and what gives the group of each of some blocks.
+            counted: Count blocks instead of their bytes.
+
+        Returns:
+            Of each way the bytes of each group, a row a group, a column an event, int64.
+        """
+        width = len(events) + 1
+        changes = [np.zeros(count * width, np.int64) for count, _ in groups]
+        for begin, end in walk(0, len(self), PIECE):
+            part = slice(begin, end)
+            born, gone = events.searchsorted(self.alloc[part]), events.searchsorted(self.end[part])
+            size = None if counted else self.size[part]
+            for (_, group), sums in zip(groups, changes, strict=True):
+                cells = group(part).astype(np.int64) * width
+                # Sums of bytes are floats, and exact below 2**53.
+                more, less = (np.bincount(cells + at, size, len(sums)) for at in (born, gone))
+                np.add(sums, more - less, out=sums, casting="unsafe")
+        return [sums.reshape(-1, width).cumsum(axis=1)[:, :-1] for sums in changes]
 
     @property
     def fate(self) -> NDArray[np.int8]:
@@ -291,13 +318,7 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> dict[str, Any]:
     chosen = list(dict.fromkeys([*chosen, *largest[at_peak[largest] > 0].tolist()]))
     group_of = np.full(len(sizes), len(chosen), np.int64)  # the last group is all others
     group_of[chosen] = np.arange(len(chosen))
-    width = len(grid) + 1
-    changes = np.zeros((len(chosen) + 1) * width, np.int64)
-    for at, end in walk(0, len(of), PIECE):
-        cells = group_of[number[at:end]] * width
-        changes += np.bincount(cells + grid.searchsorted(of.alloc[at:end]), minlength=len(changes))
-        changes -= np.bincount(cells + grid.searchsorted(of.end[at:end]), minlength=len(changes))
-    counts = changes.reshape(-1, width).cumsum(axis=1)[:, :-1]
+    (counts,) = of.live_after(grid, [(len(chosen) + 1, lambda part: group_of[number[part]])], counted=True)
     anomalous = _odd_bytes(window, grid) if log.facts.addresses else np.zeros(len(grid), np.int64)
     names = owner_labels(log)
     return {

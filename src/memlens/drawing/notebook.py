@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from memlens.analyzing.result import Analysis, LogAnalysis
 from memlens.diffing.result import Diff
-from memlens.drawing.plot import figure_of, plot_with, require_matplotlib
-from memlens.drawing.tracks import compared_track, curve_track
+from memlens.drawing.plot import figure_of, figure_of_diff, plot_with, require_matplotlib
+from memlens.drawing.tracks import curve_track
 from memlens.errors import MemlensError
 from memlens.log import Log
 from memlens.options import Plot
@@ -25,8 +25,8 @@ from memlens.text import file_names, visible
 if TYPE_CHECKING:
     from memlens.drawing.plot import PlotFigure
 
-#: Runs of one picture, and columns of one of two runs.
-_MOST, _COLUMNS = 8, 1000
+#: Runs of one picture.
+_MOST = 8
 
 
 def of(result: object) -> str:
@@ -52,9 +52,7 @@ def _figure_of(result: object) -> PlotFigure | None:
     if isinstance(result, Log):
         return plot_with(result, options)
     if isinstance(result, Diff) and len(result.in_order) == 1:
-        names = file_names(paths := [result.base.path, result.head.path])
-        title = " → ".join(names[path] for path in paths)
-        return figure_of(title, result.answer, [compared_track(result, _COLUMNS)], "slots", options)
+        return figure_of_diff(result, options)
     if isinstance(result, LogAnalysis):
         result = Analysis((result,), claims=result.claims)
     if not isinstance(result, Analysis):

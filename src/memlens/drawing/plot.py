@@ -17,7 +17,7 @@ from memlens.diffing.run import diff_with
 from memlens.drawing.levels import phases_of, series_of
 from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.stacks import ways
-from memlens.drawing.tracks import compared_track, track
+from memlens.drawing.tracks import compared_tracks, track
 from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from memlens.analyzing.result import LogAnalysis
+    from memlens.diffing.result import Diff as Compared
     from memlens.drawing.stills import Still
     from memlens.drawing.tracks import Track
     from memlens.log import Input, Log
@@ -182,9 +183,14 @@ def _figure_of_two(given: Sequence[Input], base: Input, options: Plot) -> PlotFi
     if options.x == "time":
         raise UsageError("two runs are drawn over what both do, and not over time", "Leave out --x time.")
     diff = diff_with(base, given[0], Diff(**options.of(ReadAs, Cut)))
+    return figure_of_diff(diff, options)
+
+
+def figure_of_diff(diff: Compared, options: Plot) -> PlotFigure:
+    """The picture of two runs that were compared."""
     names = file_names(paths := [diff.base.path, diff.head.path])
-    track = compared_track(diff, _columns(options))
-    return figure_of(" → ".join(names[path] for path in paths), diff.answer, [track], "slots", options)
+    title = " → ".join(names[path] for path in paths)
+    return figure_of(title, diff.answer, compared_tracks(diff, _columns(options)), "slots", options)
 
 
 def figure_of(

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
 from memlens.claims.roles import ROLES, TOLD_BY
 from memlens.columns import distinct
+from memlens.diffing.alignment.blocks import common_name
 from memlens.drawing.levels import EXACT, stretches_of
-from memlens.drawing.lifetimes import FATES, PIECE, Blocks
+from memlens.drawing.lifetimes import FATES, Blocks
 from memlens.facts import Kind
 from memlens.folding import levels_before
-from memlens.spool import walk
 from memlens.text import format_bytes, innermost, visible
 
 if TYPE_CHECKING:
@@ -82,6 +82,10 @@ class Way(Struct, frozen=True, eq=False):
     code: NDArray[np.int8]
 
 
+#: What is live where it is not known in which blocks.
+_NOTHING = Way("all", "nothing", [{"ink": "allocated", "name": "allocated"}], np.zeros(0, np.int8))
+
+
 def ways(
     of: WindowBlocks, roles: Roles, series: Sequence[Window], pieces: Pieces | None, growth: Growth | None
 ) -> list[Way]:
@@ -95,18 +99,35 @@ def ways(
         growth: What is said of their growth.
     """
     if not len(of):
-        return [Way("all", "nothing", [{"ink": "allocated", "name": "allocated"}], np.zeros(0, np.int8))]
-    found = [*_by_owner(of), _by_size(of), _by_fate(of), _by_phase(of, pieces)]
-    at_peak = of.size[of.at_peak].sum()
-    if (role := _by_role(of, roles)) is not None:
-        untold = (
-            of.size[of.at_peak & (role.code == len(role.groups) - 1)].sum() if role.groups[-1]["ink"] == _REST else 0
-        )
-        found.insert(0 if 2 * untold <= at_peak else 1, role)  # a picture that is mostly grey shows little
+        return [_NOTHING]
+    found = [*_named(of, [of], [roles]), _by_size(of), _by_fate(of), _by_phase(of, pieces)]
     if (piling := _piling(of, series, growth)) is not None:
-        seen = of.size[piling.code == 1].sum() >= _SEEN * at_peak
+        seen = of.size[piling.code == 1].sum() >= _SEEN * of.size[of.at_peak].sum()
         found.insert(0 if seen else len(found), piling)
     return [way for way in found if way is not None and (way.key in ("size", "role") or len(way.groups) > 1)]
+
+
+def common_ways(runs: Sequence[WindowBlocks], roles: Sequence[Roles]) -> list[list[Way]]:
+    """Return the ways to group the blocks of several runs alike: of each run its own, by the same groups in the same colours."""
+    if not all(map(len, runs)):
+        return [[replace(_NOTHING, code=np.zeros(len(of), np.int8))] for of in runs]
+    every, cuts = _Together(runs), np.cumsum([len(of) for of in runs])[:-1]
+    found = [*_named(every, runs, roles), _by_size(every)]
+    parts = [np.split(way.code, cuts) for way in found]
+    return [[replace(way, code=part[k]) for way, part in zip(found, parts, strict=True)] for k in range(len(runs))]
+
+
+class _Together(Blocks):
+    """Blocks of several runs: what colours are given by."""
+
+    def __init__(self, runs: Sequence[WindowBlocks]) -> None:
+        self.size = np.concatenate([of.size for of in runs])
+        self.at_peak = np.concatenate([of.at_peak for of in runs])
+        self._area = np.concatenate([of.area() for of in runs])
+
+    def area(self, part: slice | Ints = slice(None)) -> NDArray[np.float64]:
+        """See :class:`memlens.drawing.lifetimes.Blocks`."""
+        return self._area[part]
 
 
 def _way(
@@ -146,27 +167,37 @@ def _way(
     return Way(key, name, groups, code)
 
 
-def _by_role(of: WindowBlocks, roles: Roles) -> Way | None:
-    """By role; nothing where nothing tells any."""
-    role = roles.of_blocks(of.alloc, of.at_peak, of.peak + 1)
-    if not (role >= 0).any():
-        return None
-    label = of.each(lambda part: np.where(role[part] < 0, len(ROLES), role[part]), np.int8)
-    inks = dict(enumerate(ROLE_INKS[name] for name in ROLES))
-    return _way(
-        of, "role", f"role, told by {TOLD_BY[roles.told_by]}", label, [*ROLES.values(), None], "role not known", inks
-    )
+def _named(of: Blocks, runs: Sequence[WindowBlocks], roles: Sequence[Roles]) -> list[Way]:
+    """By owner, as sentences name it, by holder and by role, as far as these are known of all runs, whose blocks together are ``of``.
+
+    Roles come first where they are told of half of what is live at the peak: a picture that is mostly grey shows little.
+    """
+    labelled, found = [_labelled(*one) for one in zip(runs, roles, strict=True)], list[Way]()
+    for key, rest in (("owner", "other owners"), ("holder", "other holders, or none"), ("role", "role not known")):
+        if not all(key in one for one in labelled):
+            continue
+        (label, names), *others = (one[key] for one in labelled)
+        if others:  # what two modes of a framework call each by its own name is one owner
+            texts = [[text and common_name(text) for text in one[key][1]] for one in labelled]
+            number = {text: k for k, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
+            of_text = (np.array([number[text] for text in own], np.int64) for own in texts)
+            label = np.concatenate([own[one[key][0]] for own, one in zip(of_text, labelled, strict=True)])
+            names = [*number]
+        inks = {names.index(ROLES[role]): ink for role, ink in ROLE_INKS.items()} if key == "role" else None
+        way = _way(of, key, key, label, names, rest, inks)
+        if key == "role":
+            told = " and ".join(dict.fromkeys(TOLD_BY[one.told_by] for one in roles))
+            way = replace(way, name=f"role, told by {told}")
+            untold = of.size[of.at_peak & (label == names.index(None))].sum()
+            found.insert(0 if 2 * untold <= of.size[of.at_peak].sum() else 1, way)
+        else:
+            found.append(way)
+    return found
 
 
-def _by_owner(of: WindowBlocks) -> list[Way]:
-    """By owner, as sentences name it, and by holder, where any are known."""
-    rest = {"owner": "other owners", "holder": "other holders, or none"}
-    return [_way(of, key, key, *labelled, rest[key]) for key, labelled in _labelled(of).items()]
-
-
-def _labelled(of: WindowBlocks) -> dict[str, tuple[Ints, list[str | None]]]:
-    """Of ``owner`` and ``holder``, where any are known, the label of each block, and what the labels say; what reads alike is one."""
-    found: dict[str, tuple[Ints, list[str | None]]] = {}
+def _labelled(of: WindowBlocks, roles: Roles) -> dict[str, tuple[NDArray[Any], list[str | None]]]:
+    """Of ``owner``, ``holder`` and ``role``, where any are known, the label of each block, and what the labels say; what reads alike is one."""
+    found: dict[str, tuple[NDArray[Any], list[str | None]]] = {}
     log, labels = of.log, owner_labels(of.log)
     texts = [None if label is None else visible(innermost(label)) for label in labels]
     number = {text: k for k, text in enumerate(dict.fromkeys(texts))}
@@ -178,6 +209,10 @@ def _labelled(of: WindowBlocks) -> dict[str, tuple[Ints, list[str | None]]]:
         names = [*map(visible, every[len(log.holder_names) :]), None]
         of_holder, holder = np.append(alike, len(names) - 1).astype(np.int32), log.holder
         found["holder"] = of.each(lambda part: of_holder[holder[of.alloc[part]]], np.int32), names
+    role = roles.of_blocks(of.alloc, of.at_peak, of.peak + 1)
+    if (role >= 0).any():
+        role[role < 0] = len(ROLES)
+        found["role"] = role, [*ROLES.values(), None]
     return found
 
 
@@ -322,49 +357,11 @@ def stacked(
     return {"before": levels_before(log, starts + 1)[:, 0].tolist(), "ways": views, "events": events, "excess": excess}
 
 
-def common_ways(runs: Sequence[WindowBlocks]) -> list[list[Way]]:
-    """Return the ways to group the blocks of several runs alike: of each run its own, by the same groups in the same colours."""
-    every = _Together(runs)
-    cuts = np.cumsum([len(of) for of in runs])[:-1]
-    if not all(map(len, runs)):
-        return [[Way("all", "nothing", [{"ink": "allocated", "name": "allocated"}], np.zeros(0, np.int8))]] * len(runs)
-    named, found = [_labelled(of) for of in runs], []
-    for key, name, rest in (("owner", "owner", "other owners"), ("holder", "holder", "other holders, or none")):
-        if all(key in one for one in named):
-            number = {text: k for k, text in enumerate(dict.fromkeys(text for one in named for text in one[key][1]))}
-            labels = [np.array([number[text] for text in one[key][1]], np.int64)[one[key][0]] for one in named]
-            found.append(_way(every, key, name, np.concatenate(labels), [*number], rest))
-    found.append(_by_size(every))
-    parts = [np.split(way.code, cuts) for way in found]
-    return [[replace(way, code=part[k]) for way, part in zip(found, parts, strict=True)] for k in range(len(runs))]
-
-
-class _Together(Blocks):
-    """Blocks of several runs: what colours are given by."""
-
-    def __init__(self, runs: Sequence[WindowBlocks]) -> None:
-        self.size = np.concatenate([of.size for of in runs])
-        self._area = np.concatenate([of.area() for of in runs])
-
-    def area(self, part: slice | Ints = slice(None)) -> NDArray[np.float64]:
-        """See :class:`memlens.drawing.lifetimes.Blocks`."""
-        return self._area[part]
-
-
 def group_bytes(of: WindowBlocks, found: Sequence[Way], events: Ints) -> list[Ints]:
     """Of each way the bytes of each group right after some events, which rise; int64, a row a group."""
     if not len(of):  # all that is known is the level
         return [levels_before(of.log, events + 1)[:, 0][None] for _ in found]
-    width = len(events) + 1
-    changes = [np.zeros(len(way.groups) * width) for way in found]
-    for at, end in walk(0, len(of), PIECE):
-        size = of.size[at:end]
-        born, gone = events.searchsorted(of.alloc[at:end]), events.searchsorted(of.end[at:end])
-        for way, sums in zip(found, changes, strict=True):
-            cells = way.code[at:end].astype(np.int64) * width
-            np.add(sums, np.bincount(cells + born, size, len(sums)), out=sums)
-            np.subtract(sums, np.bincount(cells + gone, size, len(sums)), out=sums)
-    return [of_way.reshape(-1, width).cumsum(axis=1)[:, :-1].astype(np.int64) for of_way in changes]
+    return of.live_after(events, [(len(way.groups), way.code.__getitem__) for way in found])
 
 
 def _moments(drawn: dict[str, Any]) -> Ints:

@@ -28,7 +28,7 @@ from memlens.text import clipped, shorten, visible, width_of
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
 
@@ -131,8 +131,10 @@ def draw(still: Still) -> Figure:
         head, edge = _words(figure, still, rows), _MARGIN / width
         layout: Any = figure.get_layout_engine()
         layout.set(rect=(edge, 0, 1 - 2 * edge, 1 - head / height), w_pad=0, h_pad=0.04, hspace=0, wspace=0.02)
-        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel().tolist()
-        floor, top = min(track.floor_bytes for track in tracks), max(track.top_bytes for track in tracks)
+        signed = {track.signed for track in tracks}
+        heights = [0.75 if track.signed else 1.0 for track in tracks[::columns]]
+        shared: Any = {"sharex": True, "sharey": len(signed) == 1, "height_ratios": heights}
+        panels = figure.subplots(rows, columns, squeeze=False, **shared).ravel().tolist()
         start, end = min(track.x[0] for track in tracks), max(track.x[-1] for track in tracks)
         unit, name = time_unit(end - start) if still.axis == "time" else (1.0, _AXES[still.axis])
         # What is around a panel: its title, and for all of them the axis and the legend below.
@@ -154,13 +156,10 @@ def draw(still: Still) -> Figure:
         spread = {"handlelength": 1.2, "columnspacing": 1.2}
         figure.legend(entries.values(), names, loc="outside lower left", ncols=beside, **spread)
         high = (height - head - 4.5 * _SMALL - line * -(-len(entries) // beside)) / rows - 2 * _SMALL
-        # Above the highest level there is room for the names of windows.
-        span = max(top - floor, 1)
-        axes.set_ylim(floor - (span * 0.03 if floor < 0 else 0), top + span * line / max(high - line, line))
+        for kind in signed:
+            same = [(axes, track) for axes, track in zip(panels, tracks, strict=False) if track.signed == kind]
+            _scale(same, high * len(heights) / sum(heights) * (0.75 if kind else 1), line)
         axes.set_xlim(start / unit, max(end / unit, start / unit + 1e-6))
-        levels, labels = zip(*binary_ticks(floor, top, max(min(int(high / (2.2 * _SMALL)), 7), 1)), strict=True)
-        axes.yaxis.set_major_locator(FixedLocator(levels))
-        axes.yaxis.set_major_formatter(FixedFormatter(labels))
         most = max(int(across / (_wide(f"{end / unit:,.10g}") + 16)), 1)
         axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=still.axis != "time"))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}"))
@@ -169,6 +168,27 @@ def draw(still: Still) -> Figure:
         for axes, track in zip(panels, tracks, strict=False):
             _bands(axes, track, unit, theme)
         return figure
+
+
+def _scale(same: Sequence[tuple[Axes, Track]], high: float, line: float) -> None:
+    """Give panels one scale of bytes.
+
+    Args:
+        same: The panels.
+        high: How high each is, in points.
+        line: How high a line of text is, likewise.
+    """
+    signed = same[0][1].signed
+    floor, top = min(track.floor_bytes for _, track in same), max(track.top_bytes for _, track in same)
+    # Above the highest level there is room for the names of windows.
+    span = max(top - floor, 1)
+    ends = floor - (span * 0.03 if floor < 0 else 0), top + span * line / max(high - line, line)
+    ticks = binary_ticks(floor, top, max(min(int(high / (2.2 * _SMALL)), 7), 1))
+    for axes, _ in same:
+        axes.set_ylim(*ends)
+        axes.yaxis.set_major_locator(FixedLocator([level for level, _ in ticks]))
+        labels = [f"+{text}" if signed and level > 0 else text for level, text in ticks]
+        axes.yaxis.set_major_formatter(FixedFormatter(labels))
 
 
 def grid(count: int) -> tuple[int, int]:
@@ -223,13 +243,17 @@ def _levels(axes: Axes, track: Track, unit: float, number: str, theme: Theme) ->
         # The top of the first one is the level.
         named = {"gid": f"allocated{number}"} if area is track.areas[0] else {}
         shown = _stairs(axes, track.x / unit, area, fill=True, color=theme[area.ink], linewidth=0, **named)
-        if (area.top > (0 if area.floor is None else area.floor)).any():
+        if area.top.any():
             entries[area.name] = shown
     for line in track.lines:
         gid = f"{line.name}{number}"
         entries[line.name] = _stairs(
             axes, track.x / unit, line, fill=False, color=theme[line.ink], linewidth=1.4, gid=gid
         )
+    if track.parting is not None:
+        begin, finish = (edge / unit for edge in track.parting)
+        frame: dict[str, Any] = {"facecolor": "none", "edgecolor": theme["bad"], "linewidth": 1.2, "zorder": 4}
+        entries["where the runs part"] = axes.axvspan(begin, finish, **frame)
     for at in track.failures:
         axes.vlines(at / unit, 0, track.top_bytes, color=theme["bad"], linewidth=1, linestyle=":", zorder=4)
         cross: dict[str, Any] = {"color": theme["bad"], "ms": 7, "mew": 1.8, "zorder": 6, "clip_on": False}
@@ -249,10 +273,9 @@ def _named(track: Track, room: float) -> str:
 
 def _stairs(axes: Axes, x: Any, area: Area, *, fill: bool, **style: Any) -> Any:
     """Draw a level, or what lies below it, without the steps that are none."""
-    floor = np.zeros_like(area.top) if area.floor is None else area.floor
-    changes = np.flatnonzero(np.append(True, (np.diff(area.top) != 0) | (np.diff(floor) != 0)))
-    baseline = (0 if area.floor is None else floor[changes]) if fill else None
-    return axes.stairs(area.top[changes], x[np.append(changes, len(area.top))], baseline=baseline, fill=fill, **style)
+    changes = np.flatnonzero(np.append(True, np.diff(area.top) != 0))
+    edges = x[np.append(changes, len(area.top))]
+    return axes.stairs(area.top[changes], edges, baseline=0 if fill else None, fill=fill, **style)
 
 
 def _bands(axes: Axes, track: Track, unit: float, theme: Theme) -> None:

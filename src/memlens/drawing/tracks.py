@@ -1,4 +1,4 @@
-"""What a still shows: a run, its areas stacked up to the level as a page stacks them, or two runs over the axis that they share."""
+"""What a still shows: runs, the areas of each stacked up to its level as a page stacks them; of two the difference as well."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memlens.analyzers.places import rising_us
 from memlens.analyzers.series.curve import curve
 from memlens.drawing.aligned import aligned, aligned_curves
-from memlens.drawing.differences import spans_of, window_rows
+from memlens.drawing.differences import groups_of, parting_of, spans_of, window_rows
 from memlens.drawing.levels import highest_events
 from memlens.drawing.stacks import group_bytes
 from memlens.errors import InputError, NoEventsError
-from memlens.text import format_bytes, format_exact, terms_of
+from memlens.text import file_names, format_bytes, format_exact, terms_of
 from memlens.trust.failures import failures_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,15 +34,14 @@ if TYPE_CHECKING:
 
 
 class Area(NamedTuple):
-    """An area, or where it has no ``floor`` what lies below a level; later ones are painted over it.
+    """An area, from 0 to a level; later ones are painted over it.
 
-    ``ink`` is its colour in the style sheet, ``top`` and ``floor`` are bytes, one entry a bucket, int64.
+    ``ink`` is its colour in the style sheet, ``top`` is bytes, one entry a bucket, int64.
     """
 
     ink: str
     name: str
     top: Ints
-    floor: Ints | None = None
 
 
 class Track(Struct, frozen=True, eq=False):
@@ -58,6 +58,8 @@ class Track(Struct, frozen=True, eq=False):
         peak: Where on the axis the peak is, and its bytes; ``None`` where nothing was allocated.
         failures: Where it runs out of memory.
         bands: The windows of a series: names (text from the log), where each begins and ends.
+        parting: Where the window begins and ends in which two runs part.
+        signed: Whether it is the difference of two runs, which has a scale of its own.
     """
 
     name: str
@@ -69,6 +71,8 @@ class Track(Struct, frozen=True, eq=False):
     peak: tuple[float, int] | None = None
     failures: Sequence[float] = ()
     bands: Sequence[tuple[str, float, float]] = ()
+    parting: tuple[float, float] | None = None
+    signed: bool = False
 
     @property
     def top_bytes(self) -> int:
@@ -117,71 +121,99 @@ def track(
             return (within - (window.lo if from_zero else 0)).astype(np.float64)
         return seconds[np.clip(within - window.lo, 0, len(window) - 1)]
 
-    areas = [Area("allocated", "allocated", made.high_bytes)] if log.tells_of_blocks else []
-    if areas and blocks is not None and way is not None:
-        events, at = np.unique(highest_events(log, made), return_inverse=True)
-        # The last group reaches to the level, which is lower than what is live where more is freed than was allocated.
-        tops = np.minimum(group_bytes(blocks, [way], events)[0].cumsum(axis=0)[:, at], made.high_bytes)
-        tops[-1] = made.high_bytes
-        areas = [Area(group["ink"], group["name"], top) for group, top in zip(way.groups, tops, strict=True)][::-1]
-    lines = [Area("reserved", "reserved", made.reserved_bytes)] if log.tells_of_chunks else []
-    peak, top, event = None, int(made.high_bytes.max()), made.peak_event
-    terms = terms_of(log.facts.has_lines)
-    exact = short = f"{format_bytes(int(made.reserved_bytes.max()))} reserved"
-    if log.tells_of_blocks:
-        exact = short = f"peak {format_bytes(top)}" if top > 0 else "nothing allocated"
-        if top > 0:
-            peak = float(places([window.lo if event is None else event])[0]), top
-            exact = f"peak {format_exact(top)}"
-            exact += "" if event is None or (line := log.line_numbers([event])[0]) is None else f", {terms.at(line)}"
+    top, terms = int(made.high_bytes.max()), terms_of(log.facts.has_lines)
+    line = None if made.peak_event is None else log.line_numbers([made.peak_event])[0]
+    shown = curve_track(made, name, places, "" if line is None else f", {terms.at(line)}")
+    exact, short = shown.words
+    if not log.tells_of_blocks:
+        exact = short = f"{format_bytes(int(made.reserved_bytes.max()))} reserved"
     if made.failures:
         short, exact = f"{short}, out of memory", f"{exact}; out of memory at {terms.at(failures_in(window)[0].line)}"
-    shown = [step for step in steps if len(step)]
-    starts, ends = (places([getattr(step, edge) for step in shown]).tolist() for edge in ("lo", "hi"))
-    return Track(
-        name,
-        places(made.edges),
-        areas,
-        lines,
-        (exact, short),
-        int(min(made.low_bytes.min(), 0)),
-        peak,
-        places(made.failures).tolist(),
-        list(zip((step.name for step in shown), starts, ends, strict=True)),
-    )
+    areas = shown.areas if log.tells_of_blocks else ()
+    if areas and blocks is not None and way is not None:
+        areas = _stacked(blocks, way, highest_events(log, made), made.high_bytes)
+    peak = (float(places([window.lo])[0]), top) if shown.peak is None and top > 0 else shown.peak
+    held = [step for step in steps if len(step)]
+    starts, ends = (places([getattr(step, edge) for step in held]).tolist() for edge in ("lo", "hi"))
+    bands = list(zip((step.name for step in held), starts, ends, strict=True))
+    return replace(shown, areas=areas, words=(exact, short), peak=peak, bands=bands)
 
 
-def curve_track(made: Curve, name: str) -> Track:
-    """The levels of a log of which no more than these were kept; see :func:`track`."""
-    ends = [*(begin for begin, _ in made.steps[1:]), made.edges[-1]]
+def _stacked(of: WindowBlocks, way: Way, events: Ints, level: Ints) -> list[Area]:
+    """What is live by groups right after some events, one on the other up to the level."""
+    asked, at = np.unique(events, return_inverse=True)
+    # The last group reaches to the level, which is lower than what is live where more is freed than was allocated.
+    tops = np.minimum(group_bytes(of, [way], asked)[0].cumsum(axis=0)[:, at], level)
+    tops[-1] = level
+    return [Area(group["ink"], group["name"], top) for group, top in zip(way.groups, tops, strict=True)][::-1]
+
+
+def curve_track(
+    made: Curve, name: str, places: Callable[[Sequence[int] | Ints], Floats] | None = None, where: str = ""
+) -> Track:
+    """The levels of a log of which no more than these may be known; see :func:`track`.
+
+    Args:
+        made: The levels.
+        name: What the log is called.
+        places: Where events are on the axis; else their numbers from the first one on.
+        where: Where the peak is, in words.
+    """
     lo, top = int(made.edges[0]), int(made.high_bytes.max())
+    at = places or (lambda events: np.asarray(events, np.float64) - lo)
+    peak = None if made.peak_event is None else (float(at([made.peak_event])[0]), top)
+    begins = at([begin for begin, _ in made.steps]).tolist()
+    exact, short = (f"peak {form(top)}" if top > 0 else "nothing allocated" for form in (format_exact, format_bytes))
     return Track(
         name,
-        (made.edges - lo).astype(np.float64),
+        at(made.edges),
         [Area("allocated", "allocated", made.high_bytes)],
         [Area("reserved", "reserved", made.reserved_bytes)] if made.reserved_bytes.any() else [],
-        (f"peak {format_exact(top)}", f"peak {format_bytes(top)}"),
+        (exact + where, short),
         int(min(made.low_bytes.min(), 0)),
-        None if made.peak_event is None else (float(made.peak_event - lo), top),
-        [float(event - lo) for event in made.failures],
-        [(step, float(at - lo), float(end - lo)) for (at, step), end in zip(made.steps, ends, strict=False)],
+        peak,
+        at(made.failures).tolist(),
+        [*zip((step for _, step in made.steps), begins, [*begins[1:], float(at(made.edges)[-1])], strict=False)],
     )
 
 
-def compared_track(diff: Diff, columns: int) -> Track:
-    """Two runs over the axis that they share: the highest levels of each as lines, and between them what one holds more than the other where they are farthest apart."""
+def compared_tracks(diff: Diff, columns: int) -> tuple[Track, Track, Track]:
+    """Two runs over the axis that they share: what is live in base and in head by the same groups, and by how much head has more or less."""
     (pairs,) = diff.in_order
     axis = aligned(pairs)
     made = aligned_curves(axis, columns)
-    base, head = made["base_bytes"], made["head_bytes"]
-    most = np.maximum(base, head)
-    more = [Area("head-light", "more in head", most, base), Area("base-light", "more in base", most, head)]
-    lines = [Area(side, side, made[f"{side}_high"]) for side in ("base", "head")]
-    peaks = [(int(line.top.max(initial=0)), line.name) for line in lines]
-    words = tuple("peak " + ", ".join(f"{form(top)} in {side}" for top, side in peaks) for form in (format_exact, format_bytes))  # fmt: skip
-    bands = [(name, float(lo), float(hi)) for lo, hi, name in spans_of([*window_rows(axis, diff)])]
-    floor = int(min(made["base_low"].min(initial=0), made["head_low"].min(initial=0)))
-    return Track("", made["edges"].astype(np.float64), more, lines, (words[0], words[1]), floor, bands=bands)
+    x, rows, sides = made["edges"].astype(np.float64), [*window_rows(axis, diff)], ("base", "head")
+    bands = [(name, float(lo), float(hi)) for lo, hi, name in spans_of(rows)]
+    names = file_names([diff.base.path, diff.head.path])
+    tracks = []
+    for side, run, (blocks, (way, *_)) in zip(sides, (axis.base, axis.head), groups_of(axis), strict=True):
+        level, events = made[f"{side}_high"], made[f"{side}_top"]
+        k = int(level.argmax())
+        top, (line,) = (
+            int(level[k]),
+            run.log.line_numbers(events[k : k + 1].tolist()) if events[k] >= run.lo else [None],
+        )
+        where = "" if line is None else f", {terms_of(run.log.facts.has_lines).at(line)}"
+        tracks.append(
+            Track(
+                f"{side}, {names[getattr(diff, side).path]}",
+                x,
+                _stacked(blocks, way, events, level),
+                [Area(side, side, level)],
+                (f"peak {format_exact(top)}{where}", f"peak {format_bytes(top)}"),
+                int(min(made[f"{side}_low"].min(), 0)),
+                (float(x[k]), top) if top > 0 else None,
+            )
+        )
+    low, high = np.minimum(made["low"], 0), np.maximum(made["high"], 0)
+    words = [
+        f"at most {form(int(high.max()))} more in head, {form(-int(low.min()))} more in base"
+        for form in (format_exact, format_bytes)
+    ]
+    areas = [Area("head", "more in head", high), Area("base", "more in base", low)]
+    tracks.append(Track("head less base", x, areas, [], (words[0], words[1]), int(low.min()), signed=True))
+    base, head, apart = (replace(one, bands=bands, parting=parting_of(rows, diff)) for one in tracks)
+    return base, head, apart
 
 
 def seconds_of(window: Window) -> Floats:

@@ -83,9 +83,7 @@ function stacksOf(diff, curves) {
  * @returns {HTMLElement}
  */
 export function diffSection(diff) {
-  const axis = new Axis(0, diff.slots), curves = new Curves(diff), { figures, bands: rows, windows } = diff, sides = stacksOf(diff, curves), [{ stacks: base }, { stacks: head }] = sides;
-  const parted = windows.length > 1 && windows.find((/** @type {any} */ row) => row.in === "both" && row.name === diff.parting), spans = parted ? parted.spans : [];
-  const mark = parted ? [{ kind: "part", lo: Float64Array.of(spans[0][0]), hi: Float64Array.of(spans[spans.length - 1][1]), names: ["runs part here"] }] : [];
+  const axis = new Axis(0, diff.slots), curves = new Curves(diff), { figures, bands: rows } = diff, sides = stacksOf(diff, curves), [{ stacks: base }, { stacks: head }] = sides;
   /** @type {any} */
   let chosen = null;
   const whole = /** @type {[number, number]} */ ([Math.min(figures.base_low_bytes, figures.head_low_bytes), Math.max(figures.base_peak_bytes, figures.head_peak_bytes)]);
@@ -93,7 +91,7 @@ export function diffSection(diff) {
     "What both runs allocate stands at one place. Drag, or Ctrl and wheel, to zoom; double click for the whole run; click on a window to show it. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 comma and dot step",
     axis, curves, [...SIDES.map((side, k) => ({
       label: `What is live in ${side} by ${base.way.name}; the peak is ${formatExact(figures[`${side}_peak_bytes`])}`,
-      height: RUN_HEIGHT + (k ? LINES_HEIGHT : ROW * (rows.length + mark.length)), top: (k ? 0 : ROW * (rows.length + mark.length)) + LANE + 6, foot: k ? LINES_HEIGHT : 4, rows: k ? [] : [...rows, ...mark], whole, fits: SIDES,
+      height: RUN_HEIGHT + (k ? LINES_HEIGHT : ROW * rows.length), top: (k ? 0 : ROW * rows.length) + LANE + 6, foot: k ? LINES_HEIGHT : 4, rows: k ? [] : rows, whole, fits: SIDES,
       curves: (/** @type {any} */ frame) => {
         sides[k].draw(frame);
         line(frame, pixelsOf(frame, curves, side)[0], side);
@@ -133,7 +131,7 @@ export function diffSection(diff) {
   look(0);
   if (base.ways.length > 1) picture.controls.prepend(choice("By", base.ways.map(({ name }) => name), look, { id: "diff-by" }));
   const [upper, lower, apart] = picture.tracks;
-  picture.place.append(legend, element("p", { class: "hint" }, `Bars above the areas: the blocks of the chosen finding, from ALLOC to FREE.${parted ? ` The runs part in ${diff.parting}.` : ""}`), picture.controls, upper, lower, element("p", { class: "caption" }, "Head less base"), apart,
+  picture.place.append(legend, element("p", { class: "hint" }, `Bars above the areas: the blocks of the chosen finding, from ALLOC to FREE.${rows.length > 1 ? ` The runs part in ${diff.parting}.` : ""}`), picture.controls, upper, lower, element("p", { class: "caption" }, "Head less base"), apart,
     picture.line, picture.hint, findingsPart(diff, (row, zooms) => {
       chosen = row;
       if (row && zooms) axis.show(row.shown[0], row.shown[1]);
