@@ -433,3 +433,10 @@ def test_areas_of_two_runs_are_what_each_has_where_its_level_is_highest(
 def _at_slots(run: AlignedRun, slots: int) -> list[int]:
     """The level of a run at each slot, one at a time."""
     return [int(run.levels[int(run.events_at(np.array([slot]))[0]) - run.lo + 1]) for slot in range(slots)]
+
+
+def test_roles_that_are_told_of_little_do_not_stand_before_sizes(examples: Path) -> None:
+    base, head, _ = memlens.plot(examples / "feats.log.gz", base=examples / "leak.log.gz").still.tracks
+    assert all(area.ink.startswith("size-") or area.ink == "owner-other" for one in (base, head) for area in one.areas)
+    roles = memlens.plot(examples / "feats.log.gz", base=examples / "feats.log.gz").still.tracks[0].areas
+    assert {"parameters", "variables of the program"} <= {area.name for area in roles}

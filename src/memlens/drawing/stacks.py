@@ -100,7 +100,7 @@ def ways(
     """
     if not len(of):
         return [_NOTHING]
-    found = [*_named(of, [of], [roles]), _by_size(of), _by_fate(of), _by_phase(of, pieces)]
+    found = [*_for_all(of, [of], [roles]), _by_fate(of), _by_phase(of, pieces)]
     if (piling := _piling(of, series, growth)) is not None:
         seen = of.size[piling.code == 1].sum() >= _SEEN * of.size[of.at_peak].sum()
         found.insert(0 if seen else len(found), piling)
@@ -112,7 +112,7 @@ def common_ways(runs: Sequence[WindowBlocks], roles: Sequence[Roles]) -> list[li
     if not all(map(len, runs)):
         return [[replace(_NOTHING, code=np.zeros(len(of), np.int8))] for of in runs]
     every, cuts = _Together(runs), np.cumsum([len(of) for of in runs])[:-1]
-    found = [*_named(every, runs, roles), _by_size(every)]
+    found = _for_all(every, runs, roles)
     parts = [np.split(way.code, cuts) for way in found]
     return [[replace(way, code=part[k]) for way, part in zip(found, parts, strict=True)] for k in range(len(runs))]
 
@@ -167,32 +167,33 @@ def _way(
     return Way(key, name, groups, code)
 
 
-def _named(of: Blocks, runs: Sequence[WindowBlocks], roles: Sequence[Roles]) -> list[Way]:
-    """By owner, as sentences name it, by holder and by role, as far as these are known of all runs, whose blocks together are ``of``.
+def _for_all(of: Blocks, runs: Sequence[WindowBlocks], roles: Sequence[Roles]) -> list[Way]:
+    """By owner, as sentences name it, by holder and by role, as far as all runs, whose blocks together are ``of``, know these; and by size.
 
     Roles come first where they are told of half of what is live at the peak: a picture that is mostly grey shows little.
     """
-    labelled, found = [_labelled(*one) for one in zip(runs, roles, strict=True)], list[Way]()
-    for key, rest in (("owner", "other owners"), ("holder", "other holders, or none"), ("role", "role not known")):
-        if not all(key in one for one in labelled):
-            continue
-        (label, names), *others = (one[key] for one in labelled)
-        if others:  # what two modes of a framework call each by its own name is one owner
-            texts = [[text and common_name(text) for text in one[key][1]] for one in labelled]
-            number = {text: k for k, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
-            of_text = (np.array([number[text] for text in own], np.int64) for own in texts)
-            label = np.concatenate([own[one[key][0]] for own, one in zip(of_text, labelled, strict=True)])
-            names = [*number]
-        inks = {names.index(ROLES[role]): ink for role, ink in ROLE_INKS.items()} if key == "role" else None
-        way = _way(of, key, key, label, names, rest, inks)
-        if key == "role":
-            told = " and ".join(dict.fromkeys(TOLD_BY[one.told_by] for one in roles))
-            way = replace(way, name=f"role, told by {told}")
-            untold = of.size[of.at_peak & (label == names.index(None))].sum()
-            found.insert(0 if 2 * untold <= of.size[of.at_peak].sum() else 1, way)
-        else:
-            found.append(way)
+    labelled = [_labelled(*one) for one in zip(runs, roles, strict=True)]
+    known = {key: _as_one([one[key] for one in labelled]) for key in labelled[0] if all(key in one for one in labelled)}
+    rests = {"owner": "other owners", "holder": "other holders, or none"}
+    found = [_way(of, key, key, *known[key], rest) for key, rest in rests.items() if key in known] + [_by_size(of)]
+    if "role" in known:
+        label, names = known["role"]
+        inks = {names.index(ROLES[role]): ink for role, ink in ROLE_INKS.items()}
+        told = " and ".join(dict.fromkeys(TOLD_BY[one.told_by] for one in roles))
+        untold, live = of.at_peak & (label == names.index(None)), of.size[of.at_peak].sum()
+        way = _way(of, "role", f"role, told by {told}", label, names, "role not known", inks)
+        found.insert(0 if 2 * of.size[untold].sum() <= live else 1, way)
     return found
+
+
+def _as_one(labelled: Sequence[tuple[NDArray[Any], list[str | None]]]) -> tuple[NDArray[Any], list[str | None]]:
+    """The labels of the blocks of several runs, and what they say; what two modes of a framework call each by its own name is one."""
+    if len(labelled) == 1:
+        return labelled[0]
+    texts = [[text and common_name(text) for text in names] for _, names in labelled]
+    number = {text: k for k, text in enumerate(dict.fromkeys(text for own in texts for text in own))}
+    numbers = [np.array([number[text] for text in own], np.int32) for own in texts]
+    return np.concatenate([own[label] for own, (label, _) in zip(numbers, labelled, strict=True)]), [*number]
 
 
 def _labelled(of: WindowBlocks, roles: Roles) -> dict[str, tuple[NDArray[Any], list[str | None]]]:
