@@ -202,7 +202,7 @@ def window_rows(axis: AlignedAxis, diff: Diff) -> Iterator[dict[str, Any]]:
     (pairs,) = diff.in_order
     for found, (base, head) in zip(diff.windows, pairs.windows.pairs, strict=True):
         row = found.to_dict(top=0)
-        figures = ("judged", "d_remaining_bytes", "d_live_bytes", "d_peak_bytes", "d_rise_bytes", "cost_bytes", "pairs")
+        figures = ("judged", "d_remaining_bytes", "d_live_bytes", "d_peak_bytes", "d_rise_bytes", "pairs")
         yield {
             "name": visible(found.label),
             "in": "both",
@@ -270,7 +270,6 @@ def _figures(axis: AlignedAxis, curves: dict[str, Ints]) -> dict[str, int]:
         "head_peak_bytes": int(head.max()),
         "low_bytes": int(curves["low"].min(initial=0)),
         "high_bytes": int(curves["high"].max(initial=0)),
-        "end_bytes": int(head[-1] - base[-1]),
     }
 
 

@@ -211,10 +211,9 @@ _FIGURES = (
     *("peak_bytes", "rise_bytes", "remaining_bytes", "live_bytes", "carried_in_bytes", "reserved_peak_bytes"),
     *("alloc_bytes", "allocs", "free_bytes", "frees"),
 )
-#: Where it is: events, the last one not included, and lines, the last one included.
-_PLACES = ("lo", "hi", "start_line", "end_line")
-#: The figures of what is held, and those of a group of blocks alike.
-_HELD = ("held_bytes", "held_allocs", "opening_bytes", "opening_blocks", "earlier_bytes")
+#: Where it is: events, the last one not included, and its first line.
+_PLACES = ("lo", "hi", "start_line")
+#: The figures of a group of blocks alike.
 _OF_GROUP = str.split("size_bytes count total_bytes first_event first_line first_free_event first_free_line")
 
 
@@ -269,7 +268,6 @@ def held_view(found: Unmatched, owners: Owners, *, known: bool) -> dict[str, Any
         "words": f"{words}.",
         "blocks": count,
         "bytes": total,
-        **{name: getattr(found, name) for name in _HELD},
         **{name: _column(shown, name) for name in _OF_GROUP},
         "owners": owners.code_texts(group.owner for group in shown),
         "left_groups": len(left),
@@ -307,10 +305,6 @@ def trust_view(trust: Trust, line: str = "line") -> dict[str, Any]:
         "summary": trust.summary(),
         "doubts": [asdict(doubt) for doubt in trust.doubts],
         "notes": [asdict(note) for note in trust.notes],
-        "figures_checked": trust.figures_checked,
-        "figures_agreeing": trust.figures_agreeing,
-        "figures_explained": trust.figures_explained,
-        "first_disagreement": None if first is None else first.to_dict(),
     }
 
 

@@ -7,7 +7,7 @@ import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js"
 import { grid } from "./grid.js";
 import { Buckets, partOf } from "./levels.js";
 import { NO_BARS } from "./lives.js";
-import { paintAreas } from "./paint.js";
+import { drawAreas, nothingDrawn, paintAreas } from "./paint.js";
 import { Stacks } from "./stacks.js";
 import { area, line, pixelsOf, ROW, tracksOf } from "./track.js";
 
@@ -55,27 +55,19 @@ export class Curves extends Buckets {
  * @param {Curves} curves
  */
 function stacksOf(diff, curves) {
-  const sides = SIDES.map((side) => {
+  return SIDES.map((side) => {
     const parts = curves.parts.map(({ columns, ...part }) => ({ ...part, columns: { high_bytes: columns[`${side}_bytes`], low_bytes: columns[`${side}_bytes`] } }));
-    const stacks = new Stacks(diff.stacks[side], /** @type {any} */ ({ parts, whole: parts[parts.length - 1] })), drawn = { of: "", cells: new Int32Array(), image: document.createElement("canvas"), data: null };
-    /** The areas of a run up to the highest level of each column. @param {import("./track.js").Frame & { high: number }} frame */
-    const draw = ({ context, axis, width, low, high, top, bottom }) => {
-      const rows = Math.round((bottom - top) * (window.devicePixelRatio || 1)), of = [axis.from, axis.to, width, rows, low, high, stacks.chosen, color("back")].join();
-      if (of !== drawn.of) {
-        const events = new Float64Array(width), bytes = new Float64Array(width), measure = (/** @type {any} */ columns, /** @type {number} */ k) => (columns[`${side}_high`] ?? columns[`${side}_bytes`])[k];
-        for (let x = 0; x < width; x += 1) {
-          const found = curves.best(axis.toEvent(x, width), axis.toEvent(x + 1, width), measure);
-          if (found) [events[x], bytes[x]] = [found[0].columns.slot?.[found[1]] ?? found[0].lo + found[1], measure(found[0].columns, found[1])];
-        }
-        const cells = NO_BARS.cells({ events, bytes }, stacks.tops({ events, bytes }), [], rows, [low, high], axis);
-        paintAreas(Object.assign(drawn, { of, cells }), width, rows, stacks.way.groups);
-      }
-      context.imageSmoothingEnabled = false;
-      context.drawImage(drawn.image, 0, top, width, bottom - top);
+    const stacks = new Stacks(diff.stacks[side], /** @type {any} */ ({ parts, whole: parts[parts.length - 1] })), drawn = nothingDrawn();
+    const measure = (/** @type {any} */ columns, /** @type {number} */ k) => (columns[`${side}_high`] ?? columns[`${side}_bytes`])[k];
+    /** @param {number} from @param {number} to */
+    const highest = (from, to) => {
+      const found = curves.best(from, to, measure);
+      return found && { event: found[0].columns.slot?.[found[1]] ?? found[0].lo + found[1], bytes: measure(found[0].columns, found[1]) };
     };
+    /** The areas of a run up to the highest level of each column. @param {import("./track.js").Frame & { high: number }} frame */
+    const draw = (frame) => drawAreas(frame, drawn, { highest }, stacks, NO_BARS, { key: String(stacks.chosen), look: color("back"), colour: (width, rows) => paintAreas(drawn, width, rows, stacks.way.groups) });
     return { stacks, draw };
   });
-  return sides;
 }
 
 /**

@@ -1,7 +1,37 @@
 /** The cells of a picture as pixels. */
 
 import { color } from "./canvas.js";
-import { livesOf, NOTHING } from "./lives.js";
+import { columnsOf, livesOf, NOTHING } from "./lives.js";
+
+/**
+ * What was drawn last, and what it was drawn of.
+ * @typedef {{ cellsOf: string, imageOf: string, cells: Int32Array, events: Float64Array, image: HTMLCanvasElement, data: ImageData | null }} Drawn
+ * @returns {Drawn}
+ */
+export const nothingDrawn = () => ({ cellsOf: "", imageOf: "", cells: new Int32Array(), events: new Float64Array(), image: document.createElement("canvas"), data: null });
+
+/**
+ * The areas up to the highest level of each column, and bars in them: worked out again where another part or other groups are shown, and coloured again where
+ * they look different.
+ * @param {import("./track.js").Frame & { high: number }} frame
+ * @param {Drawn} drawn
+ * @param {{ highest: (from: number, to: number) => { event: number, bytes: number } | null }} levels
+ * @param {import("./stacks.js").Stacks} stacks
+ * @param {import("./lives.js").Lives} lives
+ * @param {{ bars?: ArrayLike<number>, found?: ArrayLike<number> | null, key: string, look: string, colour: (width: number, rows: number) => void }} how the groups of
+ * bars, those that are sought, and what else cells and colours depend on
+ */
+export function drawAreas({ context, axis, width, low, high, top, bottom }, drawn, levels, stacks, lives, { bars = [], found = null, key, look, colour }) {
+  const rows = Math.round((bottom - top) * (window.devicePixelRatio || 1)), cellsOf = [axis.from, axis.to, width, rows, low, high, lives.size.length, key].join(), imageOf = [cellsOf, look].join();
+  if (cellsOf !== drawn.cellsOf) {
+    const columns = columnsOf(levels, axis, width), cells = lives.cells(columns, stacks.tops(columns), bars, rows, [low, high], axis, found, drawn.cells);
+    Object.assign(drawn, { cellsOf, cells, events: columns.events });
+  }
+  if (imageOf !== drawn.imageOf) colour(width, rows);
+  drawn.imageOf = imageOf;
+  context.imageSmoothingEnabled = false;
+  context.drawImage(drawn.image, 0, top, width, bottom - top);
+}
 
 /**
  * A colour as the four bytes of a pixel.
@@ -39,7 +69,7 @@ function mixed(app) {
 /**
  * Colour the cells: areas and bars by their groups, with edges where there is room for them.
  * @param {import("./app.js").App} app
- * @param {{ cells: Int32Array, image: HTMLCanvasElement, data: ImageData | null }} drawn
+ * @param {Drawn} drawn
  * @param {number} width
  * @param {number} rows
  * @param {number} over the bar that the pointer is on
@@ -56,7 +86,7 @@ export function paint(app, drawn, width, rows, over) {
 
 /**
  * Cells as an image, with edges where there is room for them.
- * @param {{ cells: Int32Array, image: HTMLCanvasElement, data: ImageData | null }} drawn
+ * @param {Drawn} drawn
  * @param {number} width
  * @param {number} rows
  * @param {Uint32Array} inks of each group from the last one on, of nothing, and of each bar
@@ -87,7 +117,7 @@ function toImage(drawn, width, rows, inks, edges, count) {
 
 /**
  * Areas alone, without bars.
- * @param {{ cells: Int32Array, image: HTMLCanvasElement, data: ImageData | null }} drawn
+ * @param {Drawn} drawn
  * @param {number} width
  * @param {number} rows
  * @param {{ ink: string }[]} groups

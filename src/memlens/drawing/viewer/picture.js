@@ -5,8 +5,8 @@ import { color, drawing, stroke, widthOf, write } from "./canvas.js";
 import { button, checkbox, choice, element } from "./dom.js";
 import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
 import { blockText } from "./life.js";
-import { columnsOf, livesOf, NOTHING } from "./lives.js";
-import { paint } from "./paint.js";
+import { livesOf, NOTHING } from "./lives.js";
+import { drawAreas, nothingDrawn, paint } from "./paint.js";
 import { eventTicks, timeTicks } from "./ticks.js";
 import { area, bandAt, frameOf, line, pixelsOf, ROW, tracksOf } from "./track.js";
 import { zoomable } from "./zoom.js";
@@ -28,24 +28,15 @@ const AROUND = 256;
  */
 export function pictureOf(app, point) {
   const { axis, levels, stacks } = app, { marks, bands: rows } = app.view, head = rows.length * ROW, top = head + ROW + 6;
-  /** What was drawn last, and what it was drawn of. */
-  const drawn = { cellsOf: "", imageOf: "", cells: new Int32Array(), events: new Float64Array(), bytes: new Float64Array(), image: document.createElement("canvas"), data: /** @type {ImageData | null} */ (null) };
+  const drawn = nothingDrawn();
   /** The bar that the pointer is on, and where a range begins that the keyboard is at. */
   let over = -1, begun = -1;
 
   /** @param {import("./track.js").Frame & { high: number }} frame */
   const draw = (frame) => {
-    const { context, width, low, high, bottom } = frame, lives = livesOf(app), tall = Math.round((bottom - top) * (window.devicePixelRatio || 1));
-    const cellsOf = [axis.from, axis.to, axis.overTime, width, tall, low, high, stacks.chosen, lives.size.length, app.sought].join();
-    if (cellsOf !== drawn.cellsOf) {
-      const columns = columnsOf(levels, axis, width);
-      Object.assign(drawn, columns, { cells: lives.cells(columns, stacks.tops(columns), stacks.way.bars, tall, [low, high], axis, app.found, drawn.cells) });
-    }
-    const imageOf = [cellsOf, over, app.block, color("back")].join();
-    if (imageOf !== drawn.imageOf) paint(app, drawn, width, tall, over);
-    Object.assign(drawn, { cellsOf, imageOf });
-    context.imageSmoothingEnabled = false;
-    context.drawImage(drawn.image, 0, top, width, bottom - top);
+    drawAreas(frame, drawn, levels, stacks, livesOf(app), {
+      bars: stacks.way.bars, found: app.found, key: [axis.overTime, stacks.chosen, app.sought].join(), look: [over, app.block, color("back")].join(), colour: (width, rows) => paint(app, drawn, width, rows, over),
+    });
     const [allocated, reserved] = pixelsOf(frame, levels, "allocated", "reserved");
     if (levels.lowest < 0) line(frame, allocated, "text");
     if (levels.reservedPeak > 0) line(frame, reserved, "reserved");
