@@ -38,7 +38,9 @@ def test_the_blocks_and_the_bars_of_any_window(window: Window, most: int) -> Non
             fate = (Fate.RELEASED if in_window else Fate.KEPT) if block.alloc < lo else None
             fate = (Fate.TEMPORARY if in_window else Fate.HELD) if fate is None else fate
             expected.append((block.alloc, block.size, -1 if block.free is None else block.free, end, fate))
-    found = zip(of.alloc.tolist(), of.size.tolist(), of.freed.tolist(), of.end.tolist(), of.fate.tolist(), strict=True)
+    found = zip(
+        of.alloc.tolist(), of.size.tolist(), of.freed().tolist(), of.end.tolist(), of.fate.tolist(), strict=True
+    )
     assert list(found) == expected
     bars = bars_of(window, most=most, contexts=0)
     assert len(bars["alloc"]) == min(most, len(expected))

@@ -68,6 +68,7 @@ def levels(window: Window, made: Curve, owners: Owners) -> dict[str, Any]:
         right after each event, its line and its owner.  All columns are int64.
     """
     log, events = window.log, highest_events(window.log, made)
+    leave()
     columns = {name: getattr(made, name) for name in ("edges", "low_bytes", "high_bytes", "reserved_bytes")}
     columns |= {"high_event": events, **_places(log, events, owners)}
     stretches = _stretches(made) if len(window) > EXACT else []

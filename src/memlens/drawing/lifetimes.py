@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -108,8 +108,7 @@ class WindowBlocks(Blocks):
         hi: The event after its last one.
         alloc: The ALLOC of each block, before the window for those that are carried in, rising; int32 where that is enough for the log, or int64.
         size: Its bytes, as its ALLOC says, int64.
-        freed: Its FREE, wherever in the log, -1 for none, likewise.
-        end: The same as far as the window goes, ``hi`` for a block that is not freed in it, likewise.
+        end: Its FREE as far as the window goes, ``hi`` for a block that is not freed in it, likewise.
         peak: The event right after which the level is highest; ``lo - 1`` where nothing rises above what is carried in.
     """
 
@@ -122,8 +121,13 @@ class WindowBlocks(Blocks):
         parts = chain([live_events(self.log, self.lo)], born) if self.log.facts.addresses else ()
         self.alloc: Ints = np.concatenate([np.zeros(0, index), *(part.astype(index) for part in parts)])
         self.size = self.log.size[self.alloc]
-        self.freed: Ints = self.log.lifetimes.partner[self.alloc].astype(index, copy=False)
-        self.end: Ints = np.where((self.freed < 0) | (self.freed > self.hi), index(self.hi), self.freed)
+        self.end: Ints = np.asarray(self.freed(), index)
+        self.end[(self.end < 0) | (self.end > self.hi)] = self.hi
+
+    def freed(self, rows: slice | Ints = slice(None)) -> Ints:
+        """The FREE of each of some, wherever in the log, -1 for none."""
+        found: Any = self.log.lifetimes.partner[self.alloc[rows]]
+        return cast("Ints", found)
 
     def area(self, part: slice | Ints = slice(None)) -> NDArray[np.float64]:
         """The bytes of each of some times the events that it is live for in the window."""
@@ -197,14 +201,12 @@ def largest_blocks(
     places = of.alloc.searchsorted(named)
     there = places < len(of)
     chosen[places[there][of.alloc[places[there]] == named[there]]] = True
-    chosen[_highest(of.size, of.at_peak, most - most // 2)] = True
+    chosen[_highest(of.size.__getitem__, of.at_peak, most - most // 2)] = True
     # What is among the largest takes no place among the others.
-    area = of.area()
-    area[chosen] = -1
-    chosen[_highest(area, of.at_peak, most // 2)] = True
-    del area
+    chosen[_highest(lambda part: np.where(chosen[part], -1, of.area(part)), of.at_peak, most // 2)] = True
+    leave()
     bars = np.flatnonzero(chosen)
-    alloc, freed, size = of.alloc[bars], of.freed[bars], of.size[bars]
+    alloc, freed, size = of.alloc[bars], of.freed(bars), of.size[bars]
     lines = lines_at(log, np.append(alloc, freed))
     free_owner = np.full(len(bars), -1, np.int64)
     free_owner[freed >= 0] = owners.code(freed[freed >= 0])
@@ -220,7 +222,8 @@ def largest_blocks(
     ]
     leave()
     at_peak = of.at_peak[bars]
-    shown = _highest(size, at_peak, contexts - contexts // 2), _highest(of.area(bars), at_peak, contexts // 2)
+    scores = (size.__getitem__, contexts - contexts // 2), (of.area(bars).__getitem__, contexts // 2)
+    shown = sorted({row for score, count in scores for row in _highest(score, at_peak, count).tolist()})
     return {
         **block_columns(of, bars, owners, lines[: len(bars)]),
         "fate": of.fate[bars],
@@ -231,7 +234,7 @@ def largest_blocks(
         "holder": number[held_by],
         "holders": pack_json([visible(log.holder_names[code]) for code in holders]),
         "pools": pack_json([*map(visible, log.pool_names)]),
-        "contexts": pack_json(_contexts(of, bars, sorted({*shown[0].tolist(), *shown[1].tolist()}))),
+        "contexts": pack_json(_contexts(of, bars, shown)),
         "fates": [words for _, words in FATES.values()],
         "left_out": {"blocks": len(of) - len(bars), "bytes": int(of.size.sum() - size.sum())},
         "known": log.facts.addresses,
@@ -265,12 +268,21 @@ def places_of(addresses: NDArray[np.uint64]) -> Ints:
     return np.where(addresses < 1 << 52, addresses, 0).astype(np.int64) - (addresses >= 1 << 52)
 
 
-def _highest(score: NDArray[Any], first: NDArray[np.bool_], most: int) -> Ints:
-    """The indices of the highest scores; of those equal to the lowest of them the ones marked ``first``, then some of all the others."""
-    if len(score) <= most or not most:
-        return np.arange(min(len(score), most))
-    least = np.partition(score, len(score) - most)[len(score) - most]
-    found, tied = [np.flatnonzero(score > least)], np.flatnonzero(score == least)
+def _highest(score: Callable[[slice], NDArray[Any]], first: NDArray[np.bool_], most: int) -> Ints:
+    """The indices of the highest scores, which are asked for a piece at a time; of those equal to the lowest of them the ones marked ``first``, then some of all the others."""
+    count = len(first)
+    if count <= most or not most:
+        return np.arange(min(count, most))
+    highest = np.zeros(0)
+    for at, end in walk(0, count, PIECE):
+        highest = np.append(highest, score(slice(at, end)))
+        highest = np.partition(highest, max(len(highest) - most, 0))[-most:]
+    least, found, ties = highest.min(), [], []
+    for at, end in walk(0, count, PIECE):
+        scores = score(slice(at, end))
+        found.append(np.flatnonzero(scores > least) + at)
+        ties.append(np.flatnonzero(scores == least) + at)
+    tied = np.concatenate(ties)
     for group in (tied[first[tied]], tied[~first[tied]]):
         room = min(most - sum(map(len, found)), len(group))
         found.append(group[np.arange(room) * len(group) // max(room, 1)])
@@ -280,7 +292,7 @@ def _highest(score: NDArray[Any], first: NDArray[np.bool_], most: int) -> Ints:
 def _contexts(of: WindowBlocks, bars: Ints, shown: list[int]) -> list[list[Any]]:
     """The lines around the ALLOC and the FREE of some bars."""
     leave()
-    events = [[int(of.alloc[bars[k]]), int(of.freed[bars[k]])] for k in shown]
+    events = np.stack([of.alloc[bars[shown]], of.freed(bars[shown])], axis=1).tolist()
     wanted = [event for pair in events for event in pair if event >= 0]
     around = dict(zip(wanted, context_lines(of.log, wanted, EACH_SIDE), strict=True))
     texts = [[around.get(event, ()) for event in pair] for pair in events]
@@ -309,6 +321,7 @@ def moments(window: Window, of: WindowBlocks, owners: Owners) -> dict[str, Any]:
     """
     log, grid = window.log, _grid(window, of.peak)
     level = levels_before(log, grid + 1)[:, 0]
+    leave()
     number, sizes, labels = kinds_of_blocks(log, of.alloc, sizes=of.size)
     number = number.astype(np.int32)
     area = of.sums(number, len(sizes), area=True)

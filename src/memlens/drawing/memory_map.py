@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memlens.analyzers.segments import Moment, Segments
-    from memlens.columns import Ints
+    from memlens.columns import Flags, Ints
     from memlens.drawing.lifetimes import WindowBlocks
     from memlens.drawing.page import Owners
     from memlens.windows.windows import Window
@@ -139,11 +139,16 @@ def other_blocks(
     without = np.ones(len(of), np.bool_)
     without[of.alloc.searchsorted(bars)] = False
 
-    def live(begin: int, stop: int) -> Ints:
-        return np.flatnonzero(without & (of.alloc < stop) & (of.end > begin))
+    def living(begin: int, stop: int) -> Flags:
+        return without & (of.alloc < stop) & (of.end > begin)
 
-    taken, known, several = np.flatnonzero(without), [(of.lo - 1, of.hi)], [np.zeros((5, 0), np.int64)]
-    if len(taken) > OTHERS:
+    def live(begin: int, stop: int) -> Ints:
+        return np.flatnonzero(living(begin, stop))
+
+    known, several = [(of.lo - 1, of.hi)], [np.zeros((5, 0), np.int64)]
+    if np.count_nonzero(without) <= OTHERS:
+        taken = np.flatnonzero(without)
+    else:
         known = [(event, event + 1) for event in named.tolist()]
         taken = distinct(joined([live(*one) for one in known]))
         if len(taken) > OTHERS:
@@ -157,11 +162,11 @@ def other_blocks(
                 if len(more := distinct(joined([taken, live(lo, hi)]))) <= OTHERS:
                     taken = more
                     known.append((lo, hi))
-            near = live(int(grid[0]), int(grid[-1]) + 1)
-            born = of.each(lambda part: grid.searchsorted(of.alloc[part]), np.int16)[near]
-            gone = of.each(lambda part: grid.searchsorted(of.end[part]), np.int16)[near]
+            near = living(int(grid[0]), int(grid[-1]) + 1)
+            born = of.each(lambda part: grid.searchsorted(of.alloc[part]), np.int16)
+            gone = of.each(lambda part: grid.searchsorted(of.end[part]), np.int16)
             for stride in (1 << k for k in range(10, -1, -1)):
-                more = distinct(joined([taken, near[-(-born // stride) * stride < gone]]))
+                more = distinct(joined([taken, np.flatnonzero(near & (-(-born // stride) * stride < gone))]))
                 if len(more) > OTHERS:
                     break
                 taken, events = more, grid[::stride]

@@ -146,7 +146,9 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
         results = {name: registry.get(name).many([window])[0] for name in ("peak", "segments", "unmatched")}
     series = series_of(log, options)
     roles = Roles(log, () if options.series else series)
+    leave()
     drawn, pieces = curve_of_page(window), phases_of(log, series)
+    leave()
     level = levels(window, drawn, owners)
     mapped, left_failures = moments_of(window, results["segments"])
     leave()

@@ -273,7 +273,8 @@ def _piling(of: WindowBlocks, series: Sequence[Window], growth: Growth | None) -
     if growth is None or growth.verdict != "growing" or begun is None:
         return None
     end = max(step.hi for step in (series[:-1] if growth.open_end is not None else series))
-    freed = np.where(of.freed < 0, len(of.log), of.freed)
+    known = of.freed()
+    freed = np.where(known < 0, len(of.log), known)
     piles = (of.alloc >= begun) & (of.alloc < end) & (freed >= end)
     kinds = {(pile.size_bytes, pile.owner) for pile in islice(growth.piling, _PILES)}
     if kinds:
@@ -282,7 +283,7 @@ def _piling(of: WindowBlocks, series: Sequence[Window], growth: Growth | None) -
         alike = [(size, names[label]) in kinds for size, label in zip(sizes.tolist(), labels.tolist(), strict=True)]
         piles &= np.array(alike, np.bool_)[number]
     edges = np.array([step.lo for step in series], np.int64)
-    passes = (of.freed >= 0) & (edges.searchsorted(of.alloc, "right") == edges.searchsorted(freed, "right"))
+    passes = (known >= 0) & (edges.searchsorted(of.alloc, "right") == edges.searchsorted(freed, "right"))
     label = np.where(piles, 1, np.where(passes, 2, 0)).astype(np.int64)
     names_of = ["other blocks that outlive their step", "piles up", "freed in the step that allocates it"]
     inks = {0: "steady", 1: "piles", 2: "passing"}
