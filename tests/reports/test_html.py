@@ -84,7 +84,7 @@ def test_what_has_levels_shows_its_picture_and_its_verdict_first(results: dict[s
     assert [tag for tag, _ in shown.tags][:3] == ["div", "p", "img"]
     (picture,) = [base64.b64decode(str(one["src"]).partition(",")[2]) for tag, one in shown.tags if tag == "img"]
     named = {one.get("id") for one in ET.fromstring(picture).iter()}
-    assert named >= ({"base", "head"} if name == "diff" else {"allocated", "peak"})
+    assert named >= ({"base", "head-1", "peak-1"} if name == "diff" else {"allocated", "peak"})
     assert b"<script" not in picture
     assert not re.search(rb'(?:href|src)="(?!#)', picture)
     assert html.of(results[name]) in text
