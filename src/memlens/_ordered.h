@@ -82,16 +82,23 @@ static inline node *node_at(const pool *nodes, uint32_t number) { return (node *
 
 static inline const entry *entry_at(const pool *nodes, place p) { return node_at(nodes, p.leaf)->entries + p.at; }
 
+/* Whether a pair is below another one: a comparison, and no branch. */
+static inline int below(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+#ifdef __SIZEOF_INT128__
+    return ((unsigned __int128)a << 64 | b) < ((unsigned __int128)c << 64 | d);
+#else
+    return (a < c) | ((a == c) & (b < d));
+#endif
+}
+
 /* How many entries of a node from `first` on are below a pair, or with `same` not above it, counted from 0.  All are compared: to search among
    so few takes longer, for no processor can foresee which way it goes. */
 static inline uint32_t rank(const node *n, uint32_t first, uint64_t a, uint64_t b, int same)
 {
-    const unsigned __int128 key = (unsigned __int128)a << 64 | b;
     uint32_t low = first;
-    for (const entry *e = n->entries + first, *end = n->entries + n->count; e < end; e++) {
-        const unsigned __int128 pair = (unsigned __int128)e->a << 64 | e->b;
-        low += same ? pair <= key : pair < key;
-    }
+    for (const entry *e = n->entries + first, *end = n->entries + n->count; e < end; e++)
+        low += (uint32_t)(same ? !below(a, b, e->a, e->b) : below(e->a, e->b, a, b));
     return low;
 }
 
