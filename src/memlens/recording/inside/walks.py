@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Walks take a hundredth of the time, or so many seconds where that is more.
-_SHARE, _SECONDS = 100, 0.25
+_SHARE, _SECONDS = 100, 0.5
 #: Operators are no moment before so many of the times that they are looked at.
 _SOME_CALLS = 16
 #: Whether the peak rose is asked after each operator; each second or fourth where it has not for so many of the times that operators are looked at.
