@@ -105,9 +105,12 @@ class Source:
             return [None] * len(offsets)
         return [None if line is None else time_of_line(line) for line in self.lines(offsets)]
 
-    def stack(self, offset: int) -> tuple[str, ...]:  # noqa: ARG002
-        """The whole call stack of the event at an offset, innermost first; empty where it has none."""
-        return ()
+    def stack(self, offset: int) -> tuple[str, ...]:
+        """The whole call stack of the event at an offset, innermost first, as ``file:line function``; empty where it has none."""
+        import numpy as np
+
+        numbers = self.stack_numbers(np.array([offset]))
+        return () if numbers is None else self.stack_of(int(numbers[0]))
 
     def stack_numbers(self, offsets: NDArray[np.int64]) -> NDArray[np.int32] | None:  # noqa: ARG002
         """Which of some events have one call stack, as its number, int32, -1 for none; ``None`` where the input has no call stacks."""

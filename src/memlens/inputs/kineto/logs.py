@@ -33,7 +33,7 @@ from memlens.facts import Kind, Mark, OutOfMemory, StatLines
 from memlens.inputs.builder import Builder
 from memlens.inputs.holders import Calls, held_at
 from memlens.inputs.kineto.events import UNKNOWN, Changes, SpanKind
-from memlens.inputs.kineto.stacks import IS_NODE, CallStacks, KinetoSource, Nesting
+from memlens.inputs.kineto.stacks import CallStacks, KinetoSource, Nesting, nodes
 from memlens.inputs.stack_names import GENERATED, is_generated
 from memlens.text import format_bytes
 
@@ -317,7 +317,6 @@ def calls_of(track: Integers, time: Integers, spans: Spans, texts: Sequence[str]
         spans: The operators and frames of the whole trace.
         texts: The names of the spans, by number.
     """
-    is_node = np.array([bool(IS_NODE(text)) for text in texts], np.bool_)[spans.name]
     operators = spans.kind == SpanKind.OP
     rows = np.flatnonzero(operators)
     if not len(rows):
@@ -329,7 +328,9 @@ def calls_of(track: Integers, time: Integers, spans: Spans, texts: Sequence[str]
     outermost = np.zeros(len(operators), np.bool_)
     outermost[rows] = np.append(-1, reach)[:-1] < end + spans.track[rows] * len(rows)
     place = _enclosing(spans, outermost, track, time)
-    return Calls(place.astype(np.int32), _enclosing(spans, operators & is_node, track, time) >= 0, place < 0)
+    return Calls(
+        place.astype(np.int32), _enclosing(spans, operators & nodes(texts)[spans.name], track, time) >= 0, place < 0
+    )
 
 
 def _joined(row: Sequence[int], texts: Sequence[str]) -> str:

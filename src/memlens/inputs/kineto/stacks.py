@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from memlens.inputs.kineto.events import Spans
 
 #: Operators that are a node of the graph in a backward pass; their second name is all that they had in 2021.
-IS_NODE = re.compile(r"autograd::engine::evaluate_function|\w+Backward\d*$").match
+_IS_NODE = re.compile(r"autograd::engine::evaluate_function|\w+Backward\d*$").match
 _RANK_BITS = np.int64(32)
 #: Names of a chain, at most, about as many: what is far out may be as far from several of those asked for.
 _MOST_FRAMES = 512
+
+
+def nodes(texts: Sequence[str]) -> Flags:
+    """Which of some operators are nodes of the graph in a backward pass, bool."""
+    return np.array([bool(_IS_NODE(text)) for text in texts], np.bool_)
 
 
 class Nesting:
@@ -174,7 +179,7 @@ class CallStacks:
     def numbers(self) -> NDArray[np.int32] | None:
         """The number of the stack of each change, -1 where neither a frame nor a node of a backward pass is around it; ``None`` where no frame is around any."""
         spans, (ops, frames) = self._spans, self._parts
-        known = np.append(np.array([bool(IS_NODE(text)) for text in self._texts], np.bool_)[ops.name], False)
+        known = np.append(nodes(self._texts)[ops.name], False)
         outer = ops.rest
         while (outer >= 0).any():
             known[:-1] |= known[outer]
@@ -227,10 +232,6 @@ class KinetoSource(NumberedSource):
     def __init__(self, name: str, stacks: CallStacks, rows: Ints, offset: Ints) -> None:
         super().__init__(name)
         self._stacks, self._rows, self._offset = stacks, rows, offset
-
-    def stack(self, offset: int) -> tuple[str, ...]:
-        numbers = self.stack_numbers(np.array([offset]))
-        return () if numbers is None else self.stack_of(int(numbers[0]))
 
     def stack_numbers(self, offsets: NDArray[np.int64]) -> NDArray[np.int32] | None:
         numbers = self._stacks.numbers

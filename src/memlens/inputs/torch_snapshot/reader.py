@@ -80,14 +80,6 @@ class SnapshotSource(NumberedSource):
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
         return [offset + 1 if 0 <= offset < len(self._stack) else None for offset in offsets]
 
-    def stack(self, offset: int) -> tuple[str, ...]:
-        """The whole call stack of an entry, innermost first, as ``file:line function``; empty where it has none.
-
-        Args:
-            offset: As :attr:`Log.offset` gives it.
-        """
-        return self.stack_of(int(self._stack[offset])) if 0 <= offset < len(self._stack) else ()
-
     def stack_of(self, number: int) -> tuple[str, ...]:
         return self._tables.whole(number) if number >= 0 else ()
 
@@ -95,8 +87,8 @@ class SnapshotSource(NumberedSource):
         return self._opening
 
     def stack_numbers(self, offsets: NDArray[np.int64]) -> NDArray[np.int32]:
-        # What stands for the opening events, whose offset is -1, is put behind the entries.
-        return np.append(self._stack, np.int32(-1))[offsets]
+        # What stands for the opening events, whose offset is -1, and for what is no entry, is put behind the entries.
+        return np.append(self._stack, np.int32(-1))[np.minimum(offsets, len(self._stack))]
 
 
 def read_snapshot(source: FileSource, request: Request) -> list[Log]:
