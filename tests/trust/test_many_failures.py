@@ -17,7 +17,7 @@ from memlens.analyzers.failures import failures
 from memlens.events import EventLog
 from memlens.facts import Facts, Kind, MessageLines, OutOfMemory
 from memlens.folding import levels_before
-from memlens.inputs.paddle.failures import sizes
+from memlens.inputs.paddle.lines import sizes
 from memlens.inputs.paddle.message_formats import OUT_OF_MEMORY
 from memlens.log import Log
 from memlens.trust import trust_of

@@ -14,7 +14,6 @@ from memlens.inputs.joins import ThreadLines, last_before_events
 from memlens.inputs.paddle import context, message_formats
 from memlens.inputs.paddle import events as paddle
 from memlens.inputs.paddle import other_events as others
-from memlens.inputs.paddle.failures import MOST_LOOKED_INTO, first_of, messages_of
 from memlens.inputs.paddle.layers import Layer, layer_named
 from memlens.inputs.paddle.lines import (
     ALIKE,
@@ -22,11 +21,14 @@ from memlens.inputs.paddle.lines import (
     CONTEXTS,
     EVENTS,
     MESSAGES,
+    MOST_LOOKED_INTO,
     OF_NEXT_ALLOC,
     OF_OTHER_LAYERS,
     BlockRows,
     column_of_times,
+    first_of,
     holder_lines,
+    messages_of,
     number_of,
     request_lines,
     scanner,

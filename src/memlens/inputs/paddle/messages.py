@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -51,7 +51,7 @@ _FRAME = rb'File "([^"\n]{1,1000})", line (\d{1,9}), in ([^\n]{1,200})'
 #: Where the functions lie through which a recorded program calls the framework.
 _RECORDER = b"memlens/recording/inside/"
 #: Where something stands in a text, what it is, and what it says.
-_Line: TypeAlias = tuple[int, str, bytes]
+_Found: TypeAlias = tuple[int, str, bytes]
 _OPERATOR = rb"\b_(?:legacy_)?C_ops\.(\w{1,64})\("
 
 
@@ -228,7 +228,10 @@ class RefusedRequests:
         """
         if len(text) >= _FAR:  # the first line may be cut
             text = text[-_FAR:].partition(b"\n")[2]
-        lines = sorted((*_lines(text), *self._marked(text)), key=lambda line: line[0])
+        lines, last = [], -1
+        for place, kind, value in sorted((*_lines(text), *self._marked(text)), key=lambda found: found[0]):
+            last = int(value) if kind == "thread" else last
+            lines.append(_Line(place, last, kind, value))
         thread, size, at = _waiting(lines)
         mark, operator = (_last(lines, thread, kind) for kind in ("mark", "operator"))
         chunk = max((int(match["size"]) for match in events.CHUNK_SIZE.pattern.finditer(text)), default=0)
@@ -239,7 +242,7 @@ class RefusedRequests:
         after = text[text.rfind(b"\n", 0, at) + 1 :] + between
         return replace(oom, offset=oom.offset - len(after), line=oom.line - after.count(b"\n"), message_line=oom.line)
 
-    def _marked(self, text: bytes) -> Iterator[_Line]:
+    def _marked(self, text: bytes) -> Iterator[_Found]:
         """Where the lines end that the user's patterns name, and the names."""
         for matcher in self._marks:
             for match in matcher.find(np.frombuffer(text, np.uint8)):
@@ -251,58 +254,55 @@ class RefusedRequests:
         self._tail = (self._tail + tail)[-_FAR:]
 
 
+class _Line(NamedTuple):
+    """Something that stands in a text: where, the thread of the last header up to there, what it is, and what it says."""
+
+    at: int
+    thread: int
+    kind: str
+    value: bytes
+
+
 def _waiting(lines: Sequence[_Line]) -> tuple[int | None, int | None, int]:
     """The thread that asked for a block and was not given it, how much it asked for, and where in the text it did.
 
     Nothing where several threads wait: any of them may be the one that failed.  Where none does, the thread of the last header.
     """
-    thread: int | None = -1
-    waiting: dict[int | None, tuple[int, int]] = {}
-    for at, kind, found in lines:
-        if kind == "thread":
-            thread = int(found)
-        elif kind == "request":
-            waiting[thread] = int(found), at
+    waiting: dict[int, tuple[int, int]] = {}
+    for at, thread, kind, value in lines:
+        if kind == "request":
+            waiting[thread] = int(value), at
         elif kind == "alloc":
             waiting.pop(thread, None)
     if len(waiting) != 1:
-        return None if waiting else thread, None, 0
+        return None if waiting else lines[-1].thread if lines else -1, None, 0
     ((thread, (size, at)),) = waiting.items()
     return thread, size, at
 
 
-def _last(lines: Sequence[_Line], wanted: int | None, kind: str) -> str:
+def _last(lines: Sequence[_Line], thread: int | None, kind: str) -> str:
     """The value of the last line of a kind and of a thread."""
-    thread, name = -1, b""
-    for _, one, found in lines:
-        if one == "thread":
-            thread = int(found)
-        elif one == kind and thread == wanted:
-            name = found
-    return name.decode("utf-8", "replace")
+    value = next((line.value for line in reversed(lines) if (line.thread, line.kind) == (thread, kind)), b"")
+    return value.decode("utf-8", "replace")
 
 
-def _called(lines: Sequence[_Line], wanted: int | None, at: int) -> str:
+def _called(lines: Sequence[_Line], thread: int | None, at: int) -> str:
     """What a recorded program called when it asked, and from which of its lines; empty where it does not say.
 
     In the backward pass the call is that of the pass, whose nodes say themselves that they begin.
     """
-    thread, call, node = -1, b"", b""
-    for begin, kind, found in lines:
-        if begin >= at:
-            break
-        if kind == "thread":
-            thread = int(found)
-        elif thread == wanted and kind == "call":
-            call, node = found, b""
-        elif thread == wanted and kind == "operator":
-            node = found
+    call, node = b"", b""
+    for line in lines:
+        if (line.thread, line.kind) == (thread, "call") and line.at < at:
+            call, node = line.value, b""
+        elif (line.thread, line.kind) == (thread, "operator") and line.at < at:
+            node = line.value
     text = call.decode("utf-8", "replace")
     _, separator, frames = text.partition(STACK)
     return "" if text == context.NOBODY else f"{node.decode()}{separator}{frames}" if node and call else text
 
 
-def _lines(text: bytes) -> Iterator[_Line]:
+def _lines(text: bytes) -> Iterator[_Found]:
     """Headers, requests, blocks given and context lines."""
     for match in events.HEADER.pattern.finditer(text):
         yield match.start(), "thread", match["thread"]

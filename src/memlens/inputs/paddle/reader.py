@@ -22,9 +22,8 @@ from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_st
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places
 from memlens.inputs.paddle.context import BACKWARD, NOBODY
 from memlens.inputs.paddle.endings import LastText, text_after_allocs
-from memlens.inputs.paddle.failures import MOST_LOOKED_INTO
 from memlens.inputs.paddle.layers import SIZELESS, Layer, Layers, layer_named
-from memlens.inputs.paddle.lines import time_of_line
+from memlens.inputs.paddle.lines import MOST_LOOKED_INTO, time_of_line
 from memlens.inputs.paddle.messages import RefusedRequests, read_figures, text_before
 from memlens.spool import GrowingColumns, chosen, walk
 from memlens.text import STACK
