@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, ValidationError, convert, defstruct
 
 from memlens.allocators.models import NO_LIMIT, AllocatorSetting, Value, Values
 from memlens.errors import UsageError
+from memlens.folding import power_of_two
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -307,7 +308,7 @@ def rounded(size: Ints, divisions: Ints) -> Ints:
         divisions: Steps by interval.
     """
     plain = np.maximum(-(-size // BLOCK), 1) * BLOCK
-    exponent = np.frexp(np.maximum(size, 1).astype(np.float64))[1].astype(np.int64) - 1  # exact below 2**53
+    exponent = power_of_two(np.maximum(size, 1)) - 1
     steps = divisions[np.clip(exponent - 20, 0, len(divisions) - 1)]
     divided = (steps > 1) & (size > BLOCK * steps)
     if not divided.any():
