@@ -19,7 +19,7 @@ import memlens
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import Kind
 from memlens.facts import Facts
-from memlens.inputs.file_source import open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import HEAD
 from memlens.inputs.registry import built_in, get_format, recognise
 from memlens.log import Log
@@ -73,7 +73,7 @@ def test_a_format_is_known_by_its_content_and_not_by_the_name_of_the_file(
 ) -> None:
     data = gzip.compress(SAMPLES[name]) if packed else SAMPLES[name]
     path = write(tmp_path, data, "misleading.pickle")
-    with closing(open_source(path)) as source:
+    with closing(FileSource(path)) as source:
         found = recognise(source)
     assert found.format.name == name
     assert found.why

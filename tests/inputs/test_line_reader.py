@@ -16,7 +16,7 @@ from memlens.errors import NoEventsError
 from memlens.facts import Kind
 from memlens.inputs import Reading
 from memlens.inputs.blocks import Blocks
-from memlens.inputs.file_source import open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import InputFormat, NewEvents, Request, Selection
 from memlens.inputs.registry import PADDLE, recognise
 from memlens.log import Log
@@ -76,7 +76,7 @@ def test_what_is_taken_bit_by_bit_is_what_is_read_at_once(shared: Path, tmp_path
                 (log,) = Reading(landmarks=True).read_all(plain)
             except NoEventsError:
                 continue
-            form = recognise(open_source(plain)).format
+            form = recognise(FileSource(plain)).format
             parts, last = taken_of(form, plain.read_bytes(), str(plain), chance)
             assert_same(parts, last.selected[0], log)
             assert (last.lines, last.end, last.ooms) == (log.facts.lines, log.facts.bytes, len(log.facts.ooms))

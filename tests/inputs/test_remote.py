@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import memlens
 from memlens.errors import InputError
 from memlens.inputs import blocks, file_source, remote
-from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.file_source import FileSource
 from memlens.source import MemorySource, is_url, local_path, scheme_of
 
 fsspec = pytest.importorskip("fsspec")
@@ -394,7 +394,7 @@ def test_what_is_looked_up_is_as_in_the_whole_text(text: bytes, data: st.DataObj
     ],
 )
 def test_what_is_secret_in_a_url_is_not_shown(url: str, shown: str) -> None:
-    assert open_source(url).name == shown
+    assert FileSource(url).name == shown
     assert str(InputError(f"{url}: no such file", f"Look at {url}")) == f"{shown}: no such file\nLook at {shown}"
 
 

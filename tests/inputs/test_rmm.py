@@ -15,7 +15,7 @@ from texts import read_packed
 
 from memlens.errors import InputError, MemlensError, NoEventsError
 from memlens.events import Kind
-from memlens.inputs.file_source import open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
 from memlens.inputs.rmm import FORMAT, microseconds
 from memlens.log import Log
@@ -43,7 +43,7 @@ HOUR_US = 3600 * 10**6
 
 
 def read_source(where: object, patterns: tuple[Pattern, ...] = (), *, strict: bool = False) -> Log:
-    (log,) = FORMAT.read(open_source(where), Request(patterns, strict=strict))  # type: ignore[arg-type]
+    (log,) = FORMAT.read(FileSource(where), Request(patterns, strict=strict))  # type: ignore[arg-type]
     return log
 
 

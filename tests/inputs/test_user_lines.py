@@ -18,7 +18,7 @@ from memlens.events import Kind
 from memlens.inputs import blocks
 from memlens.inputs.custom import user_formats
 from memlens.inputs.custom.lines import LONGEST, TextError, UserLine
-from memlens.inputs.file_source import open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import InputFormat, Request
 from memlens.native import load
 from memlens.scanner.plain import PlainScanner
@@ -211,7 +211,7 @@ def of_log(log: Log) -> list[dict[str, Any]]:
 
 def assert_as_plain(form: InputFormat, text: bytes) -> None:
     events, malformed = read_plain(form, text)
-    source = open_source(io.BytesIO(text))
+    source = FileSource(io.BytesIO(text))
     if not events:
         with pytest.raises(NoEventsError):
             form.read(source, Request())
@@ -284,7 +284,7 @@ def test_addresses_of_64_bits_find_their_allocs(folder: Path) -> None:
 def test_sums_that_no_run_has_are_an_error(folder: Path) -> None:
     text = b"#1 a 137438953472 @16 T7 1\n" * 40_000
     with pytest.raises(InputError, match="4 EiB"):
-        form_of(folder, "decimal").read(open_source(io.BytesIO(text)), Request())
+        form_of(folder, "decimal").read(FileSource(io.BytesIO(text)), Request())
 
 
 def repeated(name: str) -> bytes:
@@ -300,7 +300,7 @@ def test_a_format_of_a_user_runs_compiled_and_gives_the_same_through_re(
     form, text = form_of(folder, name), repeated(name).replace(b"\x1b", b"")
 
     def read() -> list[tuple[int | None, list[dict[str, Any]], Facts]]:
-        logs = form.read(open_source(io.BytesIO(text)), Request())
+        logs = form.read(FileSource(io.BytesIO(text)), Request())
         return [(log.device, of_log(log), log.facts) for log in logs]
 
     def never(*_: object) -> None:

@@ -8,14 +8,14 @@ import numpy as np
 from plain_kineto import Event, PlainLog, read_plain
 
 from memlens.events import Kind
-from memlens.inputs.file_source import open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
 from memlens.inputs.kineto.reader import read_kineto
 from memlens.log import Log
 
 
 def read_bytes(text: bytes) -> list[Log]:
-    return read_kineto(open_source(io.BytesIO(text)), Request())
+    return read_kineto(FileSource(io.BytesIO(text)), Request())
 
 
 def assert_as_plain(text: bytes, logs: list[Log]) -> None:

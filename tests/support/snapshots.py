@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memlens.events import Kind
-from memlens.inputs.file_source import open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
 from memlens.inputs.torch_snapshot.reader import read_snapshot
 from memlens.log import Log
@@ -280,7 +280,7 @@ def read(made: Any, protocol: int = 4) -> list[Log]:
 
 def read_file(where: Any, **wanted: Any) -> list[Log]:
     """Read a file, named or open; with what else is wanted of it."""
-    return read_snapshot(open_source(where), Request(**wanted))
+    return read_snapshot(FileSource(where), Request(**wanted))
 
 
 def entry(action: str, addr: int, size: int, **more: Any) -> dict[str, Any]:

@@ -225,7 +225,7 @@ def _check_comparable(base: EventLog, head: EventLog) -> None:
         InputError: They are of different kinds.
         NoEventsError: A log has no blocks to compare.
     """
-    check_alike(base, head)
+    check_alike(base.source.name, base.facts.layer, head.source.name, head.facts.layer)
     if base.facts.addresses != head.facts.addresses:
         blind = head if base.facts.addresses else base
         raise InputError(

@@ -71,7 +71,7 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
         UsageError: A pattern is empty or is no regular expression, both kinds of start are given, events are asked for of a log
             that is not Paddle's, or the output is the log.
     """
-    from memlens.inputs.file_source import open_source
+    from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import HEAD
     from memlens.inputs.registry import PADDLE, not_text, recognise
     from memlens.inputs.unread import BINARY, refuse_unread, unread_kind
@@ -82,7 +82,7 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
     # The text is written while the log is read, so that stdout must not be the log either.
     refuse_inputs(["-" if output is None else output], [log])
     refuse_overwrite(output, options.force)
-    source = open_source(log)
+    source = FileSource(log)
     head = source.head(HEAD)
     if not PADDLE.recognise(head) and (kind := unread_kind(head, BINARY)) is not None:
         source.close()

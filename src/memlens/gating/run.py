@@ -19,7 +19,7 @@ from memlens.gating.judging import Judged, PairedRuns, judge, pair_runs, why_unj
 from memlens.gating.limits import Rules
 from memlens.gating.verdict import Blame, Verdict, claims_of
 from memlens.inputs import Reading, input_key, input_name, several_devices, without_cpu
-from memlens.inputs.registry import check_layers_alike
+from memlens.inputs.registry import check_alike
 from memlens.options import Accept, Cut, Gate, as_list
 from memlens.options.keywords import with_keywords
 from memlens.results import claimed
@@ -136,7 +136,7 @@ def _check_alike(first: Run, run: Run) -> None:
     Raises:
         InputError: They are of two kinds.
     """
-    check_layers_alike(first.path, first.layer, run.path, run.layer)
+    check_alike(first.path, first.layer, run.path, run.layer)
     if None in (run.device, first.device) or (run.device == -1) == (first.device == -1):
         return
     gpu, cpu = (first.path, run.path) if run.device == -1 else (run.path, first.path)

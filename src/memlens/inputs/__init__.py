@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from memlens import native
 from memlens.errors import InputError, NoEventsError, UsageError
-from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
 from memlens.inputs.registry import PADDLE, TRIED, Recognised, check_alike, known_formats, recognise
 from memlens.options import Read, ReadAs
@@ -140,7 +140,7 @@ def read_all(
         from memlens.inputs.folders import refuse_folder
 
         refuse_folder(str(where), how)
-    began, source = time.perf_counter(), open_source(where)
+    began, source = time.perf_counter(), FileSource(where)
     with closing(source):
         found, logs = _read(source, request, how)
     _say(source.name, found, logs, time.perf_counter() - began)
@@ -333,4 +333,4 @@ def input_name(given: Input) -> str:
     """An input as it was named."""
     from memlens.events import EventLog
 
-    return given.source.name if isinstance(given, EventLog) else open_source(given).name
+    return given.source.name if isinstance(given, EventLog) else FileSource(given).name

@@ -326,8 +326,3 @@ def _numbered(texts: Iterable[tuple[int, bytes]], number: int, offsets: Sequence
 def _within(offsets: Sequence[int], offset: int, text: bytes) -> Sequence[int]:
     """Those of some rising offsets that lie in a piece of text."""
     return offsets[bisect_left(offsets, offset) : bisect_left(offsets, offset + len(text))]
-
-
-def open_source(where: str | Path | BinaryIO) -> FileSource:
-    """Name an input; nothing is read yet."""
-    return FileSource(where)

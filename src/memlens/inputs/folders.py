@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn
 
 from memlens.errors import InputError, MemlensError, UsageError
-from memlens.inputs.file_source import open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import HEAD
 from memlens.inputs.registry import get_format, recognise
 from memlens.inputs.remote import first_bytes, is_remote_file, list_remote
@@ -165,7 +165,7 @@ def _are_logs(paths: Sequence[str], how: ReadAs) -> Iterator[bool]:
 def _is_log(where: str | BinaryIO, how: ReadAs) -> bool:
     """Whether something at the beginning of a file tells that it is read; also where it cannot be opened, which is no reason to pass it over."""
     try:
-        with closing(open_source(where)) as source:
+        with closing(FileSource(where)) as source:
             if how.read_as is not None:
                 return bool(get_format(how.read_as, how.formats).recognise(source.head(HEAD)))
             return recognise(source, how).certain

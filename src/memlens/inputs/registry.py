@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from memlens.errors import InputError, MemlensError, UsageError
 from memlens.inputs import paddle
-from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import HEAD, InputFormat, Request
 from memlens.options import ReadAs
 from memlens.results import Failure, Result
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from importlib import metadata
     from pathlib import Path
 
-    from memlens.events import EventLog
     from memlens.inputs.unread import Unread
     from memlens.log import Log
     from memlens.source import TextSource
@@ -133,17 +132,12 @@ def not_text(head: bytes) -> str:
     return next((form.title for form in built_in() if not form.is_text and form.recognise(head)), "")
 
 
-def check_alike(base: EventLog, head: EventLog) -> None:
-    """Refuse to compare two logs whose sizes do not mean the same.
+def check_alike(base: str, base_layer: str, head: str, head_layer: str) -> None:
+    """Refuse to compare two logs, given their names and layers, whose sizes do not mean the same.
 
     Raises:
         InputError: They were read from different kinds of input.
     """
-    check_layers_alike(base.source.name, base.facts.layer, head.source.name, head.facts.layer)
-
-
-def check_layers_alike(base: str, base_layer: str, head: str, head_layer: str) -> None:
-    """The same of logs whose names and layers alone are known."""
     (ours, our_sizes), (theirs, their_sizes) = _title_and_sizes(base_layer), _title_and_sizes(head_layer)
     if ours == theirs:
         return
@@ -288,7 +282,7 @@ def formats(
     found: list[RecognisedInput] = []
     failures: list[Failure] = []
     for given in inputs:
-        source = open_source(given)
+        source = FileSource(given)
         try:
             found.append(_recognised(source, formats))
         except InputError as error:

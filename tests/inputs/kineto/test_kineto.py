@@ -21,7 +21,7 @@ from texts import read_packed
 from memlens.analyzers import get, growth
 from memlens.errors import InputError, NoEventsError
 from memlens.events import Kind
-from memlens.inputs.file_source import FileSource, open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
 from memlens.inputs.kineto import looks_like
 from memlens.inputs.kineto.reader import read_kineto
@@ -39,7 +39,7 @@ LARGE = "transformer_6l_26steps.json.gz"
 
 @cache
 def read(shared: Path, name: str) -> list[Log]:
-    return read_kineto(open_source(shared / FOLDER / name), Request())
+    return read_kineto(FileSource(shared / FOLDER / name), Request())
 
 
 @cache
@@ -139,7 +139,7 @@ def test_memory_events_that_cannot_be_read_are_told_where_there_are_no_others(tm
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     said = "no .memory. event among 2 events of a Kineto trace; 1 of them cannot be read, first event 2"
     with pytest.raises(NoEventsError, match=said):
-        read_kineto(open_source(path), Request())
+        read_kineto(FileSource(path), Request())
 
 
 def test_a_trace_cut_short_gives_what_there_is(shared: Path) -> None:
@@ -285,8 +285,8 @@ def test_the_large_trace_needs_little_memory(shared: Path, tmp_path: Path) -> No
     path = tmp_path / "large.json"
     path.write_bytes(gzip.decompress((shared / FOLDER / LARGE).read_bytes()))
     script = (
-        "import sys; from memlens.inputs.kineto.reader import read_kineto; from memlens.inputs.file_source import open_source;"
-        "from memlens.inputs.input_format import Request;log, = read_kineto(open_source(sys.argv[1]), Request()); log.trust;"
+        "import sys; from memlens.inputs.kineto.reader import read_kineto; from memlens.inputs.file_source import FileSource;"
+        "from memlens.inputs.input_format import Request;log, = read_kineto(FileSource(sys.argv[1]), Request()); log.trust;"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
     found = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, check=True, text=True)
@@ -294,7 +294,7 @@ def test_the_large_trace_needs_little_memory(shared: Path, tmp_path: Path) -> No
 
 
 def _source(text: bytes) -> FileSource:
-    return open_source(io.BytesIO(text))
+    return FileSource(io.BytesIO(text))
 
 
 def test_times_of_a_trace_that_is_cut_short_are_since_1970_too() -> None:

@@ -19,7 +19,7 @@ from snapshots import Allocator, entry, frame, levels, pickled, read, segment, s
 import memlens
 from memlens.errors import AnchorError, NoEventsError
 from memlens.facts import Mark
-from memlens.inputs.file_source import open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.registry import recognise
 from memlens.inputs.torch_snapshot.reader import SnapshotSource
 
@@ -113,7 +113,7 @@ def test_it_is_told_from_a_snapshot_of_pytorch_by_what_its_entries_say(tmp_path:
     ):
         for protocol in (2, 4, 5):
             data = pickled(snapshot([allocator], form), protocol)
-            found = recognise(open_source(io.BytesIO(data)))
+            found = recognise(FileSource(io.BytesIO(data)))
             assert (found.format.name, found.format.title, found.certain) == (name, title, True)
         path = tmp_path / name
         path.write_bytes(pickled(snapshot([allocator], form)))
@@ -127,7 +127,7 @@ def test_what_is_told_too_late_for_its_name_is_read_as_paddles_all_the_same() ->
     """Segments of more than 64 KiB stand before the first operator."""
     many_segments = [segment(k << 21, 1 << 21) for k in range(1, 10_000)]
     value = history(made("alloc", 0, 256, "matmul"), segments=many_segments)
-    assert recognise(open_source(io.BytesIO(pickled(value)))).format.name == "torch-snapshot"
+    assert recognise(FileSource(io.BytesIO(pickled(value)))).format.name == "torch-snapshot"
     (log,) = read(value)
     assert (log.facts.layer, log.owner_names) == ("paddle_history", ("matmul",))
 

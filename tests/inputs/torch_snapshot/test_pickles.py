@@ -272,7 +272,7 @@ HARMLESS: dict[str, Callable[[], bytes]] = {
 _JUDGE = """
 import resource, sys, time
 from memlens.errors import InputError
-from memlens.inputs.file_source import open_source
+from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
 from memlens.inputs.torch_snapshot import FORMAT
 import memlens.inputs.torch_snapshot.reader
@@ -280,7 +280,7 @@ resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 for path in sys.argv[1:]:
     began = time.process_time()
     try:
-        said = f"read: {sum(map(len, FORMAT.read(open_source(path), Request())))} events"
+        said = f"read: {sum(map(len, FORMAT.read(FileSource(path), Request())))} events"
     except InputError as error:
         said = f"refused: {error.message[-120:]}"
     took = time.process_time() - began
