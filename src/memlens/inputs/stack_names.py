@@ -65,6 +65,7 @@ _GENERATED = (
     r"|.*[/\\](?P<folder>[a-z2-7]{2})[/\\]c(?P=folder)[a-z2-7]{20,}\.py"
     r"|<(?:eval_with_key|torch_package_|@beartype|attrs generated|__array_function__|lambdifygenerated|dynamic|generated)"
 )
+#: PyTorch's compiler, which calls generated code.
 _COMPILER = r"(?:.*[/\\])?torch[/\\](?:_dynamo|_inductor|_functorch|_higher_order_ops|fx)[/\\]"
 
 _INSTALLED = r".*/(?P<folder>site-packages|dist-packages|lib(?:64)?/python\d[\d.]*)/(?P<place>.+)"
@@ -73,11 +74,6 @@ _INSTALLED = r".*/(?P<folder>site-packages|dist-packages|lib(?:64)?/python\d[\d.
 def is_generated(path: str) -> bool:
     """Whether a frame's file is code that a program has written."""
     return re.match(_GENERATED, path) is not None
-
-
-def is_compiler(path: str) -> bool:
-    """Whether a frame's file is of PyTorch's compiler, which calls generated code."""
-    return re.match(_COMPILER, path) is not None
 
 
 def place_of(path: str) -> str:
@@ -132,7 +128,7 @@ def _labels_of(frame: Frame) -> list[tuple[int, str]]:
         return [(0, _cut(function))]
     if is_generated(file):
         return [(0, GENERATED)]
-    if is_compiler(file) or not _PASSING_ON.isdisjoint({(base, function), (place, function)}):
+    if re.match(_COMPILER, file) or not _PASSING_ON.isdisjoint({(base, function), (place, function)}):
         return [(1, _cut(function))]
     if file.endswith((".py", ">")):
         return [(0, _cut(f"{place}:{line} {function}"))]

@@ -172,7 +172,7 @@ class Layers:
         self, layer: NDArray[np.int8], kind: NDArray[np.int8], size: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Which events are of the layers chosen so far, and have a size, bool; arguments as for :meth:`finish`."""
-        blocks, chunks = (_number(layer) for layer in self.choice())
+        blocks, chunks = (-1 if layer is None else int(layer) for layer in self.choice())
         rows = empty(len(kind), np.bool_)
         for start, stop in walk(0, len(kind)):
             wanted = np.where(kind[start:stop] <= Kind.FREE, blocks, chunks)
@@ -228,10 +228,6 @@ class Layers:
                 if layer.family == blocks.family and layer not in used and self._counts[layer].any():
                     over[layer.label] = int(self._counts[layer].sum())
         return {name: count for name, count in over.items() if count}
-
-
-def _number(layer: Layer | None) -> int:
-    return -1 if layer is None else int(layer)
 
 
 def _alike(blocks: Layer | None) -> list[Layer]:
