@@ -220,11 +220,11 @@ def _bands(rows: list[dict[str, Any]], diff: Diff) -> list[dict[str, Any]]:
     """The windows over the curves, and below them where the runs part; none where there is only one."""
     parting = parting_of(rows, diff)
     named = {"windows": spans_of(rows), "part": [] if parting is None else [(*parting, "runs part here")]}
-    found = []
-    for kind, spans in named.items():
-        for lo, hi, names in [zip(*spans, strict=True)] if spans else []:
-            found.append(band_row(kind, np.array(lo, np.int64), np.array(hi, np.int64), names))
-    return found
+    columns = {kind: tuple(zip(*spans, strict=True)) for kind, spans in named.items() if spans}
+    return [
+        band_row(kind, np.array(lo, np.int64), np.array(hi, np.int64), names)
+        for kind, (lo, hi, names) in columns.items()
+    ]
 
 
 def spans_of(rows: list[dict[str, Any]]) -> list[tuple[int, int, str]]:

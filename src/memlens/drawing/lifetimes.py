@@ -126,8 +126,7 @@ class WindowBlocks(Blocks):
 
     def freed(self, rows: slice | Ints = slice(None)) -> Ints:
         """The FREE of each of some, wherever in the log, -1 for none."""
-        found: Any = self.log.lifetimes.partner[self.alloc[rows]]
-        return cast("Ints", found)
+        return cast("Ints", self.log.lifetimes.partner[self.alloc[rows]])
 
     def area(self, part: slice | Ints = slice(None)) -> NDArray[np.float64]:
         """The bytes of each of some times the events that it is live for in the window."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memlens.diffing.result import Diff
     from memlens.drawing.lifetimes import WindowBlocks
     from memlens.drawing.stacks import Way
+    from memlens.events import EventLog
     from memlens.windows.windows import Window
 
     Floats = NDArray[np.float64]
@@ -122,8 +123,7 @@ def track(
         return seconds[np.clip(within - window.lo, 0, len(window) - 1)]
 
     top, terms = int(made.high_bytes.max()), terms_of(log.facts.has_lines)
-    line = None if made.peak_event is None else log.line_numbers([made.peak_event])[0]
-    shown = curve_track(made, name, places, "" if line is None else f", {terms.at(line)}")
+    shown = curve_track(made, name, places, _where(log, made.peak_event))
     exact, short = shown.words
     if not log.tells_of_blocks:
         exact = short = f"{format_bytes(int(made.reserved_bytes.max()))} reserved"
@@ -137,6 +137,12 @@ def track(
     starts, ends = (places([getattr(step, edge) for step in held]).tolist() for edge in ("lo", "hi"))
     bands = list(zip((step.name for step in held), starts, ends, strict=True))
     return replace(shown, areas=areas, words=(exact, short), peak=peak, bands=bands)
+
+
+def _where(log: EventLog, event: int | None) -> str:
+    """Where an event stands, in words behind others; nothing of none, or where that is not known."""
+    line = None if event is None else log.line_numbers([event])[0]
+    return "" if line is None else f", {terms_of(log.facts.has_lines).at(line)}"
 
 
 def _stacked(of: WindowBlocks, way: Way, events: Ints, level: Ints) -> list[Area]:
@@ -184,16 +190,14 @@ def compared_tracks(diff: Diff, columns: int) -> tuple[Track, Track, Track]:
     made = aligned_curves(axis, columns)
     x, rows, sides = made["edges"].astype(np.float64), [*window_rows(axis, diff)], ("base", "head")
     bands = [(name, float(lo), float(hi)) for lo, hi, name in spans_of(rows)]
+    cut: dict[str, Any] = {"bands": bands, "parting": parting_of(rows, diff)}
     names = file_names([diff.base.path, diff.head.path])
     tracks = []
     for side, run, (blocks, (way, *_)) in zip(sides, (axis.base, axis.head), groups_of(axis), strict=True):
         level, events = made[f"{side}_high"], made[f"{side}_top"]
         k = int(level.argmax())
-        top, (line,) = (
-            int(level[k]),
-            run.log.line_numbers(events[k : k + 1].tolist()) if events[k] >= run.lo else [None],
-        )
-        where = "" if line is None else f", {terms_of(run.log.facts.has_lines).at(line)}"
+        top, event = int(level[k]), int(events[k])
+        where = _where(run.log, event if event >= run.lo else None)
         tracks.append(
             Track(
                 f"{side}, {names[getattr(diff, side).path]}",
@@ -203,6 +207,7 @@ def compared_tracks(diff: Diff, columns: int) -> tuple[Track, Track, Track]:
                 (f"peak {format_exact(top)}{where}", f"peak {format_bytes(top)}"),
                 int(min(made[f"{side}_low"].min(), 0)),
                 (float(x[k]), top) if top > 0 else None,
+                **cut,
             )
         )
     low, high = np.minimum(made["low"], 0), np.maximum(made["high"], 0)
@@ -211,9 +216,8 @@ def compared_tracks(diff: Diff, columns: int) -> tuple[Track, Track, Track]:
         for form in (format_exact, format_bytes)
     ]
     areas = [Area("head", "more in head", high), Area("base", "more in base", low)]
-    tracks.append(Track("head less base", x, areas, [], (words[0], words[1]), int(low.min()), signed=True))
-    base, head, apart = (replace(one, bands=bands, parting=parting_of(rows, diff)) for one in tracks)
-    return base, head, apart
+    base, head = tracks
+    return base, head, Track("head less base", x, areas, [], (words[0], words[1]), int(low.min()), signed=True, **cut)
 
 
 def seconds_of(window: Window) -> Floats:

@@ -151,9 +151,13 @@ class Trials(Struct, eq=False):
         begins = int(self.history.opening_chunks.size.sum()) if rules.keep_opening else 0
         return _Replayed(change, self.model.line(line) if change else "", relieved=bool(rules.relief), begins=begins)
 
-    def _replay(self, rules: AllocatorRules, addresses: Addresses, limit: int | None = None) -> Replay:
+    def _go_on(self) -> None:
+        """End what is under way where another thread failed."""
         if self._stop.is_set():
             raise _StoppedError
+
+    def _replay(self, rules: AllocatorRules, addresses: Addresses, limit: int | None = None) -> Replay:
+        self._go_on()
         return replay(self.history, rules, addresses=addresses, limit=limit)
 
     def _peaks(self, one: _Replayed) -> None:
@@ -193,8 +197,7 @@ class Trials(Struct, eq=False):
             return replays_within(self.history, self._rules(one.values), self.placements[number], least)
 
         def tried(limit: int) -> Replay:
-            if self._stop.is_set():
-                raise _StoppedError
+            self._go_on()
             return within()(limit)
 
         one.scans[number] = summed_up(scan_limits(tried, one.peaks[number], least, tries))

@@ -293,9 +293,11 @@ def _called(lines: Sequence[_Line], thread: int | None, at: int) -> str:
     """
     call, node = b"", b""
     for line in lines:
-        if (line.thread, line.kind) == (thread, "call") and line.at < at:
+        if line.at >= at:
+            break
+        if (line.thread, line.kind) == (thread, "call"):
             call, node = line.value, b""
-        elif (line.thread, line.kind) == (thread, "operator") and line.at < at:
+        elif (line.thread, line.kind) == (thread, "operator"):
             node = line.value
     text = call.decode("utf-8", "replace")
     _, separator, frames = text.partition(STACK)
