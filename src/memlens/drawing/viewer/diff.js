@@ -123,7 +123,7 @@ export function diffSection(diff) {
   look(0);
   if (base.ways.length > 1) picture.controls.prepend(choice("By", base.ways.map(({ name }) => name), look, { id: "diff-by" }));
   const [upper, lower, apart] = picture.tracks;
-  picture.place.append(legend, element("p", { class: "hint" }, `Bars above the areas: the blocks of the chosen finding, from ALLOC to FREE.${rows.some(({ kind }) => kind === "part") ? ` The runs part in ${diff.parting}.` : ""}`), picture.controls, upper, lower, element("p", { class: "caption" }, "Head less base"), apart,
+  picture.place.append(legend, element("p", { class: "hint" }, `Bars above the areas: the blocks of the chosen finding, from ALLOC to FREE.${rows.some((/** @type {any} */ row) => row.kind === "part") ? ` The runs part in ${diff.parting}.` : ""}`), picture.controls, upper, lower, element("p", { class: "caption" }, "Head less base"), apart,
     picture.line, picture.hint, findingsPart(diff, (row, zooms) => {
       chosen = row;
       if (row && zooms) axis.show(row.shown[0], row.shown[1]);
