@@ -44,6 +44,20 @@ def test_of_a_program_that_runs_out_of_memory_both_snapshots_are_named_and_the_l
     assert done.stderr.endswith("next: memlens analyze run.pickle\n")
 
 
+@pytest.mark.parametrize(("allowed", "left"), [("", 997_952), ("4096", 2048)])
+def test_what_the_device_has_and_what_of_it_the_process_may_have_is_noted(
+    programs: Programs, allowed: str, left: int
+) -> None:
+    # 2,048 of the stand-in's 1,000,000 bytes are in use when 3,000 or 999,000 are asked for.
+    recorded(programs, f"import torch\nkept = torch.alloc(2048)\ntorch.alloc({3000 if allowed else 999_000})", STAND_IN_ALLOWED=allowed)  # fmt: skip
+    for name in programs.files:
+        (failure,) = memlens.analyze(programs.folder / name).logs[0].ooms
+        assert failure.device_total_bytes == (4096 if allowed else 1_000_000)
+        assert failure.limit_bytes == (4096 if allowed else None)
+        assert (failure.device_free_bytes, failure.cause) == (left, "too much")
+        assert failure.elsewhere_bytes == (None if allowed else 0)
+
+
 def test_without_a_device_it_is_said_at_once(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     from memlens.recording import logs as snapshots
 

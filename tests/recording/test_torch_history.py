@@ -10,6 +10,7 @@ import pickle
 import signal
 from typing import Any
 
+import numpy as np
 import pytest
 from torch_programs import Programs, ended_by, real_torch
 
@@ -48,6 +49,46 @@ def test_a_block_is_written_with_the_figures_of_the_allocator(programs: Programs
     assert results["peak"].peak_bytes == int(peak) == 1000 + 2000 + 3000 + 4000 + 7000
     assert results["remaining"].live_bytes == int(level) == 2000 + 3000 + 4000
     assert programs.files == ["run.pickle"]
+
+
+RECOMPUTES = """
+import sys, torch
+kept = []
+def step():
+    torch.alloc(1000).free()  # a temporary of one call
+    kept.append(torch.alloc(2000))
+    if len(kept) > 1: kept[-2].free()
+def recomputes():
+    sys.modules["torch.utils.checkpoint"]._recomputation_hook()
+{}
+print([call[2] for call in torch.calls if call[0] == "record"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "contexts", "known"),
+    [
+        ("step(); step(); recomputes(); step(); recomputes(); step()", ["all", "alloc"], 3),
+        ("step(); step(); step(); step()", ["all"], 7),
+    ],
+)
+def test_what_is_freed_has_no_stacks_from_where_layers_are_computed_anew(
+    programs: Programs, text: str, contexts: list[str], known: int
+) -> None:
+    done = programs.recorded(RECOMPUTES.format(f"torch.cuda.init()\n{text}"))
+    assert (done.stdout, done.stderr) == (f"{contexts}\n", "")
+    log = memlens.read(programs.folder / "run.pickle")
+    freed = np.flatnonzero(log.kind == memlens.Kind.FREE)
+    assert log.owner is not None
+    assert (log.owner[log.kind == memlens.Kind.ALLOC] >= 0).all()
+    # Four steps give back a temporary each, and all but the first of them the block of the step before.
+    assert (log.owner[freed] >= 0).tolist() == [number < known for number in range(7)]
+    # Where nobody knows what runs when a block is given back, its life tells nothing.
+    assert log.holder is not None
+    short = freed[log.size[freed] == 1000]
+    assert [log.holder_names[k] if k >= 0 else "" for k in log.holder[short].tolist()] == [
+        "a temporary" if number < (known + 1) // 2 else "" for number in range(4)
+    ]
 
 
 def test_a_failing_block_is_written_and_its_exception_passes(programs: Programs) -> None:
@@ -229,9 +270,9 @@ def test_a_handler_of_the_program_keeps_its_signal(programs: Programs) -> None:
 def test_a_signal_during_the_writing_ends_the_process_after_it(programs: Programs) -> None:
     done = programs.recorded(
         USES + "import os\n"
-        "whole = torch.cuda.memory._dump_snapshot\n"
-        "def slow(path):\n    os.kill(os.getpid(), 15)\n    whole(path)\n"
-        "torch.cuda.memory._dump_snapshot = slow\n"
+        "whole = torch.cuda.memory._snapshot\n"
+        "def slow():\n    os.kill(os.getpid(), 15)\n    return whole()\n"
+        "torch.cuda.memory._snapshot = slow\n"
     )
     assert done.returncode == ended_by(signal.SIGTERM)
     assert len(actions(programs)) == 7
@@ -320,7 +361,7 @@ def test_the_real_torch_is_imported_as_ever_and_says_that_it_has_no_device(progr
 #: The real torch of a build without CUDA, with functions put where its compiled part has none: what memlens asks of torch's own Python, and what
 #: that asks of the compiled part, in the order and with the arguments of torch's signatures.
 COMPILED = """
-import os, sys, torch
+import os, sys, torch, types
 asked, state = [], {"enabled": False, "entries": []}
 def record(enabled, context, stacks, entries, clear, compiled, annotations, skipped):
     asked.append(("record", enabled, context, stacks, entries, clear, annotations, skipped))
@@ -337,6 +378,8 @@ C._cuda_record_memory_history = record
 C._cuda_memorySnapshot = snapshot
 C._cuda_isHistoryEnabled = lambda: state["enabled"]
 C._cuda_attach_out_of_memory_observer = lambda observer: (asked.append("observer"), state.update(observer=observer))
+torch.cuda.get_device_properties = lambda device: types.SimpleNamespace(total_memory=4096)
+torch.cuda.memory_reserved = lambda device: 512
 torch.cuda._cudart = object()
 torch.cuda._queued_calls.clear()  # they look at the properties of devices
 listed = os.listdir
@@ -356,7 +399,7 @@ def test_the_python_of_the_real_torch_is_asked_as_it_expects(programs: Programs)
         "import imports\n"
         "imports.start({'torch': {'output': 'run.pickle'}})\n"
         "print(asked)\n"
-        "torch.cuda.init(); alloc(512); state['observer'](0, 512, 0, 0)\n"
+        "torch.cuda.init(); alloc(512); state['observer'](0, 512, 4096, 0)\n"
         "print(asked)\n",
         python=real_torch(),
     )

@@ -156,6 +156,7 @@ def _largest(v: Values, run: RawRun) -> None:
     if "holder" in v:
         theirs = [k for k in live if _whose(run.events[k].owner, opening=run.events[k].place is None) == key]
         assert in_common(v["holder"]) in _held_by(run, theirs, v["total_bytes"] // 2 + 1)
+        assert v["held_in_part"] == _others_hold(run, theirs, v["holder"])
     assert v.get("ties", 0) == [*totals.values()].count(v["total_bytes"]) - 1
     if v.get("before_input"):
         assert v.get("no_stack", False) == (len(totals) > 1 and known)
@@ -229,6 +230,10 @@ def _activations(v: Values, run: RawRun) -> None:
         assert 10 * v["recomputed_peak_bytes"] <= 9 * v["peak_bytes"]
 
 
+#: How a holder ends that no walk saw.
+UNSEEN = " that no walk saw"
+
+
 def _held_by(run: RawRun, blocks: Iterable[int], least: int) -> set[str]:
     """Who holds so many bytes of some blocks, their keys and indices left aside, as sentences name them."""
     found = Counter[str]()
@@ -236,6 +241,12 @@ def _held_by(run: RawRun, blocks: Iterable[int], least: int) -> set[str]:
         if name := run.held_by(k):
             found[name] += run.events[k].size
     return {name for name, held in found.items() if held >= least}
+
+
+def _others_hold(run: RawRun, blocks: Iterable[int], holder: str) -> bool:
+    """Whether somebody else was seen to hold one of some blocks."""
+    seen = (k for k in blocks if not run.holders.get(k, UNSEEN).endswith(UNSEEN))
+    return any(run.held_by(k) != in_common(holder) for k in seen)
 
 
 def _whose(owner: str | None, *, opening: bool) -> str | None:
@@ -580,6 +591,8 @@ def _piling(v: Values, run: RawRun) -> None:
     if "holder" in v:
         held_by = _held_by(run, alike, len(alike) * v["block_bytes"] // 2)
         assert in_common(v["holder"]) in held_by
+        if "owner" in v:
+            assert v["held_in_part"] == _others_hold(run, alike, v["holder"])
     if "owner" not in v and "phase" not in v and not v["before_phases"]:
         assert v["blocks"] <= len(alike) - min(passing)
     if not any(passing):

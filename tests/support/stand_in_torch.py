@@ -15,6 +15,7 @@ import types
 
 __version__ = "2.13.0+standin"
 _CAPACITY = int(os.environ.get("STAND_IN_BYTES", "1000000"))
+_ALLOWED = int(os.environ.get("STAND_IN_ALLOWED", "0")) or _CAPACITY  # by set_per_process_memory_fraction
 _DEVICES = int(os.environ.get("STAND_IN_DEVICES", "1"))
 
 
@@ -38,12 +39,23 @@ class OutOfMemoryError(RuntimeError):
 
 class _Device:
     def __init__(self):
-        self.entries, self.live, self.next = [], {}, 0x7F0000000000
+        self.entries, self.live, self.next, self.made_by = [], {}, 0x7F0000000000, {}
         self.level = self.peak = 0
+
+    def frames(self):
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        line = frame.f_lineno if frame else 1
+        return [{"filename": "train.py", "line": line, "name": "train"}] if _state["context"] else []
 
     def record(self, **entry):
         if _state["max"]:
-            frames = [{"filename": "train.py", "line": 1, "name": "train"}] if _state["context"] else []
+            frames = self.frames()
+            if entry["action"] == "alloc":
+                self.made_by[entry["addr"]] = frames
+            elif _state["context"] == "alloc" and "free" in entry["action"]:
+                frames = self.made_by.get(entry["addr"], [])
             self.entries.append({"stream": 0, "time_us": time.time_ns() // 1000, "frames": frames, **entry})
             del self.entries[: -_state["max"]]
 
@@ -165,7 +177,9 @@ cuda = _module(
     current_device=lambda: 0,
     _lazy_call=_lazy_call,
     _parse_visible_devices=lambda: list(range(_DEVICES)),
+    get_device_properties=lambda _: types.SimpleNamespace(total_memory=_CAPACITY),
     memory_allocated=_of("level"),
+    memory_reserved=_of("level"),
     max_memory_allocated=_of("peak"),
     reset_peak_memory_stats=reset_peak_memory_stats,
     OutOfMemoryError=OutOfMemoryError,
@@ -216,6 +230,13 @@ class UntypedStorage:
 
     def data_ptr(self):
         return self.address
+
+
+class _recomputation_hook:  # noqa: N801  torch's name
+    """Made right before layers are computed anew."""
+
+
+_module("torch.utils.checkpoint", _recomputation_hook=_recomputation_hook)
 
 
 class Tensor:
@@ -270,10 +291,10 @@ class alloc(Tensor):  # noqa: N801  used as a function
         self.grad, self.grad_fn, self.is_leaf, self.retains_grad = None, None, True, False
         init()
         self.device, self.size = _devices[device], size
-        if self.device.level + size > _CAPACITY:
+        if self.device.level + size > _ALLOWED:
             self.device.record(action="oom", device_free=_CAPACITY - self.device.level, size=size)
             for observer in _observers:
-                observer(device, size, self.device.level, _CAPACITY - self.device.level)
+                observer(device, size, _ALLOWED, _CAPACITY - self.device.level)
             raise OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size} bytes")
         self.address = self.device.next
         self.device.next += size

@@ -52,6 +52,7 @@ class SizeGroups(Struct, frozen=True, eq=False):
         holder: Who holds half of its blocks or more, an index of ``holders``, int64, -1 where nobody does; ``None`` where nothing is known.
         holders: The holders.
         held: How many of its blocks it holds, int64.
+        others: How many of its blocks somebody else was seen to hold, int64.
     """
 
     size: Ints
@@ -62,6 +63,7 @@ class SizeGroups(Struct, frozen=True, eq=False):
     holder: Ints | None = None
     holders: tuple[str, ...] = ()
     held: Ints | None = None
+    others: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.size)
@@ -90,8 +92,8 @@ class SizeGroups(Struct, frozen=True, eq=False):
     def part(self, rows: slice | Ints) -> SizeGroups:
         """Some of them."""
         size, count, first, owner = self.size[rows], self.count[rows], self.first[rows], self.owner[rows]
-        holder, held = (None if column is None else column[rows] for column in (self.holder, self.held))
-        return SizeGroups(size, count, first, owner, self.names, holder, self.holders, held)
+        holder, *held = (None if column is None else column[rows] for column in (self.holder, self.held, self.others))
+        return SizeGroups(size, count, first, owner, self.names, holder, self.holders, *held)
 
     def rows(self) -> Iterator[tuple[int, int, int, str | None]]:
         """Of each its size, its blocks, their bytes and their owner."""
@@ -165,7 +167,7 @@ def by_size_and_owner(
 
 def commonest_holders(
     log: EventLog, blocks: Ints, group: Ints, groups: int
-) -> tuple[Ints, tuple[str, ...], Ints] | None:
+) -> tuple[Ints, tuple[str, ...], Ints, Ints] | None:
     """Who holds most blocks of each group, and half of them at least.
 
     Holders that differ by an index or a key alone are one where a group has several: ``cache['a']``, ``cache['b']`` are ``cache[*]``; and all that an
@@ -178,8 +180,8 @@ def commonest_holders(
         groups: How many groups there are.
 
     Returns:
-        An index of the names that follow for each group, int64, -1 for nobody, the names, and how many blocks of each group that is,
-        int64; ``None`` where the log names no holder.
+        An index of the names that follow for each group, int64, -1 for nobody, the names, how many blocks of each group that is,
+        int64, and how many somebody else was seen to hold, int64; ``None`` where the log names no holder.
     """
     if log.holder is None:
         return None
@@ -197,8 +199,10 @@ def commonest_holders(
     # The last one that is written to a group stays: of as many the first.
     order = np.lexsort((-rank[number], counts))
     found[pairs[order] // count], held[pairs[order] // count] = number[order], counts[order]
+    seen = np.array([name not in _NOT_SEEN for name in (*every, "")])
+    others = np.bincount(group, seen[holder], groups).astype(np.int64) - held * seen[found]
     found[2 * held < blocks_of] = -1
-    return found, every, held
+    return found, every, held, others
 
 
 @lru_cache(maxsize=2)
@@ -226,12 +230,13 @@ def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
         owner, (size, blocks) = next(iter(owners.items()))
         with_stack = not owners.keys() <= {BEFORE_INPUT}
         ties = sum(total == size for total, _ in owners.values()) - 1
-        holder = _holder_of(columns_of(groups), owner, size)
+        holder, in_part = _holder_of(columns_of(groups), owner, size)
         return {
             "total_bytes": size,
             "blocks": blocks,
             "ties": ties or None,
             "holder": holder,
+            "held_in_part": in_part,
             **_whose(owner, with_stack),
         }
     of = columns_of(groups)
@@ -243,19 +248,22 @@ def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
     return {"total_bytes": largest * blocks, "blocks": blocks, "block_bytes": largest, "ties": len(most) - 1 or None}
 
 
-def _holder_of(of: SizeGroups, label: str | None, whole: int) -> str | None:
-    """Who holds most bytes of the groups that sentences give one owner."""
-    if of.holder is None or of.held is None:
-        return None
+def _holder_of(of: SizeGroups, label: str | None, whole: int) -> tuple[str | None, bool | None]:
+    """Who holds most bytes of the groups that sentences give one owner, and whether somebody else was seen to hold a part."""
+    if of.holder is None or of.held is None or of.others is None:
+        return None, None
     theirs = [number for number, name in enumerate(of.names) if name is not None and innermost(name) == label]
-    rows = np.flatnonzero(np.isin(of.owner, theirs) & (of.holder >= 0))
+    alike = np.isin(of.owner, theirs)
+    rows = np.flatnonzero(alike & (of.holder >= 0))
     totals = np.bincount(of.holder[rows], (of.size * of.held)[rows], len(of.holders))
     held: dict[str, float] = {}
     for number in np.flatnonzero(totals).tolist():
         name = _in_common(of.holders[number])
         held[name] = held.get(name, 0) + totals.item(number)
     most = max(held, key=held.__getitem__, default=None)
-    return variable_of(most) if most is not None and 2 * held[most] > whole else None
+    if most is None or 2 * held[most] <= whole or (variable := variable_of(most)) is None:
+        return None, None
+    return variable, bool(of.others[alike].any()) or any(name not in (most, *_NOT_SEEN) for name in held)
 
 
 def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def _growing(log: LogAnalysis) -> Iterator[Claim]:
     if grows:
         yield growth_claim(growth, unit)
         if growth.piling:
-            yield _piling(growth)
+            yield _piling(growth, unit)
         elif not UNPAIRED_DOUBTS & codes:
             yield claim("no_size_piles_up", Weight.GROWTH)
     elif "no_tensor_events" not in codes:
@@ -246,7 +246,7 @@ def growth_claim(growth: Growth, unit: str) -> Claim:
     return claim(kind, Weight.STEADY, growth, **series, **flat)
 
 
-def _piling(growth: Growth) -> Claim:
+def _piling(growth: Growth, unit: str) -> Claim:
     """Which blocks pile up; those of a sawtooth, say, the last tooth of which is cut off, may be more than what is gained."""
     # Piles that a sentence would name alike are one: their stacks differ farther out.
     piles: dict[Any, list[Any]] = {}
@@ -254,20 +254,23 @@ def _piling(growth: Growth) -> Claim:
         piles.setdefault((one.size_bytes, one.owner and innermost(one.owner), one.phase), []).append(one)
     totals = {key: sum(one.total_bytes for one in those) for key, those in piles.items()}
     largest = max(totals, key=totals.__getitem__)
-    pile, total, gained = piles[largest][0], totals[largest], growth.gained_bytes
+    alike, total, gained = piles[largest], totals[largest], growth.gained_bytes
+    pile = alike[0]
     return claim(
         *("piling_up", Weight.GROWTH, growth),
         since=growth.since,
         total_bytes=total,
-        blocks=sum(one.count for one in piles[largest]),
+        blocks=sum(one.count for one in alike),
         block_bytes=pile.size_bytes,
         ties=([*totals.values()].count(total) - 1) or None,
         phase=None if pile.phase == START else pile.phase,
         before_phases=pile.phase == START,
+        unit=unit,
         beyond=total > gained,
         most=2 * total > gained,
         owner=pile.owner and innermost(pile.owner),
-        holder=variable_of(pile.holder),
+        holder=(holder := variable_of(pile.holder)),
+        held_in_part=holder and any(one.held_in_part or one.holder != pile.holder for one in alike),
     )
 
 
@@ -325,7 +328,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
             largest |= {"blocks": None, "no_stack": None}
         piling = () if log.growth is None else log.growth.piling
         if piling and largest.get("holder") == variable_of(piling[0].holder):
-            largest["holder"] = None  # it is said of what piles up
+            largest |= {"holder": None, "held_in_part": None}  # it is said of what piles up
         # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
         if largest["total_bytes"] <= peak.peak_bytes:
             yield claim("largest_at_peak", Weight.PEAK, **largest, peak_bytes=peak.peak_bytes)

@@ -252,6 +252,8 @@ _WRITERS: dict[str, Callable[[Any, str, Values], str]] = {
         f"by {format_bytes(size)} in {window_label(name, values.get('unit', 'window'))}" for name, size in value.items()
     ),
     "clipped": lambda value, _, __: clipped(value),
+    # A phase of a step, in which something was: ``in FORWARD``, ``after STEP END``.
+    "phase": lambda value, _, __: clipped(value if value.startswith("after ") else f"in {value}"),
     # Whose a block is: an operator, or the innermost frame of a call stack.
     "owner": lambda value, _, __: clipped(innermost(value)),
     "short_owner": lambda value, _, __: short_name(innermost(value)),

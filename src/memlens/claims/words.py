@@ -5,7 +5,8 @@ from __future__ import annotations
 from memlens.claims.template import Words
 
 _LEFT = (
-    "{device_free_bytes:bytes} left [of the {limit_bytes:bytes} that FLAGS_gpu_memory_limit_mb allows|on the device]"
+    "{device_free_bytes:bytes} left [of the {limit_bytes:bytes} that {entries?this process may have|FLAGS_gpu_memory_limit_mb allows}"
+    "|on the device]"
 )
 _IN_USE = "[{allocated_bytes:bytes} of the {reserved_bytes:bytes} reserved were in use|{allocated_bytes:bytes} were allocated]"
 _USE = "{allocated_bytes:given}" + _IN_USE + "[, with " + _LEFT + "]"
@@ -27,9 +28,11 @@ _OUT_OF_MEMORY = (
 _PILE = "{blocks:plural block} of {block_bytes:bytes}"
 _WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before recording began|[ by {owner:owner}]}"
 _TIES = "[, and as many bytes in {ties:plural other group/other groups}]"
+#: Who holds it, or half of it and more.
+_BY_WHOM = "[, {held_in_part?at least half of it |}held by {holder:owner}]"
 #: What the largest part of what is live consists of, and whose it is.
-LARGEST = f"[ in {{blocks:plural block}}][ of {{block_bytes:bytes}}]{_WHOSE}[, held by {{holder:owner}}]{_TIES}"
-_WHERE = "[ by {owner:owner}]{before_phases? allocated before the first phase|[ allocated in {phase:clipped}]}"
+LARGEST = f"[ in {{blocks:plural block}}][ of {{block_bytes:bytes}}]{_WHOSE}{_BY_WHOM}{_TIES}"
+_WHERE = "[ by {owner:owner}]{before_phases? allocated before the first phase of a {unit}|[ allocated {phase:phase}]}"
 
 _RANGE = "{needs_bytes:range needs_most_bytes}"
 _NEEDS = f"{{reserves?reserves|completes within}} {_RANGE}"
@@ -63,7 +66,7 @@ WORDS: dict[str, Words] = {
     ),
     "piling_up": Words(
         f"{{beyond?{_PILE}{_WHERE} pile up|{{most?most|{{total_bytes:bytes}} ({{total_bytes:share gained_bytes}})}} of it is in"
-        f" {_PILE}{_WHERE}}}[, held by {{holder:owner}}]{_TIES}",
+        f" {_PILE}{_WHERE}}}{_BY_WHOM}{_TIES}",
         joined="; ",
     ),
     "no_size_piles_up": Words("no blocks of one size pile up", joined="; "),

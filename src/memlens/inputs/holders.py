@@ -55,24 +55,28 @@ class Calls(NamedTuple):
         place: The line of the program that calls, as a number, int32; -1 for none.
         backward: A backward pass runs, bool.
         outside: The program itself runs, and no operator, bool.
+        told: Of a FREE at this event or behind it nothing is known.
     """
 
     place: NDArray[np.int32]
     backward: Flags
     outside: Flags
+    told: int = 1 << 62
 
 
-def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str]) -> Calls | None:
+def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str], kind: NDArray[np.int8]) -> Calls | None:
     """What runs where the owners are call stacks: threads of backward passes have none of Python, or one that begins with a function of autograd's.
 
     Args:
         owner: The owner of each event, int32, -1 for no stack; ``None`` where no event has one.
         names: The owners.
+        kind: The kinds of the events, int8; stacks of FREEs may not be recorded at all, or not to the end.
     """
     if owner is None:
         return None
     backward = np.array([*(_BACKWARD.search(name) is not None for name in names), True])[owner]
-    return Calls(owner, backward, ~backward)
+    freed = np.flatnonzero((owner >= 0) & (kind == Kind.FREE))
+    return Calls(owner, backward, ~backward, int(freed[-1]) + 1 if len(freed) else 0)
 
 
 def read_walks(noted: Any) -> Walks | None:
@@ -195,7 +199,7 @@ def _let_go(after: Ints, free: Ints, calls: Calls | None) -> Flags:
     if calls is None:
         return np.zeros(len(free), np.bool_)
     inside = np.concatenate(([0], np.cumsum(~calls.outside), [len(calls.outside) + 1]))
-    went: Flags = inside[free + 1] == inside[after]
+    went: Flags = (inside[free + 1] == inside[after]) & (free < calls.told)
     return went
 
 
@@ -212,8 +216,8 @@ def _by_life(
         like_parameter: It has the size of a parameter, or of a gradient that was seen.
         calls: What runs at each event.
     """
-    place, backward, outside = calls
-    freed = free < len(place)
+    place, backward, outside, told = calls
+    freed = free < min(told, len(place))
     at = np.where(freed, free, 0)
     # How many events before each are not of a backward pass, and how often the place has changed up to each.
     others = np.concatenate(([0], np.cumsum(~backward)))

@@ -37,6 +37,7 @@ _PASSING_ON = frozenset(
         ("optimizer.py", "_use_grad"),
         ("lr_scheduler.py", "wrapper"),
         ("_tensor.py", "__torch_function__"),
+        ("torch/utils/_device.py", "__torch_function__"),
         ("graph.py", "_engine_run_backward"),
         ("paddle/nn/layer/layers.py", "__call__"),
         ("paddle/nn/layer/layers.py", "_dygraph_call_func"),

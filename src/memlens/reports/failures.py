@@ -63,7 +63,7 @@ def _figures(failure: MemoryFailure, options: ListOptions, *, full: bool) -> Ite
     if failure.allocated_bytes is not None:
         yield Figure("Allocated", format_bytes(failure.allocated_bytes), _reserved(failure, chunk))
     if failure.device_free_bytes is not None:
-        yield Figure("Left", format_bytes(failure.device_free_bytes), _on_device(failure))
+        yield Figure("Left", format_bytes(failure.device_free_bytes), _on_device(failure, chunk))
     if failure.cause == UNKNOWN:
         yield Figure("Cause", "unknown", failure.explanation)
     elif failure.missing_bytes is not None:
@@ -97,11 +97,12 @@ def _reserved(failure: MemoryFailure, chunk: str) -> str:
     return words
 
 
-def _on_device(failure: MemoryFailure) -> str:
+def _on_device(failure: MemoryFailure, chunk: str) -> str:
     if failure.device_total_bytes is None:
         return "on the device"
     if failure.limit_bytes is not None:
-        return f"of the {format_bytes(failure.limit_bytes)} that FLAGS_gpu_memory_limit_mb allows"
+        who = "FLAGS_gpu_memory_limit_mb allows" if chunk == "chunk" else "this process may have"
+        return f"of the {format_bytes(failure.limit_bytes)} that {who}"
     words = f"of the device's {format_bytes(failure.device_total_bytes)}"
     if failure.elsewhere_bytes:
         words += f"; {format_bytes(failure.elsewhere_bytes)} held elsewhere"

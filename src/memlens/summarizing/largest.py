@@ -56,7 +56,7 @@ class LargestGroups(Struct, frozen=True):
         owners: Sequence[str | None],
         holders: tuple[Ints, tuple[str, ...], Ints] | None = None,
     ) -> LargestGroups:
-        """Those of all groups, given the size, the count and the owner of each, int64, and :func:`~memlens.analyzers.groups.commonest_holders`."""
+        """Those of all groups, given the size, the count and the owner of each, int64, and what :func:`~memlens.analyzers.groups.commonest_holders` says first."""
         totals = sizes * counts
         order = np.lexsort((sizes, totals))[::-1]
         kept = order[:_MOST_GROUPS]
@@ -123,9 +123,8 @@ def held_at_peak(window: Window, summit: int | None, peak_bytes: int) -> Largest
     group[order] = np.cumsum(begins) - 1
     number, starts, names = group[number], np.flatnonzero(begins), list(codes)
     owned = [names[k] for k in code[starts].tolist()]
-    return LargestGroups.of(
-        sizes[starts], np.bincount(number), owned, commonest_holders(log, live, number, len(starts))
-    )
+    holders = commonest_holders(log, live, number, len(starts))
+    return LargestGroups.of(sizes[starts], np.bincount(number), owned, holders and holders[:3])
 
 
 def bytes_by_holder(window: Window) -> dict[str, int]:

@@ -1,7 +1,11 @@
-"""Programs of PyTorch that keep memory, in one way each: ``LEAK=total python torch_leaks.py``, on a processor, into ``run.json``."""
+"""Programs of PyTorch that keep memory, in one way each: ``LEAK=total python torch_leaks.py``.
+
+On a processor a profile is written to ``run.json``; with ``DEVICE=cuda`` whoever starts the program records it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
@@ -12,7 +16,8 @@ from typing import Any
 torch = importlib.import_module("torch")  # not imported by name: the type checker knows another module of this name
 nn, relu = torch.nn, torch.relu
 
-kind = os.environ["LEAK"]
+kind, device = os.environ["LEAK"], os.environ.get("DEVICE", "cpu")
+torch.set_default_device(device)
 module_list: list[Any] = []
 by_key: dict[str, Any] = {}
 
@@ -71,7 +76,10 @@ def train() -> None:
     hooked: list[Any] = []
     optimizers: list[Any] = []
     total, keep = 0.0, closing()
-    with torch.profiler.profile(profile_memory=True, with_stack=True) as profile:
+    on_cpu = device == "cpu"
+    with (
+        torch.profiler.profile(profile_memory=True, with_stack=True) if on_cpu else contextlib.nullcontext() as profile
+    ):
         for step in range(14):
             with torch.profiler.record_function(f"STEP {step}"):
                 x, y = torch.randn([256, 128]), torch.zeros([256], dtype=torch.int64)
@@ -111,7 +119,8 @@ def train() -> None:
                 elif kind == "model":
                     outputs.append(Net())
                 del x, y, scores, hidden, loss
-    profile.export_chrome_trace("run.json")
+    if profile is not None:
+        profile.export_chrome_trace("run.json")
     sys.stderr.write(f"{float(total)}\n")
 
 

@@ -51,6 +51,7 @@ class Pile(Result, frozen=True):
         bytes_per_window: ``total_bytes`` by the number of these windows.
         at_exit: So many are freed after the last ALLOC of the log.
         holder: Who holds half of them or more, where that was recorded: ``variable feats[*] (main, train.py)``.
+        held_in_part: Somebody else was seen to hold one of their size and owner.
         role: What most of them are to the program, where holders or call stacks tell it: one of :data:`memlens.claims.roles.ROLES`.
     """
 
@@ -63,6 +64,7 @@ class Pile(Result, frozen=True):
     phase: str | None = None
     at_exit: bool = False
     holder: str | None = None
+    held_in_part: bool = False
     role: str | None = None
 
 
@@ -267,8 +269,9 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
             phase = pieces.names[place - 1] if pieces and place else None
             total, late = size * count, bool(at_exit[of_kind].all())
             held = None if holders is None or holders[0][k] < 0 else holders[1][holders[0][k]]
+            in_part = held is not None and holders is not None and bool(holders[3][k])
             each, owner = total / len(windows), names[owners[k]]
-            found.append(Pile(size, count, total, owner, int(seen[k]), each, phase, late, held, roles.get(k)))
+            found.append(Pile(size, count, total, owner, int(seen[k]), each, phase, late, held, in_part, roles.get(k)))
     return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes, pile.owner or "")))
 
 

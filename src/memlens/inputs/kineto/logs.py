@@ -201,9 +201,14 @@ def _columns_of(
         "device": number,
         "marks": tuple(Mark(offset, offset + 1, text, end) for offset, text, end in marks),
     }
-    kinds_of_calls = zip(trace.calls or (), (-1, False, True), strict=False)
-    woven = [joined(column[rows], column[rows[at]], none) for column, none in kinds_of_calls]
-    return facts, columns, Calls(*woven) if woven else None, KinetoSource(name, trace.stacks, rows, offset)
+    calls = None
+    if trace.calls is not None:
+        place, backward, outside = (
+            joined(column[rows], column[rows[at]], none)
+            for column, none in zip(trace.calls[:3], (-1, False, True), strict=True)
+        )
+        calls = Calls(place, backward, outside)
+    return facts, columns, calls, KinetoSource(name, trace.stacks, rows, offset)
 
 
 def _numbered_by_time(*times: Integers) -> list[Integers]:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.errors import InputError, NoEventsError
-from memlens.facts import DEFAULT_POOL, Figure, OutOfMemory
+from memlens.events import pair
+from memlens.facts import DEFAULT_POOL, Figure, Kind, OutOfMemory
 from memlens.inputs.builder import Builder
-from memlens.inputs.holders import calls_of_stacks, held_at, read_walks
+from memlens.inputs.holders import calls_of_stacks, held_at, is_count, read_walks
 from memlens.inputs.torch_snapshot.entries import Action, Annotation, Entries, marks_of, read_annotations, read_entries
 from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
 from memlens.inputs.torch_snapshot.pickles import BadPickle, load
@@ -46,6 +47,8 @@ _LAYER, _PADDLE_LAYER = "torch_snapshot", "paddle_history"
 _MAPPED, _WHOLE = (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP), (Action.SEGMENT_ALLOC, Action.SEGMENT_FREE)
 #: More settings than an allocator has, and longer ones, are not looked at.
 _MOST_SETTINGS, _LONGEST_SETTING = 100, 2000
+#: Events at the end of a trace that nearly always show whether stacks of FREEs were recorded.
+_TAIL = 4096
 
 RECORD = (
     "Record with torch.cuda.memory._record_memory_history() before the first tensor is made, and write with"
@@ -143,7 +146,8 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
         raise BadPickle("its device_traces are no list of a list for each device")
     if len({id(trace) for trace in traces if trace}) < sum(map(bool, traces)):
         raise BadPickle("a trace stands in it more than once", hostile=True)
-    walks = read_walks(snapshot.get("memlens"))
+    noted = snapshot.get("memlens")
+    walks, failures = read_walks(noted), _failures(noted)
     annotations, unread = read_annotations(snapshot.get("external_annotations"))
     may_be_paddles = not snapshot.keys() & {"external_annotations", "allocator_settings"}
     settings = _settings(snapshot.get("allocator_settings"))
@@ -155,7 +159,7 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
     logs = []
     for device, own in entries.items():
         final = finals.get(device, Final())
-        log = _log(device, own, final, (annotations, unread), walks, tables, settings, name, request)
+        log = _log(device, own, final, (annotations, unread), (walks, failures), tables, settings, name, request)
         logs += [] if log is None else [log]
     if not logs:
         hint = _RECORD_PADDLE if tables.of_paddle else f"{RECORD} {_RECORD_PADDLE}" if may_be_paddles else RECORD
@@ -171,7 +175,7 @@ def _log(
     entries: Entries,
     final: Final,
     annotations: tuple[list[Annotation], int],
-    walks: Walks | None,
+    by_memlens: tuple[Walks | None, list[list[int]]],
     tables: Tables,
     settings: dict[str, str],
     name: str,
@@ -193,6 +197,7 @@ def _log(
     pools, texts = tables.pools.values, tables.texts.values
     marks, placed = marks_of(entries, annotations[0], device, texts)
     owner, owner_names = _named(columns.stack, tables.name)
+    _forget_borrowed(owner, columns)
     pool, pool_names = _named(pools_of(columns, entries, final, pools), lambda number: _pool_name(*pools[number]))
     # What stands for the opening events, whose entry is -1, is put behind the entries.
     time_us, noted = (np.append(column, -1)[columns.entry] for column in (entries.time_us, entries.metadata))
@@ -206,7 +211,7 @@ def _log(
             "time_us": time_us if (entries.time_us >= 0).any() else None,  # in 2023 no entry had a time
             "owner": owner,
             "owner_names": owner_names,
-            **_holders(walks, entries, columns, (owner, owner_names)),
+            **_holders(by_memlens[0], entries, columns, (owner, owner_names)),
             "device": device,
             "pool": pool,
             "pool_names": pool_names,
@@ -231,7 +236,7 @@ def _log(
             "opening": events.opening,
             "hints": _hints(entries, events, paddles=paddles, placed=placed, unread=annotations[1])
             | ({"mixed_segments": 1} if in_parts and whole else {}),
-            "ooms": _ooms(entries, device, tables),
+            "ooms": _ooms(entries, device, tables, by_memlens[1]),
             # What the segments say is held at the end: the events must add up to that.
             "figures": tuple(
                 Figure(len(entries), metric, value, value, layer, device)
@@ -244,6 +249,25 @@ def _log(
     )
 
 
+def _forget_borrowed(owner: NDArray[np.int32] | None, columns: Columns) -> None:
+    """Take the stack from FREEs that have that of their ALLOC: PyTorch gives them this where it records none of its own (``context="alloc"``).
+
+    So it is from the last FREE on whose stack is another one.
+    """
+    if owner is None:
+        return
+    last = 0
+    for begin in (max(len(owner) - _TAIL, 0), 0):
+        of, kind = owner[begin:], columns.kind[begin:]
+        partner = pair(kind, columns.addr[begin:]).partner
+        freed = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
+        its_own = freed[of[freed] != of[partner[freed]]]
+        if len(its_own):
+            last = begin + int(its_own[-1]) + 1
+            break
+    owner[last:][columns.kind[last:] == Kind.FREE] = -1
+
+
 def _holders(
     walks: Walks | None, entries: Entries, columns: Columns, owners: tuple[NDArray[np.int32] | None, Sequence[str]]
 ) -> dict[str, Any]:
@@ -253,7 +277,7 @@ def _holders(
         return {}
     at = np.maximum.accumulate(entries.time_us).searchsorted(walks.time_us)
     first = int(times[0] if len(times) else walks.time_us[-1])
-    before, calls = columns.entry.searchsorted(at), calls_of_stacks(*owners)
+    before, calls = columns.entry.searchsorted(at), calls_of_stacks(*owners, columns.kind)
     return held_at(walks, first, before, columns.kind, columns.addr, columns.size, calls)
 
 
@@ -301,11 +325,34 @@ def _hints(entries: Entries, events: DeviceEvents, *, paddles: bool, placed: boo
     return hints
 
 
-def _ooms(entries: Entries, device: int, tables: Tables) -> tuple[OutOfMemory, ...]:
+def _failures(noted: Any) -> list[list[int]]:
+    """What ``memlens record`` notes each time that memory runs out: the device, its bytes, how many of them the process may have, and how many it has."""
+    rows = noted.get("failures") if type(noted) is dict else None
+    known = type(rows) is list and all(
+        type(row) is list and len(row) == 4 and all(is_count(n, 1 << 63) for n in row) for row in rows
+    )
+    return rows if known and type(rows) is list else []
+
+
+def _ooms(entries: Entries, device: int, tables: Tables, noted: list[list[int]]) -> tuple[OutOfMemory, ...]:
+    at_all = np.flatnonzero(entries.action == Action.OOM).tolist()
+    figures = dict(zip(reversed(at_all), reversed([row[1:] for row in noted if row[0] == device]), strict=False))
     found = []
-    for at in np.flatnonzero(entries.action == Action.OOM).tolist():
+    for at in at_all:
         size, left, stack = int(entries.size[at]), entries.device_free.get(at), int(entries.stack[at])
-        owner = tables.name(stack) if stack >= 0 else ""
-        stream = int(entries.stream[at])
-        found.append(OutOfMemory(at, at + 1, f"GPU {device}", size, left, "oom entry", owner=owner, stream=stream))
+        owner, stream = tables.name(stack) if stack >= 0 else "", int(entries.stream[at])
+        limit = whole = None
+        if at in figures:
+            whole, allowed, reserved = figures[at]
+            below = max(allowed - reserved, 0)
+            if allowed < whole and (left is None or below < left):
+                limit, whole, left = allowed, allowed, below
+        found.append(
+            OutOfMemory(
+                *(at, at + 1, f"GPU {device}", size, left, "oom entry", whole),
+                owner=owner,
+                stream=stream,
+                limit_bytes=limit,
+            )
+        )
     return tuple(found)

@@ -35,6 +35,9 @@ ENTRIES = 1_000_000
 STACKS = ("python", "all", "none")
 PADDLE_STACKS = ("all", "none")
 
+#: Times at which memory ran out that are noted, the latest ones.
+_MOST_FAILURES = 1000
+
 _recording: list[History] = []
 _observed: list[bool] = []  # torch has the observer of this module; it can be taken from it no more
 
@@ -93,6 +96,7 @@ class History:
 
     Attributes:
         ooms: How often memory ran out; only the first time is written at once.
+        failures: The latest of these times: the device, its bytes, how many of them this process may have, and how many it has.
         written: The files that were written.
         joined: It was being recorded already; then it is not switched off either.
     """
@@ -100,13 +104,12 @@ class History:
     def __init__(self, torch: Any, path: str, entries: int, stacks: str, force: bool = False) -> None:
         self.torch, self.path, self.entries, self.stacks, self.force = torch, path, entries, stacks, force
         self.ooms = 0
+        self.failures: list[tuple[int, int, int, int]] = []
         self.written: list[str] = []
         self.joined = False
 
     def start(self) -> None:
         """Initialise CUDA and start recording."""
-        import inspect
-
         torch = self.torch
         if (names := sys.modules.get("_memlens_torch_names")) is not None:
             names.recording()
@@ -114,19 +117,45 @@ class History:
         enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
         self.joined = enabled is not None and bool(enabled())
         if not self.joined:
-            record = torch.cuda.memory._record_memory_history
-            # Annotations of all threads, where this torch can.
-            known = "global_record_annotations" in inspect.signature(record).parameters
-            record(
-                context=None if self.stacks == "none" else "all",
-                stacks="all" if self.stacks == "all" else "python",
-                max_entries=self.entries,
-                **({"global_record_annotations": True} if known else {}),
-            )
+            self._record("all")
+            self._watch_recomputing()
         if not _observed:
             torch._C._cuda_attach_out_of_memory_observer(_out_of_memory)
             _observed.append(True)
         _recording.append(self)
+
+    def _record(self, context: str) -> None:
+        """Record from here on, with the call stacks of all entries, or of those that allocate (alloc)."""
+        import inspect
+
+        record = self.torch.cuda.memory._record_memory_history
+        # Annotations of all threads, where this torch can.
+        known = "global_record_annotations" in inspect.signature(record).parameters
+        record(
+            context=None if self.stacks == "none" else context,
+            stacks="all" if self.stacks == "all" else "python",
+            max_entries=self.entries,
+            **({"global_record_annotations": True} if known else {}),
+        )
+
+    def _watch_recomputing(self) -> None:
+        """Take no stacks of what is freed once layers are computed anew for their backward pass.
+
+        ``torch.utils.checkpoint`` stops that by an exception.  PyTorch 2.11 loses it where the stack of what is freed meanwhile is taken, and the
+        program fails: ``run_backward returned NULL without setting an exception``.
+        """
+        hook: Any = getattr(sys.modules.get("torch.utils.checkpoint"), "_recomputation_hook", None)
+        if hook is None or self.stacks == "none":
+            return
+        first = hook.__init__
+
+        def begins(*args: Any, **kwargs: Any) -> None:
+            hook.__init__ = first
+            if self in _recording:
+                self._record("alloc")
+            first(*args, **kwargs)
+
+        hook.__init__ = begins
 
     def dump(self) -> None:
         """Write the snapshot, whole or not at all."""
@@ -138,9 +167,14 @@ class History:
         if not self.joined:
             self.torch.cuda.memory._record_memory_history(enabled=None)
 
-    def ran_out(self) -> None:
-        """Memory ran out just now; what failed is still to be raised."""
+    def ran_out(self, device: int, allowed: int) -> None:
+        """Memory of a device ran out just now, of which this process may have so many bytes; what failed is still to be raised."""
         self.ooms += 1
+        cuda = self.torch.cuda
+        self.failures.append(
+            (device, cuda.get_device_properties(device).total_memory, allowed, cuda.memory_reserved(device))
+        )
+        del self.failures[:-_MOST_FAILURES]
         if self.ooms == 1:
             where = self._write(oom_path(self.path))
             _say(f"out of memory: the snapshot of this moment is {where}")
@@ -155,7 +189,17 @@ class History:
                 os.unlink(part)
 
     def _save(self, part: str) -> None:
-        self.torch.cuda.memory._dump_snapshot(part)
+        import pickle
+
+        snapshot = self._snapshot()
+        if self.failures:
+            snapshot.setdefault("memlens", {})["failures"] = [*map(list, self.failures)]
+        with open(part, "wb") as file:
+            pickle.dump(snapshot, file, 4)
+
+    def _snapshot(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.torch.cuda.memory._snapshot()
+        return found
 
     def _put(self, part: str, path: str) -> str:
         if not self.force:
@@ -186,22 +230,19 @@ class PaddleHistory(History):
 
     def dump(self) -> None:
         """Write the snapshot, unless nothing was allocated on a device."""
-        self._snapshot = self.torch.device.cuda._snapshot()
-        if any(self._snapshot["device_traces"]):
+        self._taken = self.torch.device.cuda._snapshot()
+        if any(self._taken["device_traces"]):
             super().dump()
 
-    def _save(self, part: str) -> None:
-        import pickle
-
-        with open(part, "wb") as file:
-            pickle.dump(self._snapshot, file, 4)
+    def _snapshot(self) -> dict[str, Any]:
+        return dict(self._taken)
 
 
-def _out_of_memory(*_: int) -> None:
-    """The observer that torch calls with the device and figures: an exception here would take the place of torch's own."""
+def _out_of_memory(device: int, _asked: int, allowed: int, _free: int) -> None:
+    """The observer that torch calls, with what the device has, or the process may have of it: an exception here would take the place of torch's own."""
     for history in _recording:
         try:
-            history.ran_out()
+            history.ran_out(device, allowed)
         except Exception as error:  # noqa: BLE001
             _say(f"no snapshot of the moment when memory ran out: {_words(error)}")
 
