@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -106,21 +106,26 @@ def test_numbers_are_among_some_if_some_number_is_equal(
 
 @native
 def test_columns_that_do_not_fit_are_refused() -> None:
-    kind, addr = np.zeros(3, np.int8), np.zeros(3, np.uint64)
-    partner, doubled = np.zeros(3, np.int32), np.zeros(3, np.uint8)
-    refused: Any = columns._native
+    kind, addr, seed = np.zeros(3, np.int8), np.zeros(3, np.uint64), np.zeros(1, np.uint64)
+    partner, doubled, none = np.zeros(3, np.int32), np.zeros(3, np.uint8), np.zeros(0, np.uint8)
+    latest = cast("Any", columns._native).latest
+    latest(addr, kind, partner, doubled, seed)
+    latest(addr, kind, partner.astype(np.int64), none, seed)
     with pytest.raises(ValueError, match="one length"):
-        refused.pair(kind, addr[:2].copy(), partner, doubled, False, 0)
-    with pytest.raises(ValueError, match="partner: items of 8 bytes, at multiples of that, are needed, not of 4"):
-        refused.pair(kind, addr, partner, doubled, True, 0)
+        latest(addr[:2].copy(), kind, partner, doubled, seed)
     with pytest.raises(ValueError, match="one length"):
-        refused.last_by_key(addr, kind, np.zeros(2, np.int64), 0)
+        latest(addr, kind, partner, doubled[:2].copy(), seed)
+    with pytest.raises(ValueError, match="one length"):
+        latest(addr, kind, np.zeros(2, np.int64), none, seed)
+    with pytest.raises(ValueError, match="found: items of 8 bytes, at multiples of that, are needed, not of 1"):
+        latest(addr, kind, doubled.copy(), doubled, seed)
+    with pytest.raises(TypeError, match="5 columns"):
+        latest(addr, kind, partner, doubled)
     with pytest.raises(ValueError, match="contiguous"):
-        refused.last_by_key(addr[::2], kind, np.zeros(2, np.int64), 0)
-    fixed = np.zeros(3, np.int64)
-    fixed.flags.writeable = False
+        latest(addr[::2], kind, partner, none, seed)
+    partner.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
-        refused.last_by_key(addr, kind, fixed, 0)
+        latest(addr, kind, partner, none, seed)
 
 
 # --- alignment -----------------------------------------------------------------------------------------------------------
@@ -195,14 +200,14 @@ def test_what_is_saved_beyond_a_first_row_compiled_is_what_the_reference_gives(
         ({"row_starts": [0, 2]}, "cover all rows"),
         ({"row_starts": [0, 4]}, "cover all rows"),
         ({"column_starts": [1, 3]}, "cover all rows"),
-        ({"row_starts": [0, 5, 3], "column_starts": [0, 1, 3], "scale": [1, 1]}, "must rise"),
-        ({"key": [0, -1, 0]}, "key is out of range"),
+        ({"row_starts": [0, 5, 3], "column_starts": [0, 1, 3], "scale": [1, 1]}, "rise"),
+        ({"key": [0, -1, 0]}, "keys that are counted"),
         ({"held": [False] * 2}, "one length"),
         ({"worth": range(7)}, "one length"),
-        ({"before": range(3)}, "saved before"),
+        ({"before": range(3)}, "one length"),
         ({"band": (range(3), range(3))}, "a first and a last column for each"),
         ({"band": ([0] * 4, [0, 1, 2, 4])}, "stay among the columns"),
-        ({"band": ([0, 0, 2, 1], [3] * 4)}, "band must rise"),
+        ({"band": ([0, 0, 2, 1], [3] * 4)}, "bands that rise"),
         ({"band": ([2] * 4, [1, 2, 2, 2])}, "stay among the columns"),
         ({"band": ([-1, 0, 0, 0], [3] * 4)}, "stay among the columns"),
     ],

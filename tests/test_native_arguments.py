@@ -23,31 +23,29 @@ EDGES = (0, 1, -1, 2, 7, 2**31 - 1, 2**31, 2**40 + 1, -(2**40), 2**62, 2**63 - 1
 REFUSED = (ValueError, OverflowError, TypeError, MemoryError, BufferError)
 
 
-def number(rng: random.Random) -> int:
-    return rng.choice(EDGES)
-
-
-def column(rng: random.Random) -> Any:
-    """Items of any width and any value, some of them misaligned or not writable."""
-    kind = rng.choice([np.int8, np.uint8, np.int32, np.int64, np.int64, np.int64, np.uint64])
-    limits = np.iinfo(kind)  # type: ignore[type-var]
-    inside = [edge for edge in EDGES if limits.min <= edge <= limits.max]
-    made = np.array([rng.choice(inside) for _ in range(rng.choice([0, 1, 2, 3, 8]))], kind)
-    if rng.random() < 0.1:
+def column(rng: random.Random, width: int, length: int) -> Any:
+    """Items of any value; now and then of another width or number, misaligned or not writable."""
+    if rng.random() < 0.02:
+        width, length = rng.choice([1, 4, 8]), rng.choice([0, 1, 2, 3, 8])
+    kind = np.dtype(f"i{width}")
+    limits, few = np.iinfo(kind), rng.random() < 0.7
+    inside = [edge for edge in EDGES[: 5 if few else None] if limits.min <= edge <= limits.max]
+    made = np.array([rng.choice(inside) for _ in range(length)], kind)
+    if rng.random() < 0.01:
         return np.frombuffer(b"\0" + made.tobytes(), kind, offset=1)
-    return made
+    return np.sort(made) if rng.random() < 0.3 else made
 
 
+#: Each function, and its columns: widths, and how much longer than the shortest they are ("!": of any length).
 FUNCTIONS: dict[str, tuple[Callable[[], Callable[..., Any]], str]] = {
-    "pair": (lambda: COLUMNS.pair, "cccc#!"),
-    "last_by_key": (lambda: COLUMNS.last_by_key, "ccc!"),
-    "align": (lambda: COLUMNS.align, "c" * 16 + "k"),
-    "chain": (lambda: COLUMNS.chain, "ccc###"),
-    "effects": (lambda: REPLAY.effects, "c" * 9),
-    "start": (lambda: REPLAY.start, "c" * 27),
-    "scan": (lambda: SCAN.scan, "cccc###"),
-    "last_header": (lambda: SCAN.last_header, "cccc##"),
-    "lines_that_begin": (lambda: SCAN.lines_that_begin, "ccc"),
+    "latest": (lambda: COLUMNS.latest, "8 1 8 1 8!"),
+    "align": (lambda: COLUMNS.align, "4 1 8 8 8+ 4 1 8 8+ 8! 8! 8! 8! 8! 8! 8 8!"),
+    "chain": (lambda: COLUMNS.chain, "8 8 8! 8"),
+    "effects": (lambda: REPLAY.effects, "1 8 8 8 8 1 8 8! 8"),
+    "start": (lambda: REPLAY.start, "1 8 4 8 8 4 8 8 8 1 1 8 8 4 8 8 8 8 8 4 8 1! 8! 8! 8! 8 8"),
+    "scan": (lambda: SCAN.scan, "1! 1! 8! 8! 8!"),
+    "last_header": (lambda: SCAN.last_header, "1! 1! 8! 8! 8!"),
+    "lines_that_begin": (lambda: SCAN.lines_that_begin, "1 1 8! 8!"),
 }
 
 
@@ -56,14 +54,13 @@ def test_any_arguments_are_taken_or_refused(name: str) -> None:
     function, kinds = FUNCTIONS[name]
     rng = random.Random(name)
     for _ in range(3_000):
-        make = {
-            "c": column,
-            "#": number,
-            "!": lambda rng: number(rng) & (2**64 - 1),
-            "k": lambda rng: rng.choice(EDGES[:5]),
-        }
+        length = rng.choice([0, 1, 2, 3, 8])
+        lengths = [rng.choice([0, 1, 3, 8]) if "!" in kind else length + ("+" in kind) for kind in kinds.split()]
+        given = [column(rng, int(kind[0]), many) for kind, many in zip(kinds.split(), lengths, strict=True)]
+        if name == "align":
+            given[14] = np.minimum(given[14].astype(np.int64), 1 << 20)  # keys take memory
         try:
-            function()(*(make[kind](rng) for kind in kinds))  # type: ignore[no-untyped-call]
+            function()(*given)
         except REFUSED:
             continue
 
@@ -71,16 +68,16 @@ def test_any_arguments_are_taken_or_refused(name: str) -> None:
 def test_chains_near_the_limits_of_int64_are_as_those_of_python() -> None:
     low = np.iinfo(np.int64).min
     at, chosen = np.array([0, 4], np.int64), np.zeros(2, np.int64)
-    COLUMNS.chain(at, np.array([low, 0, 4, low], np.int64), chosen, 4, 2, 0)
+    COLUMNS.chain(at, np.array([low, 0, 4, low], np.int64), np.array([4, 2, 0]), chosen)
     assert chosen.tolist() == [1, 0]  # a negative place is none, however negative
     with pytest.raises(ValueError, match="chain"):
-        COLUMNS.chain(at, np.array([0, 4], np.int64), chosen, 4, 2, int(low))
+        COLUMNS.chain(at, np.array([0, 4], np.int64), np.array([4, 2, low]), chosen)
 
 
 def test_columns_that_are_written_must_lie_apart_from_the_others() -> None:
     addr = np.zeros(4, np.int64)
-    with pytest.raises(ValueError, match="pair"):
-        COLUMNS.pair(np.zeros(4, np.int8), addr.view(np.uint64), addr, np.zeros(4, np.uint8), True, 1)
+    with pytest.raises(ValueError, match="latest"):
+        COLUMNS.latest(addr.view(np.uint64), np.zeros(4, np.int8), addr, np.zeros(4, np.uint8), np.ones(1, np.uint64))
 
 
 def test_sizes_that_would_overflow_addresses_are_refused() -> None:
@@ -92,24 +89,30 @@ def test_sizes_that_would_overflow_addresses_are_refused() -> None:
 
 def test_lines_are_chosen_by_whole_tables_and_written_as_far_as_there_is_room() -> None:
     text, every = b"a\nb\n\nc", np.ones(1 << 16, np.uint8)
-    rows = np.full((3, 2), -1, np.int64)
-    assert SCAN.lines_that_begin(text, every, rows[:2]) == (4, 4)
+    rows, counts = np.full((3, 2), -1, np.int64), np.zeros(2, np.int64)
+    SCAN.lines_that_begin(text, every, rows[:2], counts)
+    assert counts.tolist() == [4, 4]
     assert rows.tolist() == [[0, 0], [2, 1], [-1, -1]]
     with pytest.raises(ValueError, match="65,536"):
-        SCAN.lines_that_begin(text, every[1:], rows)
+        SCAN.lines_that_begin(text, every[1:], rows, counts)
+
+
+def whole(end: int, search: int = -1) -> Any:
+    """The last argument of a scan: from where to where, by which search, and what it says."""
+    return np.array([0, end, search, 0])
 
 
 def test_tables_without_a_header_have_no_last_header() -> None:
     tables = prepare([], None).tables
     with pytest.raises(ValueError, match="header"):
-        SCAN.last_header(b"abc", tables, np.zeros(64, np.int64), np.zeros(64, np.int64), 0, 3)
+        SCAN.last_header(b"abc", tables, np.zeros(64, np.int64), np.zeros(64, np.int64), whole(3))
     for state in ((-1, 0, 0), (9, 0, 0), (0, 2**63 - 1, 0), (0, 0, -5)):
         kept = np.zeros(64, np.int64)
         kept[:3] = state
         with pytest.raises(ValueError, match="fit"):
-            SCAN.scan(b"abc", tables, kept, np.zeros(64, np.int64), 0, 3, SCAN.SEARCHES[-1])
+            SCAN.scan(b"abc", tables, kept, np.zeros(64, np.int64), whole(3))
     with pytest.raises(ValueError, match="search"):
-        SCAN.scan(b"abc", tables, np.zeros(64, np.int64), np.zeros(64, np.int64), 0, 3, 99)
+        SCAN.scan(b"abc", tables, np.zeros(64, np.int64), np.zeros(64, np.int64), whole(3, 99))
 
 
 def test_tables_that_name_anything_outside_of_themselves_are_refused_or_read_within_them() -> None:
@@ -126,7 +129,7 @@ def test_tables_that_name_anything_outside_of_themselves_are_refused_or_read_wit
             tables[at] = rng.choice([-1, 0, 1, -(2**31), 2**31 - 1, rng.randrange(2**16)])
         state = scanner._state(0)
         try:
-            SCAN.scan(text, tables.view(np.uint8), state, np.empty(4000, np.int64), 0, len(text), SCAN.SEARCHES[-1])
+            SCAN.scan(text, tables.view(np.uint8), state, np.empty(4000, np.int64), whole(len(text)))
         except ValueError:
             refused += 1
     assert 0 < refused < 3_000
@@ -134,4 +137,4 @@ def test_tables_that_name_anything_outside_of_themselves_are_refused_or_read_wit
     words = [at for at in range(columns, code - 2, 3) if longer[at] == Conversion.WORD]
     longer[words[0] + 2] = 2**20
     with pytest.raises(ValueError, match="fit"):
-        SCAN.scan(text, longer.view(np.uint8), scanner._state(0), np.empty(4000, np.int64), 0, 3, SCAN.SEARCHES[-1])
+        SCAN.scan(text, longer.view(np.uint8), scanner._state(0), np.empty(4000, np.int64), whole(3))

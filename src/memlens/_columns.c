@@ -18,18 +18,22 @@ typedef struct {
 
 #define EMPTY UINT64_MAX
 
+/* Give a table so many empty slots, a power of two; -1 where memory does not suffice. */
+static int table_room(table *t, size_t slots)
+{
+    if (slots > SIZE_MAX / 2 / sizeof *t->slots || slots > UINT64_MAX >> t->bits || !(t->slots = malloc(slots * sizeof *t->slots)))
+        return -1;
+    memset(t->slots, 0xff, slots * sizeof *t->slots);
+    t->mask = slots - 1;
+    return 0;
+}
+
 static int table_open(table *t, const uint64_t *keys, size_t rows, uint64_t seed)
 {
-    t->keys = keys;
-    t->mask = 1023;
-    t->used = 0;
-    t->seed = seed;
-    for (t->bits = 29; rows >> t->bits; t->bits++)
-        ;
-    t->slots = malloc((t->mask + 1) * sizeof *t->slots);
-    if (t->slots)
-        memset(t->slots, 0xff, (t->mask + 1) * sizeof *t->slots);
-    return t->slots ? 0 : -1;
+    *t = (table){.keys = keys, .seed = seed, .bits = 29};
+    while (rows >> t->bits)
+        t->bits++;
+    return table_room(t, 1024);
 }
 
 static inline uint64_t hash(const table *t, uint64_t key)
@@ -59,16 +63,11 @@ static inline size_t find(const table *t, uint64_t key)
 static int grow(table *t)
 {
     uint64_t *old = t->slots;
-    size_t slots = t->mask + 1;
-    if (slots > SIZE_MAX / 2 / sizeof *old || slots > UINT64_MAX >> t->bits)
-        return -1;
-    t->slots = malloc(2 * slots * sizeof *old);
-    if (!t->slots) {
+    const size_t slots = t->mask + 1;
+    if (table_room(t, 2 * slots)) {
         t->slots = old;
         return -1;
     }
-    memset(t->slots, 0xff, 2 * slots * sizeof *old);
-    t->mask = 2 * slots - 1;
     for (size_t i = 0; i < slots; i++) {
         size_t at = (size_t)(old[i] >> t->bits) & t->mask;
         if (old[i] == EMPTY)
@@ -106,7 +105,10 @@ static inline void drop(table *t, size_t hole)
     t->used--;
 }
 
-/* --- pair ------------------------------------------------------------------------------------------------------------ */
+/* --- the latest row of each key ------------------------------------------------------------------------------------- */
+
+enum { NOTHING, SET, USE, TAKE }; /* what a row does with its key */
+enum { ALLOC, FREE };             /* kinds of events, which set and take */
 
 static inline void store(void *column, int wide, int64_t at, int64_t value)
 {
@@ -116,123 +118,58 @@ static inline void store(void *column, int wide, int64_t at, int64_t value)
         ((int32_t *)column)[at] = (int32_t)value;
 }
 
-static PyObject *pair(PyObject *module, PyObject *args)
+/* For rows that use or take a key the row before them that set it last, -1 for none.  With a column of rows that set what was set
+   already, these are events, and what was taken gets the row that took it. */
+static const char *all_latest(const column *c)
 {
-    PyObject *objects[4];
-    unsigned long long seed;
-    column c[4] = {{{0}, 0}};
-    table live;
-    int wide;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOpK:pair", &objects[0], &objects[1], &objects[2], &objects[3], &wide, &seed))
-        return NULL;
-    if (take(objects[0], c, 1, 0, "kind") || take(objects[1], c + 1, 8, 0, "addr") ||
-        take(objects[2], c + 2, wide ? 8 : 4, 1, "partner") || take(objects[3], c + 3, 1, 1, "doubled")) {
-        release(c, 4);
-        return NULL;
-    }
-    Py_ssize_t events = c[0].items;
-    if (c[1].items != events || c[2].items != events || c[3].items != events || shared(c, 4, 2) || (!wide && events > INT32_MAX)) {
-        release(c, 4);
-        PyErr_SetString(PyExc_ValueError, "pair: columns of one length, that indices can count, are needed");
-        return NULL;
-    }
-    const int8_t *kind = c[0].view.buf;
-    const uint64_t *addr = c[1].view.buf;
-    void *partner = c[2].view.buf;
-    uint8_t *doubled = c[3].view.buf;
-    int failed;
-    Py_BEGIN_ALLOW_THREADS
-    failed = table_open(&live, addr, (size_t)events, seed);
-    for (Py_ssize_t event = 0; !failed && event < events; event++) {
-        store(partner, wide, event, -1);
-        doubled[event] = 0;
-        if (kind[event] == 0) { /* ALLOC */
-            size_t at = find(&live, addr[event]);
-            doubled[event] = row_in(&live, at) >= 0;
-            failed = put(&live, at, event);
-        } else if (kind[event] == 1) { /* FREE */
-            size_t at = find(&live, addr[event]);
-            int64_t row = row_in(&live, at);
-            if (row >= 0) {
-                store(partner, wide, event, row);
-                store(partner, wide, row, event);
-                drop(&live, at);
-            }
-        }
-    }
-    free(live.slots);
-    Py_END_ALLOW_THREADS
-    release(c, 4);
-    return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
-}
-
-/* --- last_by_key ----------------------------------------------------------------------------------------------------- */
-
-static PyObject *last_by_key(PyObject *module, PyObject *args)
-{
-    PyObject *objects[3];
-    unsigned long long seed;
-    column c[3] = {{{0}, 0}};
-    table set;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OOOK:last_by_key", &objects[0], &objects[1], &objects[2], &seed))
-        return NULL;
-    if (take(objects[0], c, 8, 0, "key") || take(objects[1], c + 1, 1, 0, "role") ||
-        take(objects[2], c + 2, 8, 1, "found")) {
-        release(c, 3);
-        return NULL;
-    }
-    Py_ssize_t rows = c[0].items;
-    if (c[1].items != rows || c[2].items != rows || shared(c, 3, 2)) {
-        release(c, 3);
-        PyErr_SetString(PyExc_ValueError, "last_by_key: columns of one length are needed");
-        return NULL;
-    }
+    const Py_ssize_t rows = c[0].items;
+    const int wide = c[2].view.itemsize == 8, events = c[3].items > 0;
+    if (c[1].items != rows || c[2].items != rows || (events && c[3].items != rows) || c[4].items != 1 || (!wide && rows > INT32_MAX))
+        return "columns of one length, that indices can count";
     const uint64_t *key = c[0].view.buf;
     const int8_t *role = c[1].view.buf;
-    int64_t *found = c[2].view.buf;
-    int failed;
-    Py_BEGIN_ALLOW_THREADS
-    failed = table_open(&set, key, (size_t)rows, seed);
+    void *found = c[2].view.buf;
+    uint8_t *doubled = c[3].view.buf;
+    table set;
+    int failed = table_open(&set, key, (size_t)rows, *(const uint64_t *)c[4].view.buf);
     for (Py_ssize_t row = 0; !failed && row < rows; row++) {
-        found[row] = -1;
-        if (role[row] < 1 || role[row] > 3)
+        const int does = !events ? role[row] : role[row] == ALLOC ? SET : role[row] == FREE ? TAKE : NOTHING;
+        store(found, wide, row, -1);
+        if (events)
+            doubled[row] = 0;
+        if (does < SET || does > TAKE)
             continue;
-        size_t at = find(&set, key[row]);
-        if (role[row] == 1) {
+        const size_t at = find(&set, key[row]);
+        const int64_t latest = row_in(&set, at);
+        if (does == SET) {
+            if (events)
+                doubled[row] = latest >= 0;
             failed = put(&set, at, row);
-        } else {
-            found[row] = row_in(&set, at);
-            if (role[row] == 3 && found[row] >= 0)
+        } else if (latest >= 0) {
+            store(found, wide, row, latest);
+            if (events)
+                store(found, wide, latest, row);
+            if (does == TAKE)
                 drop(&set, at);
         }
     }
     free(set.slots);
-    Py_END_ALLOW_THREADS
-    release(c, 3);
-    return failed ? PyErr_NoMemory() : Py_NewRef(Py_None);
+    return failed ? OUT_OF_MEMORY : NULL;
 }
+
+static const wanted of_latest[] = {{"key", 8, 0}, {"role", 1, 0}, {"found", 0, 1}, {"doubled", 1, 1}, {"seed", 8, 0}};
+static FUNCTION(latest, of_latest, all_latest)
 
 /* --- the module ------------------------------------------------------------------------------------------------------ */
 
 static PyMethodDef methods[] = {
-    {"pair", pair, METH_VARARGS, NULL},
-    {"last_by_key", last_by_key, METH_VARARGS, NULL},
+    {"latest", memlens_latest, METH_VARARGS, NULL},
     {"align", memlens_align, METH_VARARGS, NULL},
     {"chain", memlens_chain, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
-
-static PyModuleDef_Slot module_slots[] = {{0, NULL}};
-
-static PyModuleDef definition = {
-    .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = "memlens._columns",
-    .m_doc = MEMLENS_SOURCES,
-    .m_methods = methods,
-    .m_slots = module_slots,
-};
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "memlens._columns", MEMLENS_SOURCES, 0, methods, slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__columns(void)
 {

@@ -1,7 +1,6 @@
 from typing_extensions import Buffer
 
-def pair(kind: Buffer, addr: Buffer, partner: Buffer, doubled: Buffer, wide: bool, seed: int, /) -> None: ...
-def last_by_key(key: Buffer, role: Buffer, found: Buffer, seed: int, /) -> None: ...
+def latest(key: Buffer, role: Buffer, found: Buffer, doubled: Buffer, seed: Buffer, /) -> None: ...
 def align(
     row_key: Buffer,
     row_held: Buffer,
@@ -17,9 +16,9 @@ def align(
     first: Buffer,
     last: Buffer,
     before: Buffer,
+    keys: Buffer,
     partner: Buffer,
     saved: Buffer,
-    keys: int,
     /,
 ) -> None: ...
-def chain(at: Buffer, places: Buffer, chosen: Buffer, gram: int, back: int, last_offset: int, /) -> None: ...
+def chain(at: Buffer, places: Buffer, numbers: Buffer, chosen: Buffer, /) -> None: ...

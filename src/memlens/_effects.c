@@ -12,13 +12,13 @@ typedef struct {
 } waiting;
 
 typedef struct {
-    pool nodes;
+    int64_t start, size;
+} chunk;
+
+typedef struct {
+    pool nodes, made;      /* nodes of trees; chunks, by number, in the order in which they were made */
     tree blocks;           /* free ones, by where they begin and end; no two begin at one address */
     tree chunks, idle;     /* by where they begin: their numbers; those that are one free block by size and number */
-    struct {
-        int64_t start, size;
-    } *chunk;              /* by number, in the order in which they were made */
-    uint32_t made, room;
     waiting wait[WAITING + 1]; /* in the order of their rows */
     int waits;
     int64_t *unplaced;
@@ -26,6 +26,8 @@ typedef struct {
     int64_t newest;
     int fault;
 } memory;
+
+static inline chunk *chunk_of(const memory *m, uint32_t number) { return (chunk *)m->made.items + number; }
 
 static void put(memory *m, tree *t, uint64_t a, uint64_t b, uint32_t value)
 {
@@ -38,22 +40,15 @@ static void put(memory *m, tree *t, uint64_t a, uint64_t b, uint32_t value)
 /* Where the free block ends that begins at an address, -1 for none. */
 static int64_t end_of(const memory *m, int64_t start)
 {
-    if (start < 0)
-        return -1;
-    place p = tree_from(&m->nodes, &m->blocks, (uint64_t)start, 0);
-    if (p.leaf == NONE)
-        return -1;
-    const entry *e = entry_at(&m->nodes, p);
-    return e->a == (uint64_t)start ? (int64_t)e->b : -1;
+    const entry *e = entry_from(&m->nodes, &m->blocks, (uint64_t)start, 0);
+    return start >= 0 && e->a == (uint64_t)start ? (int64_t)e->b : -1;
 }
 
 /* The number of the chunk that begins at an address, NONE for none. */
 static uint32_t chunk_at(const memory *m, int64_t start)
 {
-    place p = tree_from(&m->nodes, &m->chunks, (uint64_t)start, 0);
-    if (start < 0 || p.leaf == NONE || entry_at(&m->nodes, p)->a != (uint64_t)start)
-        return NONE;
-    return value_at(&m->nodes, p);
+    const entry *e = entry_from(&m->nodes, &m->chunks, (uint64_t)start, 0);
+    return start >= 0 && e->a == (uint64_t)start ? e->value : NONE;
 }
 
 static int64_t take_out(memory *m, int64_t start)
@@ -62,7 +57,7 @@ static int64_t take_out(memory *m, int64_t start)
     uint32_t number = chunk_at(m, start);
     tree_pull(&m->nodes, &m->blocks, (uint64_t)start, (uint64_t)end);
     if (number != NONE)
-        tree_pull(&m->nodes, &m->idle, (uint64_t)m->chunk[number].size, number);
+        tree_pull(&m->nodes, &m->idle, (uint64_t)chunk_of(m, number)->size, number);
     return end;
 }
 
@@ -72,20 +67,15 @@ static void add(memory *m, int64_t start, int64_t end)
         take_out(m, start);
     put(m, &m->blocks, (uint64_t)start, (uint64_t)end, 0);
     uint32_t number = chunk_at(m, start);
-    if (number != NONE && m->chunk[number].size == end - start)
+    if (number != NONE && chunk_of(m, number)->size == end - start)
         put(m, &m->idle, (uint64_t)(end - start), number, number);
 }
 
 /* Where the free block begins that an address lies in, -1 for none. */
 static int64_t containing(const memory *m, int64_t address)
 {
-    if (address < 0)
-        return -1;
-    place p = tree_before(&m->nodes, &m->blocks, tree_from(&m->nodes, &m->blocks, (uint64_t)address, UINT64_MAX));
-    if (p.leaf == NONE)
-        return -1;
-    const entry *e = entry_at(&m->nodes, p);
-    return (uint64_t)address < e->b ? (int64_t)e->a : -1;
+    const entry *e = entry_before(&m->nodes, &m->blocks, (uint64_t)address, UINT64_MAX);
+    return address >= 0 && (uint64_t)address < e->b ? (int64_t)e->a : -1;
 }
 
 static void insert(memory *m, int64_t start, int64_t end)
@@ -102,8 +92,8 @@ static void insert(memory *m, int64_t start, int64_t end)
 
 static void drop_chunk(memory *m, uint32_t number)
 {
-    tree_pull(&m->nodes, &m->chunks, (uint64_t)m->chunk[number].start, 0);
-    tree_pull(&m->nodes, &m->idle, (uint64_t)m->chunk[number].size, number);
+    tree_pull(&m->nodes, &m->chunks, (uint64_t)chunk_of(m, number)->start, 0);
+    tree_pull(&m->nodes, &m->idle, (uint64_t)chunk_of(m, number)->size, number);
 }
 
 static void add_chunk(memory *m, int64_t start, int64_t size)
@@ -111,19 +101,13 @@ static void add_chunk(memory *m, int64_t start, int64_t size)
     uint32_t old = chunk_at(m, start);
     if (old != NONE)
         drop_chunk(m, old);
-    if (m->made == m->room) {
-        uint32_t room = m->room ? 2 * m->room : 256;
-        void *chunk = room > m->room ? realloc(m->chunk, (size_t)room * sizeof *m->chunk) : NULL;
-        if (!chunk) {
-            m->fault = 1;
-            return;
-        }
-        m->chunk = chunk;
-        m->room = room;
+    if (pool_grow(&m->made, 1)) {
+        m->fault = 1;
+        return;
     }
-    m->chunk[m->made].start = start;
-    m->chunk[m->made].size = size;
-    put(m, &m->chunks, (uint64_t)start, 0, m->made++);
+    const uint32_t number = pool_take(&m->made);
+    *chunk_of(m, number) = (chunk){start, size};
+    put(m, &m->chunks, (uint64_t)start, 0, number);
     m->newest = start;
     add(m, start, start + size);
 }
@@ -228,22 +212,37 @@ static void allocate(memory *m, int64_t row, int64_t address, int64_t size, int6
 /* The oldest idle chunk of a size is given back. */
 static void give_back(memory *m, int64_t size)
 {
-    place p = tree_from(&m->nodes, &m->idle, (uint64_t)size, 0);
-    if (p.leaf == NONE || entry_at(&m->nodes, p)->a != (uint64_t)size)
+    const entry *e = entry_from(&m->nodes, &m->idle, (uint64_t)size, 0);
+    if (e->a != (uint64_t)size)
         return;
-    uint32_t number = value_at(&m->nodes, p);
-    int64_t start = m->chunk[number].start;
+    const uint32_t number = e->value;
+    int64_t start = chunk_of(m, number)->start;
     take_out(m, start);
     drop_chunk(m, number);
     settle(m, start, start + size);
 }
 
-/* Work through the rows from one on up to another.  Columns are as long as there are rows, but for the sizes of chunks made in advance. */
-static void work(memory *m, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t rows, const int8_t *kind, const int64_t *size,
-                 const uint64_t *addr, const int64_t *whole, const int64_t *until, const int8_t *late, const int64_t *emptying,
-                 int64_t *found)
+static const wanted of_effects[] = {{"kind", 1, 0}, {"size", 8, 0}, {"addr", 8, 0}, {"free", 8, 0}, {"until", 8, 0},
+                                    {"late", 1, 0}, {"emptying", 8, 0}, {"preallocated", 8, 1}, {"found", 8, 1}};
+enum { IN_ADVANCE = 7, FOUND, COLUMNS };
+
+/* Whether an interrupt has come in. */
+static int interrupted(void)
 {
-    for (int64_t row = begin; row < end && !m->fault; row++) {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    const int stopped = PyErr_CheckSignals();
+    PyGILState_Release(state);
+    return stopped;
+}
+
+/* Work through the rows: columns of one length, but for the sizes of chunks made in advance. */
+static void work(memory *m, const column *c)
+{
+    const int8_t *kind = c[0].view.buf, *late = c[5].view.buf;
+    const int64_t *size = c[1].view.buf, *whole = c[3].view.buf, *until = c[4].view.buf, *emptying = c[6].view.buf, rows = c[0].items;
+    const uint64_t *addr = c[2].view.buf;
+    int64_t *found = c[FOUND].view.buf;
+    for (int64_t row = 0; row < rows && !m->fault && (row % AT_ONCE || !interrupted()); row++) {
         int kept = 0;
         for (int i = 0; i < m->waits; i++)
             if (m->wait[i].until > row)
@@ -272,61 +271,32 @@ static void work(memory *m, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t rows, c
     }
 }
 
-PyObject *memlens_effects(PyObject *module, PyObject *args)
+static const char *effects(const column *c)
 {
-    static const struct {
-        Py_ssize_t width;
-        const char *name;
-    } given[] = {{1, "kind"}, {8, "size"}, {8, "addr"}, {8, "free"}, {8, "until"}, {1, "late"}, {8, "emptying"}, {8, "preallocated"}, {8, "found"}};
-    enum { COLUMNS = sizeof given / sizeof *given, ROWS = COLUMNS - 2 };
-    column c[COLUMNS] = {{{0}, 0}};
-    PyObject *result = NULL;
-    (void)module;
-    if (PyTuple_Size(args) != COLUMNS)
-        return PyErr_Format(PyExc_TypeError, "effects: all columns are needed");
+    const int64_t *size = c[1].view.buf, *whole = c[3].view.buf, *unplaced = c[IN_ADVANCE].view.buf;
     for (int i = 0; i < COLUMNS; i++)
-        if (take(PyTuple_GetItem(args, i), c + i, given[i].width, i >= ROWS, given[i].name))
-            goto done;
-    for (int i = 0; i < COLUMNS; i++)
-        if (i != ROWS && c[i].items != c[0].items) {
-            PyErr_Format(PyExc_ValueError, "effects: %s is not as long as kind", given[i].name);
-            goto done;
-        }
-    const int64_t *size = c[1].view.buf, *whole = c[3].view.buf, *unplaced = c[ROWS].view.buf;
-    int fits = !shared(c, COLUMNS, ROWS);
-    for (Py_ssize_t i = 0; fits && i < c[0].items; i++)
-        fits = size[i] >= 0 && size[i] < FARTHEST && whole[i] > -FARTHEST && whole[i] < FARTHEST;
-    for (Py_ssize_t i = 0; fits && i < c[ROWS].items; i++)
-        fits = unplaced[i] >= 0 && unplaced[i] < FARTHEST;
-    if (!fits) {
-        PyErr_SetString(PyExc_ValueError, "effects: sizes from 0 to below 2**62 are needed, in columns that lie apart");
-        goto done;
-    }
+        if (i != IN_ADVANCE && c[i].items != c[0].items)
+            return "columns of one length";
+    for (Py_ssize_t i = 0; i < c[0].items; i++)
+        if (size[i] < 0 || size[i] >= FARTHEST || whole[i] <= -FARTHEST || whole[i] >= FARTHEST)
+            return "sizes from 0 to below 2**62";
+    for (Py_ssize_t i = 0; i < c[IN_ADVANCE].items; i++)
+        if (unplaced[i] < 0 || unplaced[i] >= FARTHEST)
+            return "sizes of chunks from 0 to below 2**62";
     memory *m = calloc(1, sizeof *m);
-    if (!m) {
-        PyErr_NoMemory();
-        goto done;
-    }
+    if (!m)
+        return OUT_OF_MEMORY;
     pool_open(&m->nodes, sizeof(node));
+    pool_open(&m->made, sizeof(chunk));
     m->newest = -1;
-    m->unplaced = c[ROWS].view.buf;
-    m->unplaced_count = c[ROWS].items;
-    int stopped = 0;
-    for (Py_ssize_t rows = c[0].items, row = 0; row < rows && !m->fault && !stopped; row += AT_ONCE) {
-        Py_BEGIN_ALLOW_THREADS
-        work(m, row, rows - row < AT_ONCE ? rows : row + AT_ONCE, rows, c[0].view.buf, c[1].view.buf, c[2].view.buf,
-             c[3].view.buf, c[4].view.buf, c[5].view.buf, c[6].view.buf, c[ROWS + 1].view.buf);
-        Py_END_ALLOW_THREADS
-        stopped = PyErr_CheckSignals();
-    }
-    if (m->fault)
-        PyErr_NoMemory();
-    else if (!stopped)
-        result = Py_NewRef(Py_None);
+    m->unplaced = c[IN_ADVANCE].view.buf;
+    m->unplaced_count = c[IN_ADVANCE].items;
+    work(m, c);
+    const int fault = m->fault;
     pool_close(&m->nodes);
-    free(m->chunk);
+    pool_close(&m->made);
     free(m);
-done:
-    release(c, COLUMNS);
-    return result;
+    return fault ? OUT_OF_MEMORY : NULL;
 }
+
+FUNCTION(effects, of_effects, effects)

@@ -85,11 +85,7 @@ static inline const entry *entry_at(const pool *nodes, place p) { return node_at
 /* Whether a pair is below another one: a comparison, and no branch. */
 static inline int below(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
-#ifdef __SIZEOF_INT128__
     return ((unsigned __int128)a << 64 | b) < ((unsigned __int128)c << 64 | d);
-#else
-    return (a < c) | ((a == c) & (b < d));
-#endif
 }
 
 /* How many entries of a node from `first` on are below a pair, or with `same` not above it, counted from 0.  All are compared: to search among
@@ -129,8 +125,6 @@ static inline place tree_from(const pool *nodes, const tree *t, uint64_t a, uint
     return at < n->count ? (place){leaf, at} : (place){n->after, 0};
 }
 
-static inline place tree_first(const pool *nodes, const tree *t) { return tree_from(nodes, t, 0, 0); }
-
 static inline place tree_last(const pool *nodes, const tree *t)
 {
     if (!t->height)
@@ -159,6 +153,21 @@ static inline place tree_before(const pool *nodes, const tree *t, place p)
 }
 
 static inline uint32_t value_at(const pool *nodes, place p) { return entry_at(nodes, p)->value; }
+
+/* The first entry that is not below a pair, and the last one that is: NOTHING where there is none. */
+static const entry NOTHING = {UINT64_MAX, 0, NONE};
+
+static inline const entry *entry_from(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
+{
+    place p = tree_from(nodes, t, a, b);
+    return p.leaf == NONE ? &NOTHING : entry_at(nodes, p);
+}
+
+static inline const entry *entry_before(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
+{
+    place p = tree_before(nodes, t, tree_from(nodes, t, a, b));
+    return p.leaf == NONE ? &NOTHING : entry_at(nodes, p);
+}
 
 static inline void move(node *to, uint32_t at, const node *from, uint32_t first, uint32_t count)
 {
@@ -213,20 +222,13 @@ static int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value
                 node_at(nodes, n->after)->before = other;
             n->after = other;
         }
-        if (slot > half)
-            put_at(upper, slot - half, a, b, value);
-        else
-            put_at(n, slot, a, b, value);
+        put_at(slot > half ? upper : n, slot > half ? slot - half : slot, a, b, value);
         a = upper->entries[0].a;
         b = upper->entries[0].b;
         value = other;
         if (level == 1) { /* a new root */
             uint32_t root = pool_take(nodes);
-            node *r = node_at(nodes, root);
-            r->count = 2;
-            r->before = r->after = NONE;
-            r->entries[0] = (entry){0, 0, t->root};
-            r->entries[1] = (entry){a, b, other};
+            *node_at(nodes, root) = (node){{{0, 0, t->root}, {a, b, other}}, 2, NONE, NONE};
             t->root = root;
             t->height++;
             return 1;
@@ -303,13 +305,12 @@ static int tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
 static inline void tree_cut(pool *nodes, tree *t, place p)
 {
     node *n = node_at(nodes, p.leaf);
-    const entry gone = n->entries[p.at];
-    if (n->count <= FAN / 4 + 1) {
-        tree_pull(nodes, t, gone.a, gone.b);
-        return;
+    if (n->count > FAN / 4 + 1) {
+        t->count--;
+        cut_at(n, p.at);
+    } else {
+        tree_pull(nodes, t, n->entries[p.at].a, n->entries[p.at].b);
     }
-    t->count--;
-    cut_at(n, p.at);
 }
 
 #endif

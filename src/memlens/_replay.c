@@ -12,7 +12,7 @@
 
 /* --- what is given ---------------------------------------------------------------------------------------------------- */
 
-enum { REQUEST, FREE, TRIM };
+enum { REQUEST, FREE, TRIM, FAILED }; /* a request that failed as recorded, too */
 enum { TAKEN, GIVEN_BACK, MAPPED, UNMAPPED };
 enum { KEPT, AFTER_FREE, BEFORE_GROWTH };
 enum { CREATION, SIZE };
@@ -20,21 +20,22 @@ enum { ENOUGH, FAMILY, ALL };
 enum { RECORDED, ASCENDING, DESCENDING, REUSE, SHUFFLED };
 enum { TILE_FREE = -1, TILE_UNMAPPED = -2 };
 
-/* Columns, in the order in which they are given. */
-enum {
-    OPERATION, OF, GROUP, BLOCK, GROWTH, FAILED,
-    FAMILY_OF, MIN_REMAINDER, SPLIT_BELOW, PAGE, KEEPS, COLLECTED,
-    CHUNK_BASE, CHUNK_SIZE, CHUNK_GROUP, CHUNK_PAGE, TILE_CHUNK, TILE_ADDR, TILE_SIZE, TILE_USE,
-    FIRST_GROUP, FIRST_SIZE, RELIEF, PLACES, NUMBERS, WORDS, ADDRESS, OCCUPIED, COLUMNS
-};
-static const struct { const char *name; int width; } given[COLUMNS] = {
-    {"operation", 1}, {"of", 8}, {"group", 4}, {"block", 8}, {"growth", 8}, {"failed", 8},
-    {"family", 4}, {"min_remainder", 8}, {"split_below", 8}, {"page", 8}, {"kept", 1}, {"collected", 1},
-    {"chunk_base", 8}, {"chunk_size", 8}, {"chunk_group", 4}, {"chunk_page", 8},
-    {"tile_chunk", 8}, {"tile_addr", 8}, {"tile_size", 8}, {"tile_use", 8},
-    {"first_group", 4}, {"first_size", 8}, {"relief", 1}, {"recorded", 8}, {"numbers", 8}, {"words", 8},
-    {"address", 8}, {"occupied", 8},
-};
+/* Columns, in the order in which they are given; the last ones are written where there is a trace. */
+#define ALL_COLUMNS(X)                                                                                                         \
+    X(int8_t, operation, 0) X(int64_t, of, 0) X(int32_t, group_of, 0) X(int64_t, need, 0) X(int64_t, growth, 0)                \
+    X(int32_t, family, 0) X(int64_t, min_remainder, 0) X(int64_t, split_below, 0) X(int64_t, page, 0)    \
+    X(uint8_t, keeps, 0) X(uint8_t, collected, 0) X(uint64_t, chunk_base, 0) X(int64_t, chunk_size, 0)                         \
+    X(int32_t, chunk_group, 0) X(int64_t, chunk_page, 0) X(int64_t, tile_chunk, 0) X(uint64_t, tile_addr, 0)                   \
+    X(int64_t, tile_size, 0) X(int64_t, tile_use, 0) X(int32_t, first_group, 0) X(int64_t, first_size, 0)                      \
+    X(uint8_t, relief, 0) X(uint64_t, recorded, 0) X(int64_t, number, 0) X(uint64_t, word, 0) X(uint64_t, address, 1)          \
+    X(int64_t, occupied, 1)
+#define INDEX(type, name, written) OF_##name,
+#define WANTED(type, name, written) {#name, sizeof(type), written},
+#define POINTER(type, name, written) type *name;
+#define POINT(type, name, written) s->name = s->columns[OF_##name].view.buf;
+#define ITEMS(name) s->columns[OF_##name].items
+enum { ALL_COLUMNS(INDEX) COLUMNS };
+static const wanted given[COLUMNS] = {ALL_COLUMNS(WANTED)};
 enum { START, TAKE_HIGH, OLDEST_FIRST, MAX_SPLIT, MAX_ROUNDING, IDLE, SORTING, COLLECT_ABOVE, ALLOWED, RANGE_BYTES, LIMIT, PLACEMENT, TRACE, ALL_NUMBERS };
 enum { SEED, LOW, HIGH, ALL_WORDS };
 
@@ -73,30 +74,34 @@ enum { FINE, NO_MEMORY, NO_GROUP, NO_REQUEST, NOT_LIVE, NOT_APART }; /* what wen
 
 typedef struct {
     column columns[COLUMNS];
-    const int8_t *operation;
-    const int64_t *of, *need, *growth, *failed, *min_remainder, *split_below, *page, *first_size, *number;
-    const int32_t *group_of, *family;
-    const uint8_t *keeps, *collected, *relief;
-    const uint64_t *recorded, *word;
-    uint64_t *address;
-    int64_t *occupied;
-    int64_t operations, at, limit;
+    ALL_COLUMNS(POINTER)
+    PyObject *origin; /* of a fork: the replay whose columns these are */
+    int64_t operations, limit;
     int32_t groups, families;
 
     pool blocks, chunks, nodes;
     uint32_t *block_of;                     /* of each operation */
-    tree *unused, *unmapped, *idle, *loose; /* of each group; idle chunks by creation are those of a family, under its first group */
-    int32_t *first, *expandable;            /* of each family, its first group; how many expandable chunks */
-    int64_t *requests;
+    struct {
+        tree unused, unmapped, idle, loose; /* idle chunks by creation are those of a family, under its first group */
+    } *by_group;
+    struct {
+        int64_t requests;
+        int32_t first, expandable; /* its first group; how many expandable chunks */
+    } *by_family; /* one more than there are */
     tree held, ranges, starts; /* where chunks lie; what was given back of it, by size and by address */
     uint64_t up, down, drawn, chunks_made, next_origin;
     int64_t next_recorded;
 
-    change *changes;
-    size_t changed, room_for_changes;
-    int64_t operation_now, reserved, allocated, reserved_peak, reserved_peak_at, allocated_peak, refused, taken, given_back;
-    uint64_t taken_bytes[2], given_back_bytes[2]; /* high and low word */
-    int64_t first_failed, report[5];
+    pool changes;
+    int64_t operation_now, refused;
+    union { /* what result() gives */
+        struct {
+            int64_t reserved_peak, reserved_peak_at, reserved, allocated_peak, allocated, first_failed, report[5], at;
+            int64_t times[2];     /* memory was taken, and given back */
+            uint64_t bytes[2][2]; /* of it: low and high word */
+        };
+        int64_t figures[18];
+    };
     int64_t work; /* what was looked at one by one since Python was asked for an interrupt */
     int fault, ended, busy, prepared;
 } state;
@@ -118,30 +123,20 @@ static void note(state *s, int8_t kind, uint64_t addr, int64_t size)
 {
     if (!s->number[TRACE])
         return;
-    if (s->changed == s->room_for_changes) {
-        size_t room = s->room_for_changes ? 2 * s->room_for_changes : 256;
-        change *more = realloc(s->changes, room * sizeof *more);
-        if (!more) {
-            s->fault = NO_MEMORY;
-            return;
-        }
-        s->changes = more;
-        s->room_for_changes = room;
-    }
-    s->changes[s->changed++] = (change){s->operation_now, size, addr, kind};
+    if (pool_grow(&s->changes, 1))
+        s->fault = NO_MEMORY;
+    else
+        ((change *)s->changes.items)[pool_take(&s->changes)] = (change){s->operation_now, size, addr, kind};
 }
 
-static inline void add(uint64_t sum[2], int64_t size)
+/* Memory taken from the device, or given back to it. */
+static void count(state *s, int8_t kind, uint64_t addr, int64_t size)
 {
-    sum[1] += (uint64_t)size;
-    sum[0] += sum[1] < (uint64_t)size;
-}
-
-static void count_taken(state *s, int8_t kind, uint64_t addr, int64_t size)
-{
-    s->reserved += size;
-    s->taken++;
-    add(s->taken_bytes, size);
+    const int back = kind == GIVEN_BACK || kind == UNMAPPED;
+    s->times[back]++;
+    s->bytes[back][0] += (uint64_t)size;
+    s->bytes[back][1] += s->bytes[back][0] < (uint64_t)size;
+    s->reserved += back ? -size : size;
     if (s->reserved > s->reserved_peak) {
         s->reserved_peak = s->reserved;
         s->reserved_peak_at = s->operation_now;
@@ -149,20 +144,9 @@ static void count_taken(state *s, int8_t kind, uint64_t addr, int64_t size)
     note(s, kind, addr, size);
 }
 
-static void count_given_back(state *s, int8_t kind, uint64_t addr, int64_t size)
-{
-    s->reserved -= size;
-    s->given_back++;
-    add(s->given_back_bytes, size);
-    note(s, kind, addr, size);
-}
-
 /* --- where chunks lie ------------------------------------------------------------------------------------------------- */
 
-static inline int looks_around(const state *s)
-{
-    return s->number[PLACEMENT] == RECORDED || s->number[PLACEMENT] == SHUFFLED;
-}
+static inline int looks_around(const state *s) { return s->number[PLACEMENT] == RECORDED || s->number[PLACEMENT] == SHUFFLED; }
 
 static inline uint64_t up_to(uint64_t number, uint64_t step) { return (number + step - 1) / step * step; }
 
@@ -175,9 +159,7 @@ static void add_to(state *s, tree *t, uint64_t a, uint64_t b, uint32_t value)
 
 static int vacant(const state *s, uint64_t base, uint64_t size)
 {
-    place after = tree_from(&s->nodes, &s->held, base, 0), before = tree_before(&s->nodes, &s->held, after);
-    return (before.leaf == NONE || entry_at(&s->nodes, before)->b <= base) &&
-           (after.leaf == NONE || base + size <= entry_at(&s->nodes, after)->a);
+    return entry_before(&s->nodes, &s->held, base, 0)->b <= base && base + size <= entry_from(&s->nodes, &s->held, base, 0)->a;
 }
 
 static void vacate(state *s, uint64_t base, uint64_t size)
@@ -186,19 +168,22 @@ static void vacate(state *s, uint64_t base, uint64_t size)
     add_to(s, &s->starts, base, size, 0);
 }
 
+static void no_longer_vacant(state *s, uint64_t base, uint64_t size)
+{
+    tree_pull(&s->nodes, &s->ranges, size, base);
+    tree_pull(&s->nodes, &s->starts, base, size);
+}
+
 static int reused(state *s, uint64_t size, uint64_t *base)
 {
     uint64_t whole = up_to(size, STEP);
-    place at = tree_from(&s->nodes, &s->ranges, whole, 0);
-    if (at.leaf == NONE)
+    const entry found = *entry_from(&s->nodes, &s->ranges, whole, 0);
+    if (found.a == NOTHING.a)
         return 0;
-    const entry *e = entry_at(&s->nodes, at);
-    uint64_t length = e->a;
-    *base = e->b;
-    tree_cut(&s->nodes, &s->ranges, at);
-    tree_pull(&s->nodes, &s->starts, *base, length);
-    if (length > whole)
-        vacate(s, *base + whole, length - whole);
+    *base = found.b;
+    no_longer_vacant(s, found.b, found.a);
+    if (found.a > whole)
+        vacate(s, found.b + whole, found.a - whole);
     return 1;
 }
 
@@ -213,7 +198,7 @@ static int chosen(state *s, uint64_t size, uint64_t *base)
 {
     switch (s->number[PLACEMENT]) {
     case RECORDED:
-        if (s->next_recorded >= s->columns[PLACES].items)
+        if (s->next_recorded >= ITEMS(recorded))
             return 0;
         *base = s->recorded[s->next_recorded];
         if (!*base || *base >= ANYWHERE || !vacant(s, *base, size))
@@ -260,17 +245,13 @@ static void addresses_given_back(state *s, uint64_t base, uint64_t size)
     if (s->number[PLACEMENT] != REUSE)
         return;
     size = up_to(size, STEP);
-    place after = tree_from(&s->nodes, &s->starts, base, 0), before = tree_before(&s->nodes, &s->starts, after);
-    const entry none = {0, 0, 0};
-    const entry next = after.leaf == NONE ? none : *entry_at(&s->nodes, after), last = before.leaf == NONE ? none : *entry_at(&s->nodes, before);
-    if (next.b && next.a == base + size) {
-        tree_pull(&s->nodes, &s->starts, next.a, next.b);
-        tree_pull(&s->nodes, &s->ranges, next.b, next.a);
+    const entry next = *entry_from(&s->nodes, &s->starts, base, 0), last = *entry_before(&s->nodes, &s->starts, base, 0);
+    if (next.a == base + size) {
+        no_longer_vacant(s, next.a, next.b);
         size += next.b;
     }
-    if (last.b && last.a + last.b == base) {
-        tree_pull(&s->nodes, &s->starts, last.a, last.b);
-        tree_pull(&s->nodes, &s->ranges, last.b, last.a);
+    if (last.a + last.b == base) {
+        no_longer_vacant(s, last.a, last.b);
         base = last.a;
         size += last.b;
     }
@@ -293,7 +274,7 @@ static uint32_t new_chunk(state *s, uint64_t base, int64_t size, int32_t group, 
     s->next_origin += (uint64_t)size;
     ((chunk *)s->chunks.items)[number] = (chunk){base, s->chunks_made++, origin, size, page, group};
     if (page)
-        s->expandable[s->family[group]]++;
+        s->by_family[s->family[group]].expandable++;
     return number;
 }
 
@@ -334,12 +315,12 @@ static inline tree *spare_of(state *s, const block *b, const chunk *c, uint64_t 
         return NULL;
     if (is_idle(b, c)) {
         if (s->number[SORTING] == SIZE)
-            return s->idle + c->group;
+            return &s->by_group[c->group].idle;
         *a = c->number;
         *other = 0;
-        return s->idle + s->first[s->family[c->group]];
+        return &s->by_group[s->by_family[s->family[c->group]].first].idle;
     }
-    return has_pages(b, c, &first, &last) ? s->loose + c->group : NULL;
+    return has_pages(b, c, &first, &last) ? &s->by_group[c->group].loose : NULL;
 }
 
 static void put(state *s, uint32_t number)
@@ -348,8 +329,8 @@ static void put(state *s, uint32_t number)
     const chunk *c = c_(s, b);
     uint64_t a, other;
     b->used = 0;
-    b->born = s->requests[s->family[c->group]];
-    add_to(s, s->unused + c->group, (uint64_t)b->size, tie(b, c), number);
+    b->born = s->by_family[s->family[c->group]].requests;
+    add_to(s, &s->by_group[c->group].unused, (uint64_t)b->size, tie(b, c), number);
     tree *spare = spare_of(s, b, c, &a, &other);
     if (spare)
         add_to(s, spare, a, other, number);
@@ -368,7 +349,7 @@ static void pull(state *s, uint32_t number)
 {
     const block *b = b_(s, number);
     const chunk *c = c_(s, b);
-    tree_pull(&s->nodes, s->unused + c->group, (uint64_t)b->size, tie(b, c));
+    tree_pull(&s->nodes, &s->by_group[c->group].unused, (uint64_t)b->size, tie(b, c));
     pull_spare(s, b, c);
 }
 
@@ -376,105 +357,119 @@ static void put_unmapped(state *s, uint32_t number)
 {
     block *b = b_(s, number);
     b->used = b->mapped = 0;
-    add_to(s, s->unmapped + c_(s, b)->group, b->addr, 0, number);
+    add_to(s, &s->by_group[c_(s, b)->group].unmapped, b->addr, 0, number);
 }
 
 static void pull_unmapped(state *s, uint32_t number)
 {
     const block *b = b_(s, number);
-    tree_pull(&s->nodes, s->unmapped + c_(s, b)->group, b->addr, 0);
+    tree_pull(&s->nodes, &s->by_group[c_(s, b)->group].unmapped, b->addr, 0);
 }
 
-static void merge(state *s, uint32_t number, uint32_t other)
+/* Join a block with those around it that are free and mapped, or not mapped, like it. */
+static void merge(state *s, uint32_t number)
 {
-    if (other == NONE)
-        return;
-    block *b = b_(s, number), *o = b_(s, other);
-    if (o->used || o->mapped != b->mapped)
-        return;
-    if (o->mapped)
-        pull(s, other);
-    else
-        pull_unmapped(s, other);
-    if (other == b->before) {
-        b->addr = o->addr;
-        follow(s, number, o->before, b->after);
-    } else {
-        follow(s, number, b->before, o->after);
+    block *b = b_(s, number);
+    const uint32_t around[] = {b->before, b->after};
+    for (int i = 0; i < 2; i++) {
+        const uint32_t other = around[i];
+        const block *o = other == NONE ? NULL : b_(s, other);
+        if (!o || o->used || o->mapped != b->mapped)
+            continue;
+        if (o->mapped)
+            pull(s, other);
+        else
+            pull_unmapped(s, other);
+        if (i == 0) {
+            b->addr = o->addr;
+            follow(s, number, o->before, b->after);
+        } else {
+            follow(s, number, b->before, o->after);
+        }
+        b->size += o->size;
+        pool_return(&s->blocks, other);
     }
-    b->size += o->size;
-    pool_return(&s->blocks, other);
+}
+
+/* Cut so many bytes off a block, at its end or its beginning: the number of what is cut off, which is free. */
+static uint32_t cut_off(state *s, uint32_t number, int64_t size, int beginning)
+{
+    block *b = b_(s, number);
+    b->size -= size;
+    const uint32_t other = new_block(s, b->chunk, b->addr + (beginning ? 0 : (uint64_t)b->size), size, 0, b->mapped);
+    if (beginning) {
+        b->addr += (uint64_t)size;
+        follow(s, other, b->before, number);
+    } else {
+        follow(s, other, number, b->after);
+    }
+    return other;
 }
 
 /* --- giving back ------------------------------------------------------------------------------------------------------ */
 
-static void release_chunk(state *s, uint32_t number)
+/* A block that fills its chunk goes, and the chunk with it. */
+static void drop_chunk(state *s, uint32_t number)
 {
-    block *b = b_(s, number);
-    uint64_t base = b->addr;
-    int64_t size = b->size;
-    pull(s, number);
+    const block *b = b_(s, number);
+    const uint64_t base = b->addr, size = (uint64_t)b->size;
     pool_return(&s->chunks, b->chunk);
     pool_return(&s->blocks, number);
-    addresses_given_back(s, base, (uint64_t)size);
-    count_given_back(s, GIVEN_BACK, base, size);
+    addresses_given_back(s, base, size);
+}
+
+static void release_chunk(state *s, uint32_t number)
+{
+    const uint64_t base = b_(s, number)->addr;
+    const int64_t size = b_(s, number)->size;
+    pull(s, number);
+    drop_chunk(s, number);
+    count(s, GIVEN_BACK, base, size);
 }
 
 static void unmap(state *s, uint32_t number)
 {
     block *b = b_(s, number);
-    chunk *c = c_(s, b);
+    const chunk *c = c_(s, b);
     uint64_t first, last, ahead = b->addr - c->base, end = ahead + (uint64_t)b->size;
     if (!has_pages(b, c, &first, &last))
         return;
     pull(s, number);
-    if (first > ahead) {
-        uint32_t before = new_block(s, b->chunk, b->addr, (int64_t)(first - ahead), 0, 1);
-        follow(s, before, b->before, number);
-        put(s, before);
-    }
-    if (end > last) {
-        uint32_t after = new_block(s, b->chunk, c->base + last, (int64_t)(end - last), 0, 1);
-        follow(s, after, number, b->after);
-        put(s, after);
-    }
-    b->addr = c->base + first;
-    b->size = (int64_t)(last - first);
+    if (first > ahead)
+        put(s, cut_off(s, number, (int64_t)(first - ahead), 1));
+    if (end > last)
+        put(s, cut_off(s, number, (int64_t)(end - last), 0));
     b->mapped = 0;
-    merge(s, number, b->before);
-    merge(s, number, b->after);
+    merge(s, number);
     put_unmapped(s, number);
-    count_given_back(s, UNMAPPED, c->base + first, (int64_t)(last - first));
+    count(s, UNMAPPED, c->base + first, (int64_t)(last - first));
     if (b->before == NONE && b->after == NONE) {
-        uint64_t base = c->base, size = (uint64_t)c->size;
         pull_unmapped(s, number);
-        s->expandable[s->family[c->group]]--;
-        pool_return(&s->chunks, b->chunk);
-        pool_return(&s->blocks, number);
-        addresses_given_back(s, base, size);
+        s->by_family[s->family[c->group]].expandable--;
+        drop_chunk(s, number);
     }
 }
 
 static void release_all(state *s, tree *idle)
 {
     while (idle->count && !ready(s))
-        release_chunk(s, value_at(&s->nodes, tree_first(&s->nodes, idle)));
+        release_chunk(s, entry_from(&s->nodes, idle, 0, 0)->value);
 }
 
 static void give_back(state *s, int32_t family)
 {
-    s->work += s->first[family + 1] - s->first[family] + 1;
+    s->work += s->by_family[family + 1].first - s->by_family[family].first + 1;
     if (s->number[SORTING] == CREATION)
-        release_all(s, s->idle + s->first[family]);
+        release_all(s, &s->by_group[s->by_family[family].first].idle);
     else
-        for (int32_t group = s->first[family]; group < s->first[family + 1]; group++)
-            release_all(s, s->idle + group);
-    if (!s->expandable[family])
+        for (int32_t group = s->by_family[family].first; group < s->by_family[family + 1].first; group++)
+            release_all(s, &s->by_group[group].idle);
+    if (!s->by_family[family].expandable)
         return;
     /* What is left of a block has no whole page, so that each is looked at once. */
-    for (int32_t group = s->first[family]; group < s->first[family + 1]; group++)
-        while (s->loose[group].count && !ready(s))
-            unmap(s, value_at(&s->nodes, tree_first(&s->nodes, s->loose + group)));
+    for (int32_t group = s->by_family[family].first; group < s->by_family[family + 1].first; group++)
+        while (s->by_group[group].loose.count && !ready(s))
+            unmap(s, entry_from(&s->nodes, &s->by_group[group].loose, 0, 0)->value);
 }
 
 static void give_back_all(state *s)
@@ -490,25 +485,19 @@ static int give_back_enough(state *s, int32_t group, int64_t size)
         return 0;
     if (size < most)
         size = most;
-    place at = tree_from(&s->nodes, s->unused + group, (uint64_t)size, 0);
-    if (at.leaf != NONE) {
-        uint32_t number = value_at(&s->nodes, at);
-        if (is_idle(b_(s, number), c_(s, b_(s, number)))) {
-            release_chunk(s, number);
-            return 1;
-        }
+    uint32_t number = entry_from(&s->nodes, &s->by_group[group].unused, (uint64_t)size, 0)->value;
+    if (number != NONE && is_idle(b_(s, number), c_(s, b_(s, number)))) {
+        release_chunk(s, number);
+        return 1;
     }
     /* The largest below it; a release moves entries, so that the next one is found by what it is below. */
     uint64_t size_above = (uint64_t)size, tie_above = 0;
     while (total < size && !ready(s)) {
-        at = tree_before(&s->nodes, s->unused + group, tree_from(&s->nodes, s->unused + group, size_above, tie_above));
+        number = entry_before(&s->nodes, &s->by_group[group].unused, size_above, tie_above)->value;
         s->work++;
-        if (at.leaf == NONE)
+        if (number == NONE || b_(s, number)->size < most)
             break;
-        uint32_t number = value_at(&s->nodes, at);
         const block *b = b_(s, number);
-        if (b->size < most)
-            break;
         size_above = (uint64_t)b->size;
         tie_above = tie(b, c_(s, b));
         if (is_idle(b, c_(s, b))) {
@@ -533,21 +522,21 @@ static void collect(state *s)
         return;
     s->work += s->groups;
     for (int32_t group = 0; group < s->groups; group++)
-        room += s->idle[group].count;
+        room += s->by_group[group].idle.count;
     aged *idle = room ? malloc(room * sizeof *idle) : NULL;
     if (!idle) {
         s->fault = room ? NO_MEMORY : s->fault;
         return;
     }
     for (int32_t group = 0; group < s->groups; group++)
-        for (place at = tree_first(&s->nodes, s->idle + group); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
+        for (place at = tree_from(&s->nodes, &s->by_group[group].idle, 0, 0); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
             uint32_t number = value_at(&s->nodes, at);
             const block *b = b_(s, number);
             int32_t of = c_(s, b)->group;
             s->work++;
             if (!s->collected[of])
                 continue;
-            idle[count] = (aged){s->requests[s->family[of]] - b->born, number};
+            idle[count] = (aged){s->by_family[s->family[of]].requests - b->born, number};
             ages += idle[count++].age;
         }
     for (int freed = 1; excess > 0 && freed && count;) {
@@ -574,7 +563,7 @@ static void collect(state *s)
 
 static uint32_t room_for(state *s, int32_t group, int64_t size)
 {
-    for (place at = tree_first(&s->nodes, s->unmapped + group); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
+    for (place at = tree_from(&s->nodes, &s->by_group[group].unmapped, 0, 0); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
         uint32_t first = value_at(&s->nodes, at), before = b_(s, first)->before;
         int64_t room = 0;
         s->work++;
@@ -609,17 +598,12 @@ static int map(state *s, uint32_t number, int64_t size)
     }
     pull_unmapped(s, number);
     b->mapped = 1;
-    if (b->size > size) {
-        uint32_t rest = new_block(s, b->chunk, base + (uint64_t)size, b->size - size, 0, 0);
-        follow(s, rest, number, b->after);
-        b->size = size;
-        put_unmapped(s, rest);
-    }
-    merge(s, number, b->before);
-    merge(s, number, b->after);
+    if (b->size > size)
+        put_unmapped(s, cut_off(s, number, b->size - size, 0));
+    merge(s, number);
     put(s, number);
     s->next_recorded++;
-    count_taken(s, MAPPED, base, size);
+    count(s, MAPPED, base, size);
     return 1;
 }
 
@@ -653,7 +637,7 @@ static uint32_t take_memory(state *s, int32_t group, int64_t size, int64_t growt
     if (growth > s->limit - s->reserved || !range(s, growth, &base))
         return NONE;
     s->next_recorded++;
-    count_taken(s, TAKEN, base, growth);
+    count(s, TAKEN, base, growth);
     return new_block(s, new_chunk(s, base, growth, group, 0), base, growth, 0, 1);
 }
 
@@ -664,7 +648,7 @@ static uint32_t grown(state *s, int32_t group, int64_t size, int64_t growth)
     if (s->number[COLLECT_ABOVE] >= 0)
         collect(s);
     uint32_t number = take_memory(s, group, size, growth);
-    for (Py_ssize_t i = 0; number == NONE && !s->fault && i < s->columns[RELIEF].items; i++) {
+    for (Py_ssize_t i = 0; number == NONE && !s->fault && i < ITEMS(relief); i++) {
         if (s->relief[i] == ENOUGH) {
             if (!give_back_enough(s, group, size))
                 continue;
@@ -688,10 +672,10 @@ static int64_t reach(const state *s, const block *b)
 
 static uint32_t fitting(state *s, int32_t group, int64_t size)
 {
-    tree *unused = s->unused + group;
+    tree *unused = &s->by_group[group].unused;
     int64_t most = s->number[MAX_SPLIT];
     if (s->number[COLLECT_ABOVE] >= 0)
-        s->requests[s->family[group]]++;
+        s->by_family[s->family[group]].requests++;
     place at = tree_from(&s->nodes, unused, (uint64_t)size, 0);
     if (at.leaf == NONE)
         return NONE;
@@ -726,18 +710,8 @@ static uint32_t request(state *s, int32_t group, int64_t size, int64_t growth)
     block *b = b_(s, number);
     int64_t rest = b->size - size;
     b->used = 1;
-    if (rest >= s->min_remainder[group] && size < s->split_below[group]) {
-        uint32_t other = new_block(s, b->chunk, b->addr, rest, 0, 1);
-        b->size = size;
-        if (s->number[TAKE_HIGH]) {
-            b->addr += (uint64_t)rest;
-            follow(s, other, b->before, number);
-        } else {
-            b_(s, other)->addr += (uint64_t)size;
-            follow(s, other, number, b->after);
-        }
-        put(s, other);
-    }
+    if (rest >= s->min_remainder[group] && size < s->split_below[group])
+        put(s, cut_off(s, number, rest, s->number[TAKE_HIGH] != 0));
     s->allocated += b->size;
     if (s->allocated > s->allocated_peak)
         s->allocated_peak = s->allocated;
@@ -750,8 +724,7 @@ static void give(state *s, uint32_t number)
     int32_t family = s->family[c_(s, b)->group];
     s->allocated -= b->size;
     b->used = 0;
-    merge(s, number, b->before);
-    merge(s, number, b->after);
+    merge(s, number);
     put(s, number);
     if (s->number[IDLE] == AFTER_FREE)
         give_back(s, family);
@@ -759,61 +732,38 @@ static void give(state *s, uint32_t number)
 
 /* --- a replay --------------------------------------------------------------------------------------------------------- */
 
-static int failed_before(const state *s, int64_t operation)
-{
-    Py_ssize_t low = 0, high = s->columns[FAILED].items;
-    while (low < high) {
-        Py_ssize_t middle = low + (high - low) / 2;
-        if (s->failed[middle] < operation)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < s->columns[FAILED].items && s->failed[low] == operation;
-}
-
 static void fail(state *s, int32_t group, int64_t size)
 {
-    place last = tree_last(&s->nodes, s->unused + group);
+    const entry *last = entry_before(&s->nodes, &s->by_group[group].unused, UINT64_MAX, UINT64_MAX);
     if (s->first_failed < 0) {
         s->first_failed = s->at;
         s->report[0] = size;
         s->report[1] = s->refused;
         s->report[2] = s->reserved;
         s->report[3] = s->reserved - s->allocated;
-        s->report[4] = last.leaf == NONE ? 0 : (int64_t)entry_at(&s->nodes, last)->a;
+        s->report[4] = last == &NOTHING ? 0 : (int64_t)last->a;
     }
-    if (!s->prepared || !failed_before(s, s->at))
+    if (!s->prepared || s->operation[s->at] != FAILED)
         s->ended = 1;
 }
 
-/* Fetch what some operations ahead look at: what is freed then may lie anywhere. */
-static inline void foresee(const state *s, int64_t at)
+/* The block that a request got. */
+static inline void placed(state *s, int64_t at, uint32_t number)
 {
-    if (at + 12 >= s->operations)
-        return;
-    const int64_t *of = s->of + at;
-    if (of[12] >= 0 && of[12] <= at)
-        __builtin_prefetch(s->block_of + of[12], 1);
-    if (of[6] >= 0 && of[6] <= at && s->block_of[of[6]] != NONE)
-        __builtin_prefetch(b_(s, s->block_of[of[6]]), 1);
-    if (of[3] < 0 || of[3] > at || s->block_of[of[3]] == NONE)
-        return;
-    const block *b = b_(s, s->block_of[of[3]]);
-    if (b->before != NONE)
-        __builtin_prefetch(b_(s, b->before), 1);
-    if (b->after != NONE)
-        __builtin_prefetch(b_(s, b->after), 1);
+    s->block_of[at] = number;
+    if (s->number[TRACE]) {
+        s->address[at] = b_(s, number)->addr;
+        s->occupied[at] = b_(s, number)->size;
+    }
 }
 
 static void step(state *s)
 {
     const int64_t at = s->at;
-    foresee(s, at);
     if (ready(s))
         return;
     s->operation_now = at;
-    if (s->operation[at] == REQUEST) {
+    if (s->operation[at] == REQUEST || s->operation[at] == FAILED) {
         int32_t group = s->group_of[at];
         int64_t size = s->need[at], growth = s->growth[at];
         if (group < 0 || group >= s->groups || size < 1 || size > MOST || growth > MOST || growth < (s->page[group] ? 0 : size)) {
@@ -821,43 +771,32 @@ static void step(state *s)
             return;
         }
         uint32_t number = s->prepared ? request(s, group, size, growth) : NONE;
-        s->block_of[at] = number;
-        if (s->fault)
-            return;
-        if (number == NONE)
+        if (number != NONE)
+            placed(s, at, number);
+        else if (!s->fault)
             fail(s, group, size);
-        else if (s->number[TRACE]) {
-            s->address[at] = b_(s, number)->addr;
-            s->occupied[at] = b_(s, number)->size;
-        }
     } else if (s->operation[at] == FREE) {
         int64_t of = s->of[at];
         uint32_t number = of < 0 || of >= at ? NONE : s->block_of[of];
         if (number != NONE) {
             s->block_of[of] = NONE;
             give(s, number);
-        } else if (of < 0 || of >= at || s->operation[of] != REQUEST) {
+        } else if (of < 0 || of >= at || (s->operation[of] != REQUEST && s->operation[of] != FAILED)) {
             s->fault = NO_REQUEST;
-        } else if (!failed_before(s, of)) {
+        } else if (s->operation[of] != FAILED) {
             s->fault = NOT_LIVE;
         }
-        if (s->fault)
-            return;
     } else {
         give_back_all(s);
     }
-    s->at++;
+    s->at += !s->fault;
 }
 
 /* Begin with the chunks of the opening, and with those taken when the allocator is made. */
 static void begin(state *s)
 {
-    const uint64_t *base = s->columns[CHUNK_BASE].view.buf, *addr = s->columns[TILE_ADDR].view.buf;
-    const int64_t *length = s->columns[CHUNK_SIZE].view.buf, *page = s->columns[CHUNK_PAGE].view.buf;
-    const int64_t *of = s->columns[TILE_CHUNK].view.buf, *size = s->columns[TILE_SIZE].view.buf;
-    const int64_t *use = s->columns[TILE_USE].view.buf;
-    const int32_t *group = s->columns[CHUNK_GROUP].view.buf;
-    Py_ssize_t chunks = s->columns[CHUNK_BASE].items, tiles = s->columns[TILE_CHUNK].items;
+    const int64_t *use = s->tile_use;
+    const Py_ssize_t chunks = ITEMS(chunk_base), tiles = ITEMS(tile_chunk);
     uint32_t *numbers = malloc((size_t)(chunks + tiles + 1) * sizeof *numbers), *made;
     if (!numbers || (uint64_t)(chunks + tiles) > UINT32_MAX / 2 || pool_grow(&s->chunks, (uint32_t)chunks + 1) ||
         pool_grow(&s->blocks, (uint32_t)tiles + 1)) {
@@ -867,24 +806,20 @@ static void begin(state *s)
     }
     made = numbers + chunks;
     for (Py_ssize_t i = 0; i < chunks && !ready(s); i++) {
-        numbers[i] = new_chunk(s, base[i], length[i], group[i], page[i]);
+        numbers[i] = new_chunk(s, s->chunk_base[i], s->chunk_size[i], s->chunk_group[i], s->chunk_page[i]);
         if (looks_around(s))
-            add_to(s, &s->held, base[i], base[i] + (uint64_t)length[i], 0);
+            add_to(s, &s->held, s->chunk_base[i], s->chunk_base[i] + (uint64_t)s->chunk_size[i], 0);
     }
     for (Py_ssize_t i = 0; i < tiles && !s->fault; i++) {
-        made[i] = new_block(s, numbers[of[i]], addr[i], size[i], 1, use[i] != TILE_UNMAPPED);
-        if (i && of[i - 1] == of[i])
+        made[i] = new_block(s, numbers[s->tile_chunk[i]], s->tile_addr[i], s->tile_size[i], 1, use[i] != TILE_UNMAPPED);
+        if (i && s->tile_chunk[i - 1] == s->tile_chunk[i])
             follow(s, made[i], made[i - 1], NONE);
         if (use[i] >= 0) {
-            s->block_of[use[i]] = made[i];
-            s->allocated += size[i];
-            if (s->number[TRACE]) {
-                s->address[use[i]] = addr[i];
-                s->occupied[use[i]] = size[i];
-            }
+            s->allocated += s->tile_size[i];
+            placed(s, use[i], made[i]);
         }
         if (use[i] != TILE_UNMAPPED)
-            s->reserved += size[i];
+            s->reserved += s->tile_size[i];
     }
     /* Only now is it known which blocks fill a chunk. */
     for (Py_ssize_t i = 0; i < tiles && !ready(s); i++) {
@@ -896,9 +831,8 @@ static void begin(state *s)
     free(numbers);
     s->reserved_peak = s->reserved;
     s->allocated_peak = s->allocated;
-    const int32_t *first_group = s->columns[FIRST_GROUP].view.buf;
-    for (Py_ssize_t i = 0; i < s->columns[FIRST_GROUP].items && !s->fault && s->prepared; i++) {
-        uint32_t number = take_memory(s, first_group[i], s->first_size[i], s->first_size[i]);
+    for (Py_ssize_t i = 0; i < ITEMS(first_group) && !s->fault && s->prepared; i++) {
+        uint32_t number = take_memory(s, s->first_group[i], s->first_size[i], s->first_size[i]);
         if (number == NONE)
             s->prepared = 0;
         else
@@ -916,104 +850,63 @@ static void close_state(state *s)
     pool_close(&s->chunks);
     pool_close(&s->nodes);
     free(s->block_of);
-    free(s->unused);
-    free(s->changes);
-    release(s->columns, COLUMNS);
+    pool_close(&s->changes);
+    free(s->by_group);
+    free(s->by_family);
+    if (!s->origin)
+        release(s->columns, COLUMNS);
+    Py_XDECREF(s->origin);
     free(s);
 }
 
 static void destroy(PyObject *capsule)
 {
-    state *s = PyCapsule_GetPointer(capsule, capsule_name);
-    if (s)
-        close_state(s);
+    close_state(PyCapsule_GetPointer(capsule, capsule_name));
 }
 
+/* What is needed of the columns, NULL where they have it. */
 static const char *wrong(const state *s)
 {
-    const column *c = s->columns;
-    const int64_t n = c[OPERATION].items, groups = c[FAMILY_OF].items, chunks = c[CHUNK_BASE].items, tiles = c[TILE_CHUNK].items;
-    const int64_t *number = c[NUMBERS].view.buf;
-    const int32_t *family = c[FAMILY_OF].view.buf, *of_chunk = c[CHUNK_GROUP].view.buf, *first = c[FIRST_GROUP].view.buf;
-    const int64_t *remainder = c[MIN_REMAINDER].view.buf, *page = c[PAGE].view.buf, *size = c[CHUNK_SIZE].view.buf;
-    const int64_t *page_of = c[CHUNK_PAGE].view.buf, *chunk_of = c[TILE_CHUNK].view.buf, *bytes = c[TILE_SIZE].view.buf;
-    const int64_t *use = c[TILE_USE].view.buf, *taken_first = c[FIRST_SIZE].view.buf;
-    const uint64_t *base = c[CHUNK_BASE].view.buf, *addr = c[TILE_ADDR].view.buf;
+    const int64_t n = ITEMS(operation), groups = ITEMS(family), chunks = ITEMS(chunk_base), tiles = ITEMS(tile_chunk);
+    const int64_t *number = s->number, *page = s->page, *chunk_of = s->tile_chunk;
     int64_t all = 0;
-    static const int alike[][2] = {{OPERATION, GROWTH}, {FAMILY_OF, COLLECTED}, {CHUNK_BASE, CHUNK_PAGE}, {TILE_CHUNK, TILE_USE}};
-    for (int k = 0; k < 4; k++)
+    static const int alike[][2] = {{OF_operation, OF_growth}, {OF_family, OF_collected}, {OF_chunk_base, OF_chunk_page},
+                                   {OF_tile_chunk, OF_tile_use}, {OF_first_group, OF_first_size}};
+    for (int k = 0; k < 5; k++)
         for (int i = alike[k][0]; i <= alike[k][1]; i++)
-            if (c[i].items != c[alike[k][0]].items)
+            if (s->columns[i].items != s->columns[alike[k][0]].items)
                 return "columns of one length, for each operation, for each group, for each chunk, for each tile";
-    if (c[NUMBERS].items != ALL_NUMBERS || c[WORDS].items != ALL_WORDS || c[FIRST_GROUP].items != c[FIRST_SIZE].items)
+    if (ITEMS(number) != ALL_NUMBERS || ITEMS(word) != ALL_WORDS)
         return "all numbers";
-    if (number[TRACE] && (c[ADDRESS].items != n || c[OCCUPIED].items != n))
+    if (number[TRACE] && (ITEMS(address) != n || ITEMS(occupied) != n))
         return "columns for what is traced";
     if (number[START] < 0 || number[START] > n || number[RANGE_BYTES] < 0 || number[RANGE_BYTES] > MOST ||
         number[MAX_ROUNDING] < 0 || number[MAX_ROUNDING] > MOST || number[MAX_SPLIT] < 1 || number[ALLOWED] < 0 ||
         number[LIMIT] < 0 || number[SORTING] < CREATION || number[SORTING] > SIZE || groups > MOST_GROUPS)
         return "numbers that can be";
     for (int64_t i = 0; i < groups; i++)
-        if (family[i] < (i ? family[i - 1] : 0) || family[i] > MOST_GROUPS || remainder[i] < 1 || page[i] < 0 || page[i] > MOST)
+        if (s->family[i] < (i ? s->family[i - 1] : 0) || s->family[i] > MOST_GROUPS || s->min_remainder[i] < 1 || page[i] < 0 || page[i] > MOST)
             return "groups that can be";
     for (int64_t i = 0; i < chunks; i++)
-        if (of_chunk[i] < 0 || of_chunk[i] >= groups || size[i] < 1 || size[i] > 2 * MOST || page_of[i] < 0 ||
-            page_of[i] > MOST || base[i] > ANYWHERE || (all += size[i]) > (int64_t)ANYWHERE)
+        if (s->chunk_group[i] < 0 || s->chunk_group[i] >= groups || s->chunk_size[i] < 1 || s->chunk_size[i] > 2 * MOST ||
+            s->chunk_page[i] < 0 || s->chunk_page[i] > MOST || s->chunk_base[i] > ANYWHERE || (all += s->chunk_size[i]) > (int64_t)ANYWHERE)
             return "chunks that can be";
-    for (int64_t i = 0; i < tiles; i++)
-        if (chunk_of[i] < (i ? chunk_of[i - 1] : 0) || chunk_of[i] >= chunks || bytes[i] < 1 || bytes[i] > size[chunk_of[i]] ||
-            use[i] < (page_of[chunk_of[i]] ? TILE_UNMAPPED : TILE_FREE) || use[i] >= n || addr[i] < base[chunk_of[i]] ||
-            addr[i] - base[chunk_of[i]] > (uint64_t)(size[chunk_of[i]] - bytes[i]) ||
-            (i && chunk_of[i] == chunk_of[i - 1] && addr[i] < addr[i - 1] + (uint64_t)bytes[i - 1]))
+    for (int64_t i = 0, of; i < tiles; i++)
+        if ((of = chunk_of[i]) < (i ? chunk_of[i - 1] : 0) || of >= chunks || s->tile_size[i] < 1 || s->tile_size[i] > s->chunk_size[of] ||
+            s->tile_use[i] < (s->chunk_page[of] ? TILE_UNMAPPED : TILE_FREE) || s->tile_use[i] >= n || s->tile_addr[i] < s->chunk_base[of] ||
+            s->tile_addr[i] - s->chunk_base[of] > (uint64_t)(s->chunk_size[of] - s->tile_size[i]) ||
+            (i && of == chunk_of[i - 1] && s->tile_addr[i] < s->tile_addr[i - 1] + (uint64_t)s->tile_size[i - 1]))
             return "tiles that can be";
-    for (Py_ssize_t i = 0; i < c[FIRST_GROUP].items; i++)
-        if (first[i] < 0 || first[i] >= groups || taken_first[i] < 1 || taken_first[i] > MOST)
+    for (Py_ssize_t i = 0; i < ITEMS(first_group); i++)
+        if (s->first_group[i] < 0 || s->first_group[i] >= groups || s->first_size[i] < 1 || s->first_size[i] > MOST)
             return "preallocated chunks that can be";
     return NULL;
 }
 
-/* What there is of each group and family lies in one piece of memory, of so many bytes. */
-static size_t bytes_of_groups(const state *s)
-{
-    const size_t groups = (size_t)s->groups, families = (size_t)s->families;
-    return (4 * groups + 1) * sizeof(tree) + (families + 1) * (sizeof(int64_t) + 2 * sizeof(int32_t));
-}
-
-static void lay_out(state *s, void *memory)
-{
-    s->unused = memory;
-    s->unmapped = s->unused + s->groups;
-    s->idle = s->unmapped + s->groups;
-    s->loose = s->idle + s->groups;
-    s->requests = (int64_t *)(s->loose + s->groups + 1);
-    s->first = (int32_t *)(s->requests + s->families + 1);
-    s->expandable = s->first + s->families + 1;
-}
-
 static int open_state(state *s)
 {
-    const column *c = s->columns;
-    s->operation = c[OPERATION].view.buf;
-    s->of = c[OF].view.buf;
-    s->group_of = c[GROUP].view.buf;
-    s->need = c[BLOCK].view.buf;
-    s->growth = c[GROWTH].view.buf;
-    s->failed = c[FAILED].view.buf;
-    s->family = c[FAMILY_OF].view.buf;
-    s->min_remainder = c[MIN_REMAINDER].view.buf;
-    s->split_below = c[SPLIT_BELOW].view.buf;
-    s->page = c[PAGE].view.buf;
-    s->keeps = c[KEEPS].view.buf;
-    s->collected = c[COLLECTED].view.buf;
-    s->first_size = c[FIRST_SIZE].view.buf;
-    s->relief = c[RELIEF].view.buf;
-    s->recorded = c[PLACES].view.buf;
-    s->number = c[NUMBERS].view.buf;
-    s->word = c[WORDS].view.buf;
-    s->address = c[ADDRESS].view.buf;
-    s->occupied = c[OCCUPIED].view.buf;
-    s->operations = c[OPERATION].items;
-    s->groups = (int32_t)c[FAMILY_OF].items;
+    s->operations = ITEMS(operation);
+    s->groups = (int32_t)ITEMS(family);
     s->families = s->groups ? s->family[s->groups - 1] + 1 : 0;
     s->at = s->number[START];
     s->limit = s->number[LIMIT];
@@ -1021,84 +914,74 @@ static int open_state(state *s)
     s->prepared = 1;
     const int32_t families = s->families;
     s->block_of = malloc(((size_t)s->operations + 1) * sizeof *s->block_of);
-    void *memory = calloc(1, bytes_of_groups(s));
-    if (!s->block_of || !memory) {
-        free(memory);
+    s->by_group = calloc((size_t)s->groups + 1, sizeof *s->by_group);
+    s->by_family = calloc((size_t)families + 1, sizeof *s->by_family);
+    if (!s->block_of || !s->by_group || !s->by_family)
         return -1;
-    }
-    lay_out(s, memory);
     memset(s->block_of, 0xff, (size_t)s->operations * sizeof *s->block_of);
-    for (int32_t group = s->groups; group-- > 0;)
-        s->first[s->family[group]] = group;
-    s->first[families] = s->groups;
-    for (int32_t family = families; family-- > 0;) /* a family of no group */
-        if (s->groups && s->family[s->first[family]] != family)
-            s->first[family] = s->first[family + 1];
+    for (int32_t family = 0, group = 0; family <= families; family++) {
+        while (group < s->groups && s->family[group] < family)
+            group++;
+        s->by_family[family].first = group;
+    }
     s->up = up_to(s->word[HIGH], STEP);
     if (s->number[PLACEMENT] == SHUFFLED && s->up < ANYWHERE)
         s->up = ANYWHERE;
-    s->down = c[CHUNK_BASE].items ? s->word[LOW] : ANYWHERE;
+    s->down = ITEMS(chunk_base) ? s->word[LOW] : ANYWHERE;
     return 0;
 }
 
-static PyObject *start(PyObject *module, PyObject *args)
+static PyObject *start(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
-    if (PyTuple_Size(args) != COLUMNS)
-        return PyErr_Format(PyExc_TypeError, "start: all columns are needed");
+    PyObject *capsule = NULL;
     state *s = calloc(1, sizeof *s);
     if (!s)
         return PyErr_NoMemory();
     pool_open(&s->blocks, sizeof(block));
     pool_open(&s->chunks, sizeof(chunk));
     pool_open(&s->nodes, sizeof(node));
-    for (int i = 0; i < COLUMNS; i++)
-        if (take(PyTuple_GetItem(args, i), s->columns + i, given[i].width, i >= ADDRESS, given[i].name)) {
-            close_state(s);
-            return NULL;
-        }
-    const char *missing = wrong(s);
-    if (missing || open_state(s)) {
-        close_state(s);
-        return missing ? PyErr_Format(PyExc_ValueError, "start: needed are %s", missing) : PyErr_NoMemory();
+    pool_open(&s->changes, sizeof(change));
+    if (!take(args, s->columns, given, COLUMNS, "start")) {
+        ALL_COLUMNS(POINT)
+        const char *needed = wrong(s);
+        if (needed)
+            PyErr_Format(PyExc_ValueError, "start: needed are %s", needed);
+        else if (open_state(s))
+            PyErr_NoMemory();
+        else
+            capsule = PyCapsule_New(s, capsule_name, destroy);
     }
-    PyObject *capsule = PyCapsule_New(s, capsule_name, destroy);
     if (!capsule) {
         close_state(s);
         return NULL;
     }
-    s->busy = 1;
     Py_BEGIN_ALLOW_THREADS
     begin(s);
     Py_END_ALLOW_THREADS
-    s->busy = 0;
-    const int fault = s->fault;
-    if (fault) {
+    if (s->fault) {
+        s->fault == NO_MEMORY ? PyErr_NoMemory() : PyErr_Format(PyExc_ValueError, "start: chunks overlap");
         Py_DecRef(capsule);
-        return fault == NO_MEMORY ? PyErr_NoMemory() : PyErr_Format(PyExc_ValueError, "start: chunks overlap");
+        return NULL;
     }
     return capsule;
 }
 
-static state *state_of(PyObject *capsule)
+/* For PyArg_ParseTuple: the state in a capsule, if no other thread is at work on it. */
+static int state_of(PyObject *capsule, void *into)
 {
-    state *s = PyCapsule_GetPointer(capsule, capsule_name);
-    if (s && s->busy) {
+    state *s = *(state **)into = PyCapsule_GetPointer(capsule, capsule_name);
+    if (s && s->busy)
         PyErr_SetString(PyExc_RuntimeError, "the replay is at work");
-        return NULL;
-    }
-    return s;
+    return s && !s->busy;
 }
 
 /* Go on by so many operations at most, until the end or until more is reserved: whether something is wrong, whether there is more to do at
-   once (1; 2: more is reserved), and how many changes there are. */
-static PyObject *run(PyObject *module, PyObject *args)
+   once (1; 2: more is reserved), and the changes since the last call, where there is a trace, as they lie in memory. */
+static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *capsule;
     long long count, until;
     state *s;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OLL:run", &capsule, &count, &until) || !(s = state_of(capsule)))
+    if (!PyArg_ParseTuple(args, "O&LL:run", state_of, &s, &count, &until))
         return NULL;
     s->busy = 1;
     Py_BEGIN_ALLOW_THREADS
@@ -1110,90 +993,56 @@ static PyObject *run(PyObject *module, PyObject *args)
     if (s->fault == NO_MEMORY)
         return PyErr_NoMemory();
     int more = s->at < s->operations && !s->ended && !s->fault;
-    return Py_BuildValue("iin", s->fault, more << (s->reserved > until), (Py_ssize_t)s->changed);
+    Py_ssize_t bytes = (Py_ssize_t)(s->changes.used * sizeof(change));
+    s->changes.used = 0;
+    s->changes.spare = s->changes.room;
+    return Py_BuildValue("iiy#", s->fault, more << (s->reserved > until), bytes ? s->changes.items : "", bytes);
 }
 
-static void *copy_of(const void *from, size_t bytes, size_t room)
+static void *copy_of(const void *from, size_t bytes)
 {
-    void *to = malloc(room);
+    void *to = malloc(bytes + 1);
     if (to && bytes)
         memcpy(to, from, bytes);
     return to;
 }
 
 /* A replay that goes on from here under another limit, beside the one that it is copied from; neither is traced. */
-static PyObject *fork_of(PyObject *module, PyObject *args)
+static PyObject *fork_of(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *capsule, *made = NULL;
     long long limit;
     state *from, *s;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OL:fork", &capsule, &limit) || !(from = state_of(capsule)))
+    if (!PyArg_ParseTuple(args, "O&L:fork", state_of, &from, &limit))
         return NULL;
     if (from->number[TRACE] || limit < 0)
         return PyErr_Format(PyExc_ValueError, "fork: no traced replay, and no limit below 0");
-    if (!(s = copy_of(from, sizeof *s, sizeof *s)))
+    if (!(s = copy_of(from, sizeof *s)))
         return PyErr_NoMemory();
-    memset(s->columns, 0, sizeof s->columns);
+    s->origin = Py_NewRef(PyTuple_GetItem(args, 0));
     s->limit = limit;
-    s->block_of = copy_of(from->block_of, (size_t)s->operations * sizeof *s->block_of, ((size_t)s->operations + 1) * sizeof *s->block_of);
-    lay_out(s, copy_of(from->unused, bytes_of_groups(s), bytes_of_groups(s)));
-    pool *pools[] = {&s->blocks, &s->chunks, &s->nodes};
-    int fits = s->block_of && s->unused;
-    for (int i = 0; i < 3; i++) {
-        pools[i]->items = copy_of(pools[i]->items, pools[i]->used * pools[i]->item, pools[i]->room * pools[i]->item + 1);
+    s->block_of = copy_of(from->block_of, (size_t)s->operations * sizeof *s->block_of);
+    s->by_group = copy_of(from->by_group, (size_t)s->groups * sizeof *s->by_group);
+    s->by_family = copy_of(from->by_family, ((size_t)s->families + 1) * sizeof *s->by_family);
+    int fits = s->block_of && s->by_group && s->by_family;
+    pool *pools[] = {&s->blocks, &s->chunks, &s->nodes, &s->changes};
+    for (int i = 0; i < 4; i++) {
+        pools[i]->spare -= pools[i]->room - pools[i]->used;
+        pools[i]->room = pools[i]->used;
+        pools[i]->items = copy_of(pools[i]->items, pools[i]->used * pools[i]->item);
         fits = fits && pools[i]->items;
     }
-    for (int i = 0; i < COLUMNS && fits; i++)
-        fits = !take(from->columns[i].view.obj, s->columns + i, given[i].width, i >= ADDRESS, given[i].name);
-    if (!fits && !PyErr_Occurred())
-        PyErr_NoMemory();
-    if (!fits || !(made = PyCapsule_New(s, capsule_name, destroy)))
+    PyObject *made = fits ? PyCapsule_New(s, capsule_name, destroy) : PyErr_NoMemory();
+    if (!made)
         close_state(s);
     return made;
 }
 
-static PyObject *changes(PyObject *module, PyObject *args)
+static PyObject *result(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    static const struct { const char *name; int width; } parts[4] = {{"at", 8}, {"kind", 1}, {"addr", 8}, {"size", 8}};
-    PyObject *capsule, *objects[4];
-    column c[4] = {{{0}, 0}};
     state *s;
-    int fits = 1;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOO:changes", &capsule, &objects[0], &objects[1], &objects[2], &objects[3]) ||
-        !(s = state_of(capsule)))
+    if (!PyArg_ParseTuple(args, "O&:result", state_of, &s))
         return NULL;
-    for (int i = 0; i < 4 && fits; i++) {
-        fits = !take(objects[i], c + i, parts[i].width, 1, parts[i].name);
-        if (fits && !(fits = c[i].items == (Py_ssize_t)s->changed))
-            PyErr_SetString(PyExc_ValueError, "changes: columns as long as there are changes are needed");
-    }
-    for (size_t i = 0; fits && i < s->changed; i++) {
-        ((int64_t *)c[0].view.buf)[i] = s->changes[i].at;
-        ((int8_t *)c[1].view.buf)[i] = s->changes[i].kind;
-        ((uint64_t *)c[2].view.buf)[i] = s->changes[i].addr;
-        ((int64_t *)c[3].view.buf)[i] = s->changes[i].size;
-    }
-    release(c, 4);
-    if (!fits)
-        return NULL;
-    s->changed = 0;
-    Py_RETURN_NONE;
-}
-
-static PyObject *result(PyObject *module, PyObject *args)
-{
-    PyObject *capsule;
-    state *s;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "O:result", &capsule) || !(s = state_of(capsule)))
-        return NULL;
-#define VALUE(what) (long long)s->what
-#define WORD(what) (unsigned long long)s->what
-    return Py_BuildValue("LLLLLLLLLLLLLLKKKK", VALUE(reserved_peak), VALUE(reserved_peak_at), VALUE(reserved), VALUE(allocated_peak),
-        VALUE(allocated), VALUE(first_failed), VALUE(report[0]), VALUE(report[1]), VALUE(report[2]), VALUE(report[3]), VALUE(report[4]),
-        VALUE(at), VALUE(taken), VALUE(given_back), WORD(taken_bytes[0]), WORD(taken_bytes[1]), WORD(given_back_bytes[0]), WORD(given_back_bytes[1]));
+    return PyBytes_FromStringAndSize((const char *)s->figures, sizeof s->figures);
 }
 
 static PyMethodDef methods[] = {
@@ -1201,20 +1050,11 @@ static PyMethodDef methods[] = {
     {"start", start, METH_VARARGS, NULL},
     {"run", run, METH_VARARGS, NULL},
     {"fork", fork_of, METH_VARARGS, NULL},
-    {"changes", changes, METH_VARARGS, NULL},
     {"result", result, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
-
-static PyModuleDef_Slot module_slots[] = {{0, NULL}};
-
-static PyModuleDef definition = {
-    .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = "memlens._replay",
-    .m_doc = MEMLENS_SOURCES,
-    .m_methods = methods,
-    .m_slots = module_slots,
-};
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "memlens._replay", MEMLENS_SOURCES, 0, methods, slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__replay(void)
 {

@@ -29,7 +29,7 @@ NOTHING, SET, USE, TAKE = 0, 1, 2, 3
 
 _native = load("memlens._columns")
 #: Where keys fall in the compiled hash tables is chance, so that no log can be made up to make them slow.
-_SEED = int.from_bytes(os.urandom(8), "little")
+_SEED = np.frombuffer(os.urandom(8), np.uint64)
 
 
 def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
@@ -78,10 +78,9 @@ def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[Indices, Int
     """
     if _native is None:
         return reference_pair(kind, addr)
-    wide = len(kind) >= 1 << 31
-    partner: Indices = empty(len(kind), np.int64 if wide else np.int32)
+    partner: Indices = empty(len(kind), np.int64 if len(kind) >= 1 << 31 else np.int32)
     doubled = empty(len(kind), np.uint8)
-    _native.pair(_as(kind, np.int8), _as(addr, np.uint64), partner, doubled, wide, _SEED)
+    _native.latest(_as(addr, np.uint64), _as(kind, np.int8), partner, doubled, _SEED)
     return partner, np.flatnonzero(doubled.view(np.bool_))
 
 
@@ -117,7 +116,7 @@ def last_by_key(key: Ints, role: NDArray[np.int8]) -> Ints:
     if _native is None:
         return reference_last_by_key(key, role)
     found = np.empty(len(key), np.int64)
-    _native.last_by_key(_as(key, np.int64), _as(role, np.int8), found, _SEED)
+    _native.latest(_as(key, np.int64), _as(role, np.int8), found, np.zeros(0, np.uint8), _SEED)
     return found
 
 
@@ -227,8 +226,9 @@ def align(
         _as(row_starts, np.int64),
         *(_as(columns.key, np.int32), _as(columns.held, np.bool_), _as(columns.marks, np.uint64)),
         *(_as(column, np.int64) for column in (column_starts, worth, scale, *(band or (none, none)))),
-        *(none if before is None else _as(before, np.int64), partner, saved),
-        1 + max(int(side.key.max(initial=-1)) for side in (rows, columns)),
+        none if before is None else _as(before, np.int64),
+        np.array([1 + max(int(side.key.max(initial=-1)) for side in (rows, columns))]),
+        *(partner, saved),
     )
     return Aligned(partner, saved)
 
@@ -327,7 +327,7 @@ def chain(at: Ints, places: Ints, gram: int, back: int, last_offset: int) -> Int
     if _native is None:
         return reference_chain(at, places, gram, back, last_offset)
     chosen = np.empty(len(at), np.int64)
-    _native.chain(_as(at, np.int64), _as(places, np.int64), chosen, gram, back, last_offset)
+    _native.chain(_as(at, np.int64), _as(places, np.int64), np.array([gram, back, last_offset], np.int64), chosen)
     return chosen
 
 

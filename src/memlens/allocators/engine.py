@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _native = load("memlens._replay")
 _AS_RECORDED = Addresses()
 _NO_ADDRESS, _NO_BYTES = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+#: For the compiled module, a REQUEST that failed as recorded.
+_FAILED = 3
 #: Operations that are replayed before Python looks for an interrupt.
 _AT_ONCE = 1 << 18
 #: Faults of an operation, by their numbers in ``_replay.c``.
@@ -39,6 +41,8 @@ _FAULTS = {
     4: "operation {} frees what is not live",
     5: "by operation {} chunks overlap",
 }
+#: A change of a chunk as it lies in the compiled module's memory.
+_CHANGE = np.dtype([("at", np.int64), ("size", np.int64), ("addr", np.uint64), ("kind", np.int8)], align=True)
 #: The fields of a result as the compiled module gives them.
 _VALUES = (
     *("reserved_peak", "reserved_peak_at", "reserved_end", "allocated_peak", "allocated_end", "failed", "failed_block"),
@@ -182,6 +186,8 @@ def _started(
     native = compiled()
     if (history.operation[: history.opening] != Operation.REQUEST).any() or history.opening > len(history):
         raise UsageError("an opening operation is no REQUEST")
+    if (history.operation[history.failed] != Operation.REQUEST).any():
+        raise UsageError("an operation that failed is a REQUEST")
     tiling = tiled(history, rules)
     by = fixed(history, addresses, tiling.base, tiling.size)
     opening = history.opening if rules.keep_opening else 0
@@ -190,11 +196,12 @@ def _started(
         *(rules.sorting, rules.collect_above, NO_LIMIT if rules.allowed is None else rules.allowed, rules.range_bytes),
         *(NO_LIMIT if limit is None else limit, by.placement, trace),
     ]
-    groups = rules.groups
+    groups, operation = rules.groups, history.operation.astype(np.int8)
+    operation[history.failed] = _FAILED
     try:
         return native.start(
-            *(_as(history.operation, np.int8), _as(history.of, np.int64), _as(rules.group, np.int32)),
-            *(_as(column, np.int64) for column in (rules.block, rules.growth, history.failed)),
+            *(operation, _as(history.of, np.int64), _as(rules.group, np.int32)),
+            *(_as(column, np.int64) for column in (rules.block, rules.growth)),
             *(_as(groups.family, np.int32), _as(groups.min_remainder, np.int64), _as(groups.split_below, np.int64)),
             *(_as(groups.page, np.int64), _as(groups.kept, np.bool_), _as(groups.collected, np.bool_)),
             *tiling,
@@ -212,20 +219,22 @@ def _gone_on(state: Any, until: int = NO_LIMIT) -> Iterator[ChunkChanges]:
     """Go on to the end, or until more bytes are reserved; what happens to chunks where it is traced."""
     native, fault, more = compiled(), 0, 1
     while more == 1:
-        fault, more, pending = native.run(state, _AT_ONCE, until)
-        if pending:
-            part = ChunkChanges(*(np.empty(pending, column.dtype) for column in ChunkChanges.none()))
-            native.changes(state, *part)
-            yield part
+        fault, more, made = native.run(state, _AT_ONCE, until)
+        if made:
+            part = np.frombuffer(made, _CHANGE)
+            yield ChunkChanges(*(part[name] for name in ChunkChanges._fields))
     if fault:
-        raise UsageError(_FAULTS[fault].format(native.result(state)[11]))
+        raise UsageError(_FAULTS[fault].format(_result(state).operations))
 
 
 def _result(state: Any) -> Replay:
-    *values, taken_high, taken_low, back_high, back_low = compiled().result(state)
-    result: dict[str, Any] = dict(zip(_VALUES, values, strict=True))
-    result |= {"taken_bytes": taken_high << 64 | taken_low, "given_back_bytes": back_high << 64 | back_low}
-    return Replay(**result)
+    figures = np.frombuffer(compiled().result(state), np.int64)
+    taken_low, taken_high, back_low, back_high = figures[len(_VALUES) :].view(np.uint64).tolist()
+    return Replay(
+        **dict(zip(_VALUES, figures.tolist(), strict=False)),
+        taken_bytes=taken_high << 64 | taken_low,
+        given_back_bytes=back_high << 64 | back_low,
+    )
 
 
 def _as(column: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:

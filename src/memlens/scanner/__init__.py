@@ -22,16 +22,19 @@ from memlens.scanner.expressions import TEXT_LENGTH, TEXT_PLACE, Group
 from memlens.scanner.plain import ROW, Header, PlainScanner, Rows, Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from memlens.columns import Ints
     from memlens.scanner.formats import LineFormat
 
 
 # As in _scan.c: what is kept between calls, and what is left to do after them.
 _POSITION, _NUMBER, _START, _ROWS, _ODD, _LOOKED, _STATE = 0, 1, 2, 3, 4, 6, 8
 _ODD_ORDER, _ODD_LINE, _ODD_HEADER = 1, 2, 4
+#: Of the packed searches the one that is fastest on this machine.
+_FASTEST = -1
 _NOWHERE = (1 << 63) - 1  # where a format is looked for next that is not looked for
 _MOST_FORMATS = 127  # of a column of int8
 #: Room for rows that is made at first, and at most before more is needed: numbers of 8 bytes.
@@ -148,7 +151,7 @@ class Scanner:
         self._compiled = native.load("memlens.scanner._scan") if made.tables else None
         if self._compiled is not None:
             self._tables = np.frombuffer(made.tables, np.uint8).copy()  # NumPy aligns what it allocates
-            self._search: int = self._compiled.SEARCHES[0]
+            self._search = _FASTEST
         # The compiled scanner goes over a line from left to right, but for formats that it tries at all places of a line.
         self._to_finish = any(
             mode and (scan.covers or scan.uncovered) for mode, scan in zip(made.modes, self._scans, strict=True)
@@ -166,7 +169,7 @@ class Scanner:
         state, buffer = self._state(begin), np.empty(self._room, np.int64)
         for number in without:
             state[_STATE + self._plain.header_width + number] = _NOWHERE
-        while not self._compiled.scan(block, self._tables, state, buffer, begin, end, self._search):
+        while not self._call(self._compiled.scan, block, state, buffer, begin, end):
             full, buffer = buffer, np.empty(2 * len(buffer), np.int64)
             count = int(state[_ROWS])
             _in_columns(buffer, columns)[:, :count] = _in_columns(full, columns)[:, :count]
@@ -184,10 +187,18 @@ class Scanner:
         self._with_last_byte()
         if self._compiled is not None:
             state = self._state(begin)
-            found = self._compiled.last_header(block, self._tables, state, np.empty(0, np.int64), begin, end)
+            found = self._call(self._compiled.last_header, block, state, np.empty(0, np.int64), begin, end)
             if found >= 0:
                 return state[_STATE : _STATE + self._plain.header_width] if found else None
         return self._plain.last_header(block, begin, end)
+
+    def _call(
+        self, function: Callable[..., None], block: NDArray[np.uint8], state: Ints, rows: Ints, begin: int, end: int
+    ) -> int:
+        """What a compiled function says of ``block[begin:end]``; it goes on where the state says, and adds rows."""
+        numbers = np.array([begin, end, self._search, 0])
+        function(block, self._tables, state, rows, numbers)
+        return int(numbers[3])
 
     def _with_last_byte(self) -> None:
         if self._header is None or self._header.last is None:

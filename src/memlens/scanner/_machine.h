@@ -58,12 +58,6 @@ static inline int is_word(uint8_t c) {
 
 /* Where the run of bytes of a set that begins at p ends, at the latest at stop. */
 static inline Text run_of(const uint8_t *set, Text p, Text stop) {
-    for (; stop - p >= 4; p += 4) {
-        if (!set[p[0]]) return p;
-        if (!set[p[1]]) return p + 1;
-        if (!set[p[2]]) return p + 2;
-        if (!set[p[3]]) return p + 3;
-    }
     while (p < stop && set[*p]) p++;
     return p;
 }
@@ -108,17 +102,12 @@ static Text run(Machine *m, int32_t pc, Text p) {
             if (p == m->high || !m->sets[op[1]][*p]) goto fail;
             p++, op += 2;
             continue;
-        case RUN: case GREEDY: {
-            Text stop = m->high - p > op[3] ? p + op[3] : m->high, q = run_of(m->sets[op[1]], p, stop);
+        case RUN: case GREEDY: case RANGES: {
+            Text stop = m->high - p > op[3] ? p + op[3] : m->high;
+            Text q = *op == RANGES ? run_of_ranges(m->sets[op[1]], op + 4, p, stop, m->high) : run_of(m->sets[op[1]], p, stop);
             if (q - p < op[2]) goto fail;
             if (*op == GREEDY && q - p > op[2] && !push(m, SHORTER, (int32_t)(op - m->code) + 4, q, p + op[2])) goto odd;
-            p = q, op += 4;
-            continue;
-        }
-        case RANGES: {
-            Text stop = m->high - p > op[3] ? p + op[3] : m->high, q = run_of_ranges(m->sets[op[1]], op + 4, p, stop, m->high);
-            if (q - p < op[2]) goto fail;
-            p = q, op += 20;
+            p = q, op += *op == RANGES ? 20 : 4;
             continue;
         }
         case LAZY: {

@@ -4,11 +4,8 @@
  * It knows no format: all it works with are the tables that tables.py makes.  It allocates nothing, reads the text within its
  * bounds only, and runs without the interpreter lock.  What it cannot decide within fixed bounds of stack and steps it hands
  * back as an "odd" row, and `re` decides. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
+#include "../_columns.h"
 #include "../_sources.h"
-#include "_machine.h"
 #include "_search.h"
 
 /* ---------------------------------------------------------------- tables, as tables.py lays them out */
@@ -306,7 +303,9 @@ static int scan_block(Scan *s, Search *search) {
 
 /* ---------------------------------------------------------------- the module */
 
-enum { BLOCK, TABLES, STATE_OF, ROWS_OF, BUFFERS };
+static const wanted of_scan[] = {{"block", 1, 0}, {"tables", 1, 0}, {"state", 8, 1}, {"rows", 8, 1}, {"numbers", 8, 1}};
+enum { BLOCK, TABLES, STATE_OF, ROWS_OF, NUMBERS_OF, COLUMNS };
+enum { BEGIN, END, SEARCH_OF, RESULT, ALL_NUMBERS };
 
 /* Whether tables lie where they say, and name nothing outside of themselves but in programs. */
 static int sound(const Py_buffer *tables) {
@@ -339,86 +338,77 @@ static int sound(const Py_buffer *tables) {
     return fits;
 }
 
-/* The buffers that the functions are given, checked; 0 where they do not fit. */
-static int open_scan(Scan *s, Py_buffer *buffers, Py_ssize_t begin, Py_ssize_t end) {
-    if (begin < 0 || begin > end || end > buffers[BLOCK].len || !sound(&buffers[TABLES]) ||
-        (uintptr_t)buffers[STATE_OF].buf % 8 || (uintptr_t)buffers[ROWS_OF].buf % 8) return 0;
-    s->t = tables_at(buffers[TABLES].buf);
+/* What the functions are given, checked; 0 where it does not fit. */
+static int open_scan(Scan *s, const column *c) {
+    const int64_t *numbers = c[NUMBERS_OF].view.buf;
+    if (c[NUMBERS_OF].items != ALL_NUMBERS || !sound(&c[TABLES].view)) return 0;
+    const int64_t begin = numbers[BEGIN], end = numbers[END];
+    if (begin < 0 || begin > end || end > c[BLOCK].items) return 0;
+    s->t = tables_at(c[TABLES].view.buf);
     const int32_t *head = s->t.head;
-    s->block = buffers[BLOCK].buf, s->begin = s->block + begin, s->end = s->line_start = s->block + end;
-    s->state = buffers[STATE_OF].buf;
+    s->block = c[BLOCK].view.buf, s->begin = s->block + begin, s->end = s->line_start = s->block + end;
+    s->state = c[STATE_OF].view.buf;
     s->last_header = s->state + STATE, s->next = s->last_header + head[HEADERS], s->done = s->next + head[FORMATS];
-    s->rows = buffers[ROWS_OF].buf;
-    s->capacity = buffers[ROWS_OF].len / (Py_ssize_t)sizeof(int64_t) / (ROW + head[VALUES] + head[HEADERS]);
+    s->rows = c[ROWS_OF].view.buf;
+    s->capacity = c[ROWS_OF].items / (ROW + head[VALUES] + head[HEADERS]);
     s->m.code = s->t.code, s->m.sets = s->t.sets, s->m.depth = 0;
     for (int i = 0; i < KNOWN; i++) s->m.lengths[i] = -1;
-    int fits = buffers[STATE_OF].len >= (Py_ssize_t)sizeof(int64_t) * (STATE + head[HEADERS] + 2 * head[FORMATS]) &&
+    int fits = c[STATE_OF].items >= STATE + head[HEADERS] + 2 * head[FORMATS] &&
         s->state[POSITION] >= begin && s->state[POSITION] <= end && s->state[START] >= begin && s->state[START] <= s->state[POSITION] &&
         s->state[LOOKED] >= 0 && s->state[ROWS] >= 0 && s->state[ROWS] <= s->capacity && s->state[NUMBER] > -((int64_t)1 << 60) && s->state[NUMBER] < (int64_t)1 << 60;
     for (int i = 0; fits && i < head[FORMATS]; i++) fits = s->next[i] >= 0;
     return fits;
 }
 
-static PyObject *opened(PyObject *args, int whole) {
-    Py_buffer buffers[BUFFERS];
-    Py_ssize_t begin, end;
-    int search = 0, found = 0;
+/* The block scanned: whether to its end. */
+static const char *scanned(const column *c) {
     Scan s;
-    if (!PyArg_ParseTuple(args, whole ? "y*y*w*w*nni" : "y*y*w*w*nn", &buffers[0], &buffers[1], &buffers[2], &buffers[3], &begin, &end, &search)) return NULL;
-    const int known = !whole || (search >= 0 && search < (int)(sizeof searches / sizeof *searches) && available(search));
-    const int fits = open_scan(&s, buffers, begin, end) && known && (whole || s.t.head[HEADERS]);
-    if (fits) {
-        Py_BEGIN_ALLOW_THREADS
-        found = whole ? scan_block(&s, searches[search]) : header_nearest(&s, s.begin, s.end, s.last_header);
-        Py_END_ALLOW_THREADS
-    } else PyErr_SetString(PyExc_ValueError, "buffers that do not fit each other, no such search, or tables without a header");
-    for (int i = 0; i < BUFFERS; i++) PyBuffer_Release(&buffers[i]);
-    return !fits ? NULL : whole ? PyBool_FromLong(found) : PyLong_FromLong(found);
+    if (!open_scan(&s, c)) return "buffers that fit each other";
+    int64_t *numbers = c[NUMBERS_OF].view.buf;
+    const int64_t search = numbers[SEARCH_OF];
+    if (search < FASTEST || search >= SEARCHES || !available((int)search)) return "a search of this machine";
+    numbers[RESULT] = scan_block(&s, searches[search == FASTEST ? !available(0) : search]);
+    return NULL;
 }
 
-static PyObject *scan(PyObject *self, PyObject *args) { return (void)self, opened(args, 1); }
-static PyObject *last_header(PyObject *self, PyObject *args) { return (void)self, opened(args, 0); }
+/* The last header of the block looked for: 1 found, 0 none, -1 odd. */
+static const char *header_looked_for(const column *c) {
+    Scan s;
+    if (!open_scan(&s, c) || !s.t.head[HEADERS]) return "buffers that fit each other, and tables with a header";
+    ((int64_t *)c[NUMBERS_OF].view.buf)[RESULT] = header_nearest(&s, s.begin, s.end, s.last_header);
+    return NULL;
+}
 
-/* Of each line whose first two bytes a table of 65,536 chooses where it begins and its number, as far as there is room; gives how many
+static FUNCTION(scan, of_scan, scanned)
+static FUNCTION(last_header, of_scan, header_looked_for)
+
+/* Of each line whose first two bytes a table of 65,536 chooses where it begins and its number, as far as there is room; how many
  * these are, and how many lines there are. */
-static PyObject *lines_that_begin(PyObject *self, PyObject *args) {
-    Py_buffer block, chosen, found;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "y*y*w*", &block, &chosen, &found)) return NULL;
-    const int fits = chosen.len == 1 << 16 && (uintptr_t)found.buf % 8 == 0;
-    long long lines = 0, count = 0;
-    if (fits) {
-        Py_BEGIN_ALLOW_THREADS
-        const Text begin = block.buf, end = begin + block.len, table = chosen.buf;
-        int64_t *row = found.buf, *const stop = row + found.len / 16 * 2;
-        for (Text p = begin, next; p < end; p = next, lines++) {
-            if (table[*p << 8 | p[p + 1 < end]]) {
-                if (row < stop) *row++ = p - begin, *row++ = lines;
-                count++;
-            }
-            next = memchr(p, '\n', (size_t)(end - p));
-            next = next ? next + 1 : end;
+static const char *lines_chosen(const column *c) {
+    const Text begin = c[0].view.buf, end = begin + c[0].items, table = c[1].view.buf;
+    int64_t *row = c[2].view.buf, *const stop = row + c[2].items / 2 * 2, *counts = c[3].view.buf;
+    if (c[1].items != 1 << 16 || c[3].items != 2) return "a table of 65,536 bytes, and two counts";
+    counts[0] = counts[1] = 0;
+    for (Text p = begin, next; p < end; p = next, counts[1]++) {
+        if (table[*p << 8 | p[p + 1 < end]]) {
+            if (row < stop) *row++ = p - begin, *row++ = counts[1];
+            counts[0]++;
         }
-        Py_END_ALLOW_THREADS
-    } else PyErr_SetString(PyExc_ValueError, "a table of 65,536 bytes and rows of two numbers are needed");
-    PyBuffer_Release(&block), PyBuffer_Release(&chosen), PyBuffer_Release(&found);
-    return fits ? Py_BuildValue("LL", count, lines) : NULL;
+        next = memchr(p, '\n', (size_t)(end - p));
+        next = next ? next + 1 : end;
+    }
+    return NULL;
 }
+
+static const wanted of_lines[] = {{"block", 1, 0}, {"chosen", 1, 0}, {"rows", 8, 1}, {"counts", 8, 1}};
+static FUNCTION(lines_that_begin, of_lines, lines_chosen)
 
 static PyMethodDef methods[] = {
-    {"lines_that_begin", lines_that_begin, METH_VARARGS, "lines_that_begin(block, chosen, rows) -> how many are chosen, and all lines"},
-    {"scan", scan, METH_VARARGS, "scan(block, tables, state, rows, begin, end, search) -> whether it went to the end"},
-    {"last_header", last_header, METH_VARARGS, "last_header(block, tables, state, rows, begin, end) -> 1 found, 0 none, -1 odd"},
+    {"lines_that_begin", memlens_lines_that_begin, METH_VARARGS, NULL},
+    {"scan", memlens_scan, METH_VARARGS, NULL},
+    {"last_header", memlens_last_header, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_scan", MEMLENS_SOURCES, -1, methods, NULL, NULL, NULL, NULL};
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_scan", MEMLENS_SOURCES, 0, methods, slots, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__scan(void) {
-    PyObject *made = PyModule_Create(&module), *names = PyList_New(0);
-    for (int i = 0; names && i < (int)(sizeof searches / sizeof *searches); i++) {
-        PyObject *which = available(i) ? PyLong_FromLong(i) : NULL;
-        if (which) PyList_Append(names, which), Py_DECREF(which);
-    }
-    if (made && names) PyModule_AddObjectRef(made, "SEARCHES", names); /* fastest first */
-    Py_XDECREF(names);
-    return made;
-}
+PyMODINIT_FUNC PyInit__scan(void) { return PyModuleDef_Init(&module); }

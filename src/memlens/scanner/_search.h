@@ -1,9 +1,7 @@
 /* The packed search: where one of many prefixes may begin, and where lines end, 64 bytes at a time. */
 #ifndef MEMLENS_SEARCH_H
 #define MEMLENS_SEARCH_H
-#include <stdint.h>
-
-typedef const uint8_t *Text;
+#include "_machine.h"
 
 /* Of 64 bytes at a time: where one of the prefixes may begin (its first three bytes fit), and where a line ends.  A prefix
  * belongs to one of eight buckets, one bit each; a byte fits a bucket where the tables of its low and of its high half both
@@ -78,5 +76,7 @@ static int available(int which) { (void)which; return 1; }
 static Search *searches[] = {search_plain};
 static int available(int which) { (void)which; return 1; }
 #endif
+
+enum { FASTEST = -1, SEARCHES = sizeof searches / sizeof *searches };
 
 #endif

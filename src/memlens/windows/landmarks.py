@@ -143,11 +143,12 @@ def lines_at_margin(block: NDArray[np.uint8]) -> tuple[Ints, Ints, int]:
     """Where the lines begin that do so, their numbers from 0 (both int64), and how many lines there are in all."""
     if _native is None:
         return reference_lines_at_margin(block)
-    rows = np.empty((_ROOM, 2), np.int64)
-    count, every = _native.lines_that_begin(block, _MARGINS, rows)
+    rows, counts = np.empty((_ROOM, 2), np.int64), np.zeros(2, np.int64)
+    _native.lines_that_begin(block, _MARGINS, rows, counts)
+    count, every = counts.tolist()
     if count > len(rows):
         rows = np.empty((count, 2), np.int64)
-        _native.lines_that_begin(block, _MARGINS, rows)
+        _native.lines_that_begin(block, _MARGINS, rows, counts)
     return rows[:count, 0], rows[:count, 1], every
 
 

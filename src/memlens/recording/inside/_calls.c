@@ -17,9 +17,8 @@ enum { FRAMES = 6, LONGEST = 240, DEEPEST = 200, LINE = 2 * LONGEST + 4, HEADER 
 
 static const char CALLS[] = "line.py:0] memlens calls ", PASS[] = "run_backward";
 
-/* The table of code objects; functions that add one, that write down a place in it, and that give the number of this thread. */
-static PyObject *codes, *meet, *word, *native_id;
-static PyObject *name_code, *name_back, *name_instruction;
+/* The table of code objects; functions that add one, and that write down a place in it; names of attributes. */
+static PyObject *codes, *meet, *word, *name_code, *name_back, *name_instruction;
 static long long written;
 
 static _Thread_local struct {
@@ -29,21 +28,15 @@ static _Thread_local struct {
     int head_size;
 } here = {.text = "-", .size = 1};
 
-/* The header of a line, which begins with the second: its size, 0 after an exception. */
+/* The header of a line, which begins with the second: its size. */
 static int put_header(char *into)
 {
     static time_t second = -1;
     static char text[HEADER / 2];
     static int size;
     struct timespec now;
-    if (!here.head_size) {
-        PyObject *number = PyObject_CallFunctionObjArgs(native_id, NULL);
-        const unsigned long id = number ? PyLong_AsUnsignedLong(number) : 0;
-        Py_XDECREF(number);
-        if (PyErr_Occurred())
-            return 0;
-        here.head_size = snprintf(here.head, sizeof here.head, " %5lu %s", id, CALLS);
-    }
+    if (!here.head_size)
+        here.head_size = snprintf(here.head, sizeof here.head, " %5lu %s", PyThread_get_thread_native_id(), CALLS);
     clock_gettime(CLOCK_REALTIME, &now);
     if (now.tv_sec != second) {
         struct tm parts;
@@ -135,7 +128,7 @@ static int put_call(const char *operator, Py_ssize_t length)
     char *text = line + head;
     int size = length < LONGEST ? (int)length : LONGEST;
     PyObject *frame = (PyObject *)PyEval_GetFrame(); /* the function that stands in the operator's place */
-    if (!head || !frame)
+    if (!frame)
         return 0;
     memcpy(text, operator, (size_t)size);
     if ((size = put_frames(text, size, PyObject_GetAttr(frame, name_back))) < 0)
@@ -152,12 +145,11 @@ static int put_call(const char *operator, Py_ssize_t length)
     return 1;
 }
 
-static PyObject *begin(PyObject *module, PyObject *operator)
+static PyObject *begin(PyObject *Py_UNUSED(module), PyObject *operator)
 {
     char *name;
     Py_ssize_t length;
     PyObject *before = PyBytes_FromStringAndSize(here.text, here.size);
-    (void)module;
     if (before && codes && !PyBytes_AsStringAndSize(operator, &name, &length) && put_call(name, length))
         return before;
     Py_XDECREF(before);
@@ -165,17 +157,16 @@ static PyObject *begin(PyObject *module, PyObject *operator)
     Py_RETURN_NONE;
 }
 
-static PyObject *end(PyObject *module, PyObject *before)
+static PyObject *end(PyObject *Py_UNUSED(module), PyObject *before)
 {
     char line[HEADER + HEADER + LINE], *text;
     Py_ssize_t size;
-    (void)module;
     if (PyBytes_AsStringAndSize(before, &text, &size))
         return NULL;
     here.size = size < LINE ? (int)size : LINE;
     memcpy(here.text, text, (size_t)here.size);
-    const int head = codes ? put_header(line) : 0;
-    if (head) {
+    if (codes) {
+        const int head = put_header(line);
         memcpy(line + head, here.text, (size_t)here.size);
         put(line, head + here.size);
     }
@@ -183,34 +174,27 @@ static PyObject *end(PyObject *module, PyObject *before)
     Py_RETURN_NONE;
 }
 
-static PyObject *setup(PyObject *module, PyObject *given)
+static PyObject *setup(PyObject *Py_UNUSED(module), PyObject *given)
 {
-    PyObject *table, *functions[3];
-    (void)module;
-    if (!PyArg_ParseTuple(given, "O!OOO", &PyDict_Type, &table, functions, functions + 1, functions + 2))
-        return NULL;
+    PyObject *table;
     if (codes)
         return PyErr_Format(PyExc_RuntimeError, "another interpreter of this process writes lines");
-    name_code = PyUnicode_InternFromString("f_code");
-    name_back = PyUnicode_InternFromString("f_back");
-    name_instruction = PyUnicode_InternFromString("f_lasti");
-    if (!name_code || !name_back || !name_instruction)
+    if (!PyArg_ParseTuple(given, "O!OOOOO", &PyDict_Type, &table, &meet, &word, &name_code, &name_back, &name_instruction))
         return NULL;
     Py_INCREF(given); /* and what is in it, to the end of the process */
-    codes = table, meet = functions[0], word = functions[1], native_id = functions[2];
+    codes = table;
     Py_RETURN_NONE;
 }
 
-static PyObject *bytes_written(PyObject *module, PyObject *unused)
+static PyObject *bytes_written(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module, (void)unused;
     return PyLong_FromLongLong(written);
 }
 
 static PyMethodDef methods[] = {
     {"begin", begin, METH_O, "Write the line of a call: that of the one that it is within, None where nothing is written."},
     {"end", end, METH_O, "Write that a call is over, and which one it was within."},
-    {"setup", setup, METH_VARARGS, "Once in a process: the table of code objects, and the functions that fill it."},
+    {"setup", setup, METH_VARARGS, "Once in a process: the table of code objects, the functions that fill it, and names of attributes."},
     {"written", bytes_written, METH_NOARGS, "The bytes of lines so far."},
     {NULL, NULL, 0, NULL},
 };

@@ -240,7 +240,7 @@ def _compiled(file: str | None) -> list[Callable[..., Any]] | None:
         loader = ExtensionFileLoader("_calls", file)
         module: Any = loader.create_module(ModuleSpec("_calls", loader, origin=file))
         loader.exec_module(module)
-        module.setup(_codes, _met, _words, threading.get_native_id)
+        module.setup(_codes, _met, _words, "f_code", "f_back", "f_lasti")
     except Exception:  # noqa: BLE001  for another machine, or another interpreter of this process has them
         return None
     return [module.begin, module.end, module.written]
