@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from memlens.columns import distinct
 from memlens.facts import LineSample, Mark
 from memlens.inputs.holders import is_count
 from memlens.inputs.torch_snapshot.entry_runs import Rows
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 
 _SAMPLES = 5
+_UNKNOWN = -2
 _MOST_TIME = 1 << 62
 _STAGES = ("START", "END")
 
@@ -145,6 +147,9 @@ class _Reader:
         self._columns: list[array[int]] = [array(np.dtype(kind).char) for kind in _TYPES]
         self._seen: set[int] = set()  # by their ids
         self._singly = 0
+        # Values that were numbered, and the numbers of each key's.
+        self._values: Sequence[Any] = ()
+        self._known: dict[str, Ints] = {}
         self._samples: list[LineSample] = []
         self._device_free: dict[int, int] = {}
         self._user_defined: dict[int, str] = {}
@@ -188,12 +193,18 @@ class _Reader:
         self, count: int, numbers: dict[str, Ints], objects: dict[str, NDArray[np.int32]], values: Sequence[Any]
     ) -> None:
         """Take entries as columns; see :class:`~memlens.inputs.torch_snapshot.entry_runs.Rows`."""
+        if self._values is not values:
+            self._values, self._known = values, {}
 
         def each(name: str, number_of: Callable[[Any], int]) -> Ints:
             if name not in objects:
                 return np.full(count, number_of(None), np.int64)
-            distinct, which = np.unique(objects[name], return_inverse=True)
-            return np.array([number_of(values[number]) for number in distinct.tolist()], np.int64)[which]
+            if name not in self._known:
+                self._known[name] = np.full(len(values), _UNKNOWN)
+            column, known = objects[name], self._known[name]
+            for number in distinct(column[known[column] == _UNKNOWN]).tolist():
+                known[number] = number_of(values[number])
+            return known[column]
 
         nothing = np.full(count, -1, np.int64)
         addr, size, stream, time = (numbers.get(name, nothing) for name in _NUMBERS[:4])

@@ -201,19 +201,20 @@ class EntryRuns:
 
     def _made(self, machine: Machine, begins: list[int], ends: list[int]) -> list[int]:
         """The numbers of the objects that are written in the window, up to the first one that the machine must see itself."""
-        window, known = machine.window, self._written
-        bodies = [window[begin:end] for begin, end in zip(begins, ends, strict=True)]
-        numbers = []
-        for body in bodies:
+        known = self._written
+        bodies = [*map(machine.window.__getitem__, map(slice, begins, ends))]
+        numbers: list[Any] = [*map(known.get, bodies)]
+        for at in (at for at, number in enumerate(numbers) if number is None) if None in numbers else ():
+            body = bodies[at]
             if body not in known:
                 if body[:1] == b"]" and not _LIST.fullmatch(body):
-                    break
+                    return numbers[:at]
                 try:
                     value = machine.value_of(body.replace(b"]\x94", b"]", 1) if body[:1] == b"]" else body)
                 except BadPickle:
-                    break
+                    return numbers[:at]
                 known[body] = self._number(value)
-            numbers.append(known[body])
+            numbers[at] = known[body]
         return numbers
 
     def _number(self, value: Any) -> int:
@@ -256,7 +257,6 @@ class _Cursor:
     """
 
     def __init__(self, window: bytes, at: Ints) -> None:
-        self._bytes = np.frombuffer(window, np.uint8)
         # The 8 bytes from any position on, as one number.
         self._words = np.ndarray((len(window) - 7,), "<u8", window, strides=(1,))
         self._last = len(window) - 8
@@ -264,16 +264,20 @@ class _Cursor:
         self.good = np.ones(len(at), np.bool_)
         self.slots = np.ones(len(at), np.int64)
 
-    def byte(self, ahead: int | Ints = 0) -> Ints:
-        """The byte so many positions ahead, as int64."""
-        found: Ints = self._bytes[np.minimum(self.at + ahead, self._last)].astype(np.int64)
-        return found
-
     def word(self, ahead: int | Ints, size: int | Ints) -> NDArray[np.uint64]:
         """So many bytes from there on, at the upper end of a word whose lower bytes are 0."""
         shift = np.asarray(64 - 8 * np.asarray(size), np.uint64)
         shifted: NDArray[np.uint64] = self._words[np.minimum(self.at + ahead, self._last)] << shift
         return shifted
+
+    def key(self, text: bytes) -> tuple[Ints, Ints]:
+        """Pass over a given text of at most six bytes, and give the two bytes that follow it, as int64."""
+        size = len(text)
+        word = self._words[np.minimum(self.at, self._last)]
+        self.good &= word & np.uint64((1 << 8 * size) - 1) == np.uint64(int.from_bytes(text, "little"))
+        self.at = self.at + size
+        two = (word >> np.uint64(8 * size)).view(np.int64)
+        return two & 255, two >> 8 & 255
 
     def expect(self, text: bytes) -> None:
         """Pass over a given text."""
@@ -283,11 +287,11 @@ class _Cursor:
             self.good &= self.word(offset, len(part)) == np.uint64(wanted)
         self.at = self.at + len(text)
 
-    def number(self) -> Ints:
-        """Pass over a whole number and give it."""
-        code = self.byte()
+    def number(self, key: bytes = b"") -> Ints:
+        """Pass over a key and its whole number, and give the number."""
+        code, second = self.key(key)
         long = code == 0x8A
-        size = np.where(long, self.byte(1), _NUMBER_SIZE[code])
+        size = np.where(long, second, _NUMBER_SIZE[code])
         self.good &= (size >= 1) & (size <= 8)
         size = np.clip(size, 1, 8)
         head = 1 + long
@@ -301,16 +305,18 @@ class _Cursor:
         self.at = self.at + head + size
         return value
 
-    def object(self, holds: str, list_end: Ints) -> _Objects:
-        """Pass over a reference, or a text, a pair of numbers or a list that goes into the memo."""
-        code = self.byte()
+    def object(self, key: bytes, holds: str, list_end: Ints) -> _Objects:
+        """Pass over a key, and a reference, or a text, a pair of numbers or a list that goes into the memo."""
+        code, second = self.key(key)
         short, long = code == 0x68, code == 0x6A
-        reference = np.where(short, self.byte(1), (self.word(1, 4) >> np.uint64(32)).view(np.int64))
+        reference = second
+        if long.any():
+            reference = np.where(short, second, (self.word(1, 4) >> np.uint64(32)).view(np.int64))
         written = ~(short | long)
         begin, good, before = self.at, self.good.copy(), self.slots
         if holds == "text":
             self.good = good & (code == 0x8C)
-            self.at = begin + 2 + self.byte(1)
+            self.at = begin + 2 + second
         elif holds == "pair":
             self.number()
             self.number()
@@ -346,11 +352,10 @@ def _look_ahead(window: bytes, at: int, keys: tuple[_Key, ...]) -> _Ahead | None
     numbers: dict[str, Ints] = {}
     objects: dict[str, _Objects] = {}
     for key in keys:
-        cursor.expect(key.written)
         if key.holds == "int":
-            numbers[key.name] = cursor.number()
+            numbers[key.name] = cursor.number(key.written)
         else:
-            objects[key.name] = cursor.object(key.holds, list_end)
+            objects[key.name] = cursor.object(key.written, key.holds, list_end)
     cursor.expect(b"u")
     end = cursor.at
     good = cursor.good & (end <= len(window) - 8)  # beyond, the cursor does not see what is there

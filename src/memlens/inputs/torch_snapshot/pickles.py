@@ -225,14 +225,15 @@ class Machine:
 
     def _without_frames(self, window: bytes) -> bytes:
         """Cut the FRAME instructions out: they say how the writer cut its output into pieces, each where the one before ends."""
+        whole = memoryview(window)  # whose parts are no copies
         parts, start, at = [], 0, self._next_frame
         while 0 <= at <= len(window) - _FRAME_SIZE and window[at] == _FRAME:
-            parts.append(window[start:at])
+            parts.append(whole[start:at])
             start = at + _FRAME_SIZE
             at = start + _UINT8(window, at + 1)[0]
         self._next_frame = at - _FRAME_SIZE * len(parts)
         self._base += _FRAME_SIZE * len(parts)
-        return b"".join((*parts, window[start:])) if parts else window
+        return b"".join((*parts, whole[start:])) if parts else window
 
     def _check_amounts(self) -> None:
         """See that what was made is in proportion to the bytes read."""
