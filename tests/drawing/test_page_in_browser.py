@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from browser import Browser, Make
 from night import NIGHT, some
+from selenium.webdriver.common.keys import Keys
 
 import memlens
 from memlens.facts import Kind
@@ -55,6 +56,19 @@ def test_the_page_fits_the_window(report: Make, inputs: Make, name: str, width: 
     assert page.overflow() <= 0
     page.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
     assert page.overflow() <= 0
+
+
+def test_zooms_are_tried_before_anybody_zooms_and_leave_the_view_as_it_was(report: Make, inputs: Make) -> None:
+    page = report(*inputs("leak")).open()
+    drawn = (
+        "return performance.getEntriesByName('memlens-redraw').filter(({detail}) => detail.startsWith('What is live'))"
+    )
+    assert len(page.run(drawn)) >= 8
+    seen, shown = "return document.querySelector('#picture canvas').toDataURL()", page.data("#picture")
+    before = page.run(seen)
+    page.run("document.querySelector('#picture canvas').focus()")
+    page.press("+", Keys.HOME)
+    assert (page.run(seen), page.data("#picture")) == (before, shown)
 
 
 def test_the_links_lead_to_the_parts_in_the_frame_of_a_notebook_too(

@@ -5,6 +5,15 @@ import { element } from "./dom.js";
 /** Redraws that the browser keeps a note of, for who measures them. */
 const MEASURED = 1000;
 let measured = 0;
+/** What is to be drawn in the next frame. @type {Set<() => void>} */
+const ASKED = new Set();
+
+/** Draw all that is to be drawn. */
+export function drawAsked() {
+  const asked = [...ASKED];
+  ASKED.clear();
+  for (const draw of asked) draw();
+}
 
 /** Colours that were looked up, until the scheme changes, and texts that were measured. @type {Map<string, string>} */
 const COLORS = new Map();
@@ -47,9 +56,7 @@ export function widthOf(context, text) {
 export function drawing(label, height, draw) {
   const canvas = element("canvas", label ? { role: "img", "aria-label": label, tabindex: 0 } : { "aria-hidden": "true" });
   canvas.style.height = `${height}px`;
-  let asked = 0;
   const now = () => {
-    asked = 0;
     const width = canvas.clientWidth, high = canvas.clientHeight, ratio = window.devicePixelRatio || 1;
     if (!width) return;
     const start = performance.now();
@@ -66,7 +73,8 @@ export function drawing(label, height, draw) {
     performance.measure("memlens-redraw", { start, detail: label });
   };
   const redraw = () => {
-    asked ||= requestAnimationFrame(now);
+    if (!ASKED.size) requestAnimationFrame(drawAsked);
+    ASKED.add(now);
   };
   new ResizeObserver(now).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

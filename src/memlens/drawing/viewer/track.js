@@ -258,7 +258,7 @@ function fitting(context, name, room) {
   if (room < 6 || name.length < 200 && fits(name)) return room < 6 ? "" : name;
   const number = /\d+$/.exec(name)?.[0];
   if (number && room < 40 && fits(number)) return number;
-  let end = 200;
+  let end = Math.min(name.length, Math.floor(room / 2), 200); // no letter is narrower than two pixels, as a rule
   while (end > 1 && !fits(`${name.slice(0, end)}\u2026`)) end -= 1;
   return end > 1 ? `${name.slice(0, end)}\u2026` : "";
 }
