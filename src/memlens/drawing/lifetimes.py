@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -110,6 +109,7 @@ class WindowBlocks(Blocks):
         size: Its bytes, as its ALLOC says, int64.
         end: Its FREE as far as the window goes, ``hi`` for a block that is not freed in it, likewise.
         peak: The event right after which the level is highest; ``lo - 1`` where nothing rises above what is carried in.
+        at_peak: Whether each is live right after it.
     """
 
     def __init__(self, window: Window) -> None:
@@ -123,6 +123,7 @@ class WindowBlocks(Blocks):
         self.size = self.log.size[self.alloc]
         self.end: Ints = np.asarray(self.freed(), index)
         self.end[(self.end < 0) | (self.end > self.hi)] = self.hi
+        self.at_peak = (self.alloc <= self.peak) & (self.end > self.peak)
 
     def freed(self, rows: slice | Ints = slice(None)) -> Ints:
         """The FREE of each of some, wherever in the log, -1 for none."""
@@ -133,11 +134,6 @@ class WindowBlocks(Blocks):
         life = self.end[part] - np.maximum(self.alloc[part], self.lo)
         area: NDArray[np.float64] = np.multiply(self.size[part], life, dtype=np.float64)
         return area
-
-    @cached_property
-    def at_peak(self) -> NDArray[np.bool_]:  # type: ignore[override]
-        """Whether each is live right after :attr:`peak`."""
-        return (self.alloc <= self.peak) & (self.end > self.peak)
 
     def live_after(
         self, events: Ints, groups: Sequence[tuple[int, Callable[[slice], NDArray[Any]]]], *, counted: bool = False
