@@ -139,7 +139,8 @@ def marks(window: Window, curve: Curve) -> list[dict[str, Any]]:
     """Return the events that the page marks: the peak of a window, and the first of its failures.
 
     Returns:
-        Of each the ``kind``, ``peak`` or ``oom``; the ``event``, the first one that reaches the peak, or the last one before a failure; its ``line``,
+        Of each the ``kind``, ``peak`` or ``oom``; the ``event``, the first one that reaches the peak, the one before the window where it begins with
+        the peak, or the last one before a failure; its ``line``,
         or that of the failure's message, 1-based, 0 where unknown; the allocated ``bytes`` right after the event; and a ``label``.
     """
     log = window.log
@@ -148,7 +149,7 @@ def marks(window: Window, curve: Curve) -> list[dict[str, Any]]:
         event = curve.peak_event
         (line,) = [None] if event is None else log.line_numbers([event])
         label = "peak" if event is not None else "peak: what was live before"
-        at, highest = window.lo if event is None else event, int(curve.high_bytes.max())
+        at, highest = window.lo - 1 if event is None else event, int(curve.high_bytes.max())
         found.append({"kind": "peak", "event": at, "line": line or 0, "bytes": highest, "label": label})
     events = curve.failures[:_MOST_MARKED]
     levels = levels_before(log, np.array(events, np.int64) + 1).tolist()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memlens.analyzers.segments import Moment, Segments
-    from memlens.columns import Flags, Ints
+    from memlens.columns import Ints
     from memlens.drawing.lifetimes import WindowBlocks
     from memlens.drawing.page import Owners
     from memlens.windows.windows import Window
@@ -121,85 +121,39 @@ def maps_view(window: Window, moments: list[Moment], left_failures: int) -> dict
 def other_blocks(
     of: WindowBlocks, owners: Owners, bars: Ints, named: Ints, stretches: Sequence[tuple[int, int]], grid: Ints
 ) -> dict[str, Any]:
-    """Return the blocks without bars that are live at moments of which the page shows every block.
+    """Return the blocks without bars that are live at moments of which the page shows every block, as far as there is room for all of a moment.
 
     Args:
         of: The blocks of the window.
         owners: Gives the numbers of their owners.
         bars: Those that have bars, as their ALLOCs.
-        named: Events right after which every block is shown in any case, or else the largest, and the others together.
+        named: Events right after which the page shows every block before any others.
         stretches: Stretches of which the page has every event, each its first one and the one after its last.
         grid: Events of which so many are taken, evenly, as there is room for.
 
     Returns:
-        ``rows``, which blocks these are; ``columns`` (:func:`memlens.drawing.lifetimes.block_columns`); ``known``, stretches of events, as above, right after which all blocks that are
-        live have bars or are among these; and of the named moments of which that is not so ``several``, stretches of addresses with smaller blocks and
-        gaps: the ``event``, where each is ``at``, its ``size_bytes``, and its ``blocks`` and ``block_bytes``.
+        ``rows``, which blocks these are; ``columns`` (:func:`memlens.drawing.lifetimes.block_columns`); and ``known``, stretches of events, as above, right
+        after which all blocks that are live have bars or are among these.
     """
     without = np.ones(len(of), np.bool_)
     without[of.alloc.searchsorted(bars)] = False
-
-    def living(begin: int, stop: int) -> Flags:
-        return without & (of.alloc < stop) & (of.end > begin)
-
-    def live(begin: int, stop: int) -> Ints:
-        return np.flatnonzero(living(begin, stop))
-
-    known, several = [(of.lo - 1, of.hi)], [np.zeros((5, 0), np.int64)]
     if np.count_nonzero(without) <= OTHERS:
-        taken = np.flatnonzero(without)
+        rows, known = np.flatnonzero(without), [(of.lo - 1, of.hi)]
     else:
-        known = [(event, event + 1) for event in named.tolist()]
-        taken = distinct(joined([live(*one) for one in known]))
-        if len(taken) > OTHERS:
-            known, taken = [], np.sort(taken[np.argsort(-of.size[taken], kind="stable")[:OTHERS]])
-            shown = np.append(taken, of.alloc.searchsorted(bars))
-            several = [
-                _several(of, np.setdiff1d(live(event, event + 1), taken), shown, event) for event in named.tolist()
-            ]
-        else:
-            for lo, hi in stretches:
-                if len(more := distinct(joined([taken, live(lo, hi)]))) <= OTHERS:
-                    taken = more
-                    known.append((lo, hi))
-            near = living(int(grid[0]), int(grid[-1]) + 1)
-            born = of.each(lambda part: grid.searchsorted(of.alloc[part]), np.int16)
-            gone = of.each(lambda part: grid.searchsorted(of.end[part]), np.int16)
-            for stride in (1 << k for k in range(10, -1, -1)):
-                more = distinct(joined([taken, np.flatnonzero(near & (-(-born // stride) * stride < gone))]))
-                if len(more) > OTHERS:
-                    break
-                taken, events = more, grid[::stride]
-            known += [(event, event + 1) for event in events.tolist()]
-    rows, names = taken, ("event", "at", "size_bytes", "blocks", "block_bytes")
-    return {
-        "rows": rows,
-        "columns": block_columns(of, rows, owners, lines_at(of.log, of.alloc[rows])),
-        "known": merged(known),
-        "several": dict(zip(names, np.concatenate(several, axis=1), strict=True)),
-    }
-
-
-def _several(of: WindowBlocks, left: Ints, shown: Ints, event: int) -> Ints:
-    """Blocks that are not shown, those between which no other lies and no gap as large as the largest of them together: the columns of ``several``."""
-    shown = shown[(of.alloc[shown] <= event) & (of.end[shown] > event)]
-    addr = of.log.addr[of.alloc[left]]
-    order = np.argsort(addr, kind="stable")
-    left, addr = left[order], addr[order]
-    begin, size = places_of(addr), of.size[left]
-    stop = np.maximum.accumulate(begin + size) if len(left) else begin
-    other = np.sort(of.log.addr[of.alloc[shown]]).searchsorted(addr)
-    fresh = np.append(True, (np.diff(other) > 0) | (begin[1:] - stop[:-1] > size.max(initial=0)))[: len(left)]
-    first = np.flatnonzero(fresh)
-    if not len(first):
-        return np.zeros((5, 0), np.int64)
-    last = np.append(first[1:], len(left)) - 1
-    return np.stack(
-        [
-            np.full(len(first), event),
-            begin[first],
-            stop[last] - begin[first],
-            last - first + 1,
-            np.add.reduceat(size, first),
-        ]
-    )
+        rows, known = np.zeros(0, np.int64), []
+        for begin, stop in [*((event, event + 1) for event in named.tolist()), *stretches]:
+            more = distinct(joined([rows, np.flatnonzero(without & (of.alloc < stop) & (of.end > begin))]))
+            if len(more) <= OTHERS:
+                rows, known = more, [*known, (begin, stop)]
+        near = without & (of.alloc <= grid[-1]) & (of.end > grid[0])
+        born = of.each(lambda part: grid.searchsorted(of.alloc[part]), np.int16)
+        gone = of.each(lambda part: grid.searchsorted(of.end[part]), np.int16)
+        events = grid[:0]
+        for stride in (1 << k for k in range(10, -1, -1)):
+            more = distinct(joined([rows, np.flatnonzero(near & (-(-born // stride) * stride < gone))]))
+            if len(more) > OTHERS:
+                break
+            rows, events = more, grid[::stride]
+        known += [(event, event + 1) for event in events.tolist()]
+    lines = lines_at(of.log, of.alloc[rows])
+    return {"rows": rows, "columns": block_columns(of, rows, owners, lines), "known": merged(known)}

@@ -1,7 +1,7 @@
 """``memlens.report``: one log, or two runs, as one HTML page.
 
-The tables of the page are made here: the windows of a series, what is held at the end, the trust report, growth, and what is live at the peak by whom it was
-allocated, the leaves of a flame graph, whose tree the page makes of the owners' names.  All their figures are those of the analysis.
+The tables of the page are made here: the windows of a series, what is held at the end, the trust report, and growth.  All their figures are those of the
+analysis.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from msgspec.structs import asdict, replace
 
 from memlens.analyzers import registry
 from memlens.analyzers.composition import Roles
-from memlens.analyzers.groups import columns_of
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
@@ -156,9 +155,8 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     leave()
     counted = moments(window, blocks, owners)
     leave()
-    others = other_blocks(
-        blocks, owners, bars["alloc"], events_of(window, mapped), stretches_of(level), counted["event"]
-    )
+    named = np.append(blocks.peak, events_of(window, mapped))
+    others = other_blocks(blocks, owners, bars["alloc"], named, stretches_of(level), counted["event"])
     grouped = ways(blocks, roles, series, pieces, analysis.growth)
     return {
         "path": visible(analysis.path),
@@ -176,7 +174,6 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
         "others": others,
         "moments": counted,
         "maps": maps_view(window, mapped, left_failures),
-        "flame": flame_view(results["peak"], owners, terms.line),
         "windows": windows_view(series, analysis),
         "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
         "trust": trust_view(analysis.trust, terms.line),
@@ -206,8 +203,8 @@ def _figures(window: Window, peak: Peak) -> dict[str, Any]:
     return figures | {"knows_reserved": window.log.tells_of_chunks, **moments}
 
 
-#: Groups of held blocks, of blocks that pile up, and of those at the peak, each of which is a box, that are shown at most.
-_GROUPS, _PILES, _BOXES = 1_000, 100, 1_500
+#: Groups of held blocks, and of blocks that pile up, that are shown at most.
+_GROUPS, _PILES = 1_000, 100
 #: The figures of a window, by their names in the machine output.
 _FIGURES = (
     *("peak_bytes", "rise_bytes", "remaining_bytes", "live_bytes", "carried_in_bytes", "reserved_peak_bytes"),
@@ -326,42 +323,3 @@ def growth_view(growth: Growth | None, owners: Owners) -> dict[str, Any] | None:
         "piling": [{**pile.to_dict(), "owner": number} for pile, number in zip(piles, numbers, strict=True)],
         "piling_left": len(growth.piling) - len(piles),
     }
-
-
-def flame_view(found: Peak, owners: Owners, line: str = "line") -> dict[str, Any]:
-    """Return the page's groups of blocks live at a peak.
-
-    Args:
-        found: The peak.
-        owners: Gives the owners their numbers.
-        line: What a line is called.
-
-    Returns:
-        ``words``; the ``peak_bytes`` and the ``event`` that reaches them, ``None`` where the window starts with them; ``size_bytes``, ``blocks``
-        and ``owners`` with one entry a group of blocks by size and owner, the largest total first; what of them is ``left`` out; and
-        ``other_bytes``, what of the level is no block's: below 0 where the log frees what it never allocated, all of it where no line says which
-        block it is about.
-    """
-    shown, live = found.live[:_BOXES], columns_of(found.live)
-    left, other_bytes = live.part(slice(_BOXES, None)), found.peak_bytes - live.bytes
-    return {
-        "words": _flame_words(found, other_bytes, line),
-        "peak_bytes": found.peak_bytes,
-        "event": found.event,
-        "size_bytes": _column(shown, "size_bytes"),
-        "blocks": _column(shown, "count"),
-        "owners": owners.code_texts(group.owner for group in shown),
-        "left": {"groups": len(left), "blocks": left.blocks, "bytes": left.bytes},
-        "other_bytes": other_bytes,
-    }
-
-
-def _flame_words(found: Peak, other_bytes: int, line: str) -> str:
-    """The same in a sentence or two."""
-    if not found.peak_bytes:
-        return "Nothing is allocated, as far as this input says."
-    count = format_count(columns_of(found.live).blocks)
-    blocks = f" in {count} blocks" if found.live else ", and it is not known in which blocks"
-    where = "" if found.line is None else f" at {line} {format_count(found.line)}"
-    lower = f" The level is {format_exact(-other_bytes)} lower than what is live: so much is freed that the log never allocated."
-    return f"{format_exact(found.peak_bytes)}{blocks}{where}.{lower if other_bytes < 0 else ''}"

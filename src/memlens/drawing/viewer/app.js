@@ -28,7 +28,6 @@ import { Stacks } from "./stacks.js";
  * @property {any} moments what is alive at moments
  * @property {any} maps
  * @property {any} others blocks without bars
- * @property {any} flame
  * @property {any} windows
  * @property {any} held
  * @property {any} trust
@@ -95,7 +94,7 @@ export class App {
   /** @returns {number} the event that is looked at: the moment or the ALLOC of the block that is selected; else where the peak is */
   get moment() {
     const { kind, value, to } = this.selected ?? { kind: "", value: -1 };
-    return kind === "moment" ? value : kind === "range" ? Number(to) : this.block >= 0 ? this.block : this.view.marks[0]?.event ?? this.axis.lo;
+    return kind === "moment" ? value : kind === "range" ? Number(to) : this.block >= 0 ? this.block : this.view.marks[0]?.event ?? this.axis.lo - 1;
   }
 
   /**

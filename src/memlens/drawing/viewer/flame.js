@@ -17,7 +17,7 @@ const FRAME = 19, FRAMES = 40, NARROW = 2e-4;
 
 /**
  * The frames of a flame graph, the root first and parents before their children; the bytes of each are the sum of its children's.
- * @param {any} flame columns of groups of blocks (`memlens.drawing.flame`)
+ * @param {any} flame columns of groups of blocks
  * @param {string[]} owners
  * @param {boolean} inward the outermost caller first, and not what allocates
  * @returns {Frame[]}
@@ -55,17 +55,16 @@ export function framesOf(flame, owners, inward) {
 }
 
 /**
- * The groups of what is live at the peak or, where something else is selected, at the nearest moment that the page knows.
+ * The groups of what is live at the moment that is looked at, or at the nearest one that the page knows.
  * @param {import("./app.js").App} app
  */
 function groupsAt(app) {
-  const { flame, moments, lifetimes } = app.view;
-  if (!app.selected || !moments || app.moment === flame.event) return flame;
-  const live = liveAt(app, app.moment), groups = live.rows.filter(({ size }) => size !== null), others = live.rows.filter(({ size }) => size === null);
+  const { lifetimes: { known }, state } = app.view, live = liveAt(app, app.moment), groups = live.rows.filter(({ size }) => size !== null), others = live.rows.filter(({ size }) => size === null);
   const blocks = live.rows.reduce((sum, { count }) => sum + (count ?? 0), 0), smaller = others.find(({ count }) => count) ?? { count: 0, bytes: 0 };
   return {
-    words: `${formatExact(live.level)}${lifetimes.known ? ` in ${formatCount(blocks)} blocks` : ""} ${momentText(app, live)}.`, peak_bytes: live.level,
-    size_bytes: groups.map(({ size }) => size), blocks: groups.map(({ count }) => count), owners: groups.map(({ owner }) => owner),
+    words: live.level ? `${formatExact(live.level)}${known ? ` in ${formatCount(blocks)} blocks` : ", and it is not known in which blocks,"}${state ? "" : ` ${momentText(app, live)}`}.` : "Nothing is allocated, as far as this input says.",
+    level: live.level,
+    size_bytes: groups.map(({ size }) => Number(size)), blocks: groups.map(({ count }) => Number(count)), owners: groups.map(({ owner }) => owner),
     left: { groups: 0, blocks: smaller.count, bytes: smaller.bytes }, other_bytes: others.reduce((sum, { bytes }) => sum + bytes, -smaller.bytes),
   };
 }
@@ -76,7 +75,7 @@ function groupsAt(app) {
  */
 export function flameGraph(app) {
   const { owners } = app.view;
-  let flame = app.view.flame;
+  let flame = groupsAt(app);
   // Each box has the colour of the largest group in it, the one that the map has for its blocks.
   let inks = inksOf(app, flame.size_bytes, flame.owners);
   const stacks = owners.some((owner) => owner.includes(" < "));
@@ -98,7 +97,7 @@ export function flameGraph(app) {
       fill: !one.name.toLowerCase().includes(sought) ? "gap" : one.group < 0 ? "owner-other" : inks[one.group],
     })).filter(({ left, right }) => right - left > NARROW),
     tell: (one) => {
-      const share = flame.peak_bytes > 0 ? `, ${((100 * one.bytes) / flame.peak_bytes).toFixed(1)}% of all that is live` : "";
+      const share = flame.level > 0 ? `, ${((100 * one.bytes) / flame.level).toFixed(1)}% of all that is live` : "";
       return [`${one.name}: ${formatExact(one.bytes)} in ${formatCount(one.blocks)} ${one.blocks === 1 ? "block" : "blocks"}${share}.`, { bytes: one.bytes, blocks: one.blocks, name: one.name }];
     },
     act: zoom, stops: (all) => all.filter(({ parent }) => parent === at().parent),

@@ -2,31 +2,28 @@
 
 import { firstAtLeast } from "./axis.js";
 
-/** What a piece of a chunk is: a block, nothing, what blocks keep beyond their size or after their FREE, or several smaller blocks and gaps. */
-export const BLOCK = 0, GAP = 1, KEPT = 2, SEVERAL = 3;
+/** What a piece of a chunk is: a block, nothing, or what blocks keep beyond their size or after their FREE. */
+export const BLOCK = 0, GAP = 1, KEPT = 2;
 /** Rows of a picture, more where each pool and stream needs one of its own; pools and streams that are set apart at most. */
 const ROWS = 16, PLACES = 8;
 
 /**
- * A piece of a chunk, from an offset in it on; `number` is that of the block, or of what stands for several.
+ * A piece of a chunk, from an offset in it on; `number` is that of the block.
  * @typedef {{ chunk: number, kind: number, offset: number, size: number, number: number }} Piece
  * A chunk, or what is left of one that was given back in parts.
  * @typedef {{ at: number, size: number, pool: number, stream: number, pieces: Piece[] }} Chunk
  */
 
-/** All blocks that the page knows: those that have bars come first, then others, then what stands for several at some moments. */
+/** All blocks that the page knows: those that have bars come first, then others. */
 export class Blocks {
   /** @param {any} bars columns (`memlens.drawing.lifetimes`) @param {any} others (`memlens.drawing.memory_map.other_blocks`) @param {any} maps */
-  constructor(bars, { columns, known, several }, maps) {
+  constructor(bars, { columns, known }, maps) {
     /** @type {Record<string, Float64Array>} */
     this.columns = {};
-    const last = { ...several, alloc: several.event, free: Float64Array.from(several.event, (event) => event + 1) };
-    for (const key of Object.keys(columns)) this.columns[key] = Float64Array.from([...bars[key], ...columns[key], ...(last[key] ?? Array(several.event.length).fill(-1))]);
+    for (const key of Object.keys(columns)) this.columns[key] = Float64Array.from([...bars[key], ...columns[key]]);
     this.bars = bars.alloc.length;
-    this.count = this.bars + columns.alloc.length;
     /** Stretches of events right after which all live blocks are among these. @type {[number, number][]} */
     this.known = known;
-    this.several = several;
     this.maps = maps;
     const { at, alloc } = this.columns;
     /** All by address. */
@@ -53,9 +50,8 @@ export class Blocks {
    * @returns {number[]}
    */
   liveAfter(event) {
-    const { alloc, free, size_bytes: size } = this.columns, found = [];
-    for (let k = 0; k < this.count; k += 1) if (alloc[k] <= event && event < free[k]) found.push(k);
-    return found.sort((a, b) => size[b] - size[a] || a - b);
+    const { alloc, free, size_bytes: size } = this.columns;
+    return rowsWhere(alloc, (k) => alloc[k] <= event && event < free[k]).sort((a, b) => size[b] - size[a] || a - b);
   }
 
   /**
@@ -72,7 +68,7 @@ export class Blocks {
     // Where each stretch begins and ends, how much more of it is reserved, and whether something covers it.
     const stretches = /** @type {[number, number, number, number][]} */ ([
       ...here.map((k) => [chunks.at[k], chunks.at[k] + chunks.size_bytes[k], 1, 0]), ...away.map((k) => [unmapped.at[k], unmapped.at[k] + unmapped.size_bytes[k], -1, 0]),
-      ...live.flatMap((k) => [[at[k], end(k), 0, 1], [at[k], at[k] + (k < this.count ? Math.ceil(size[k] / granule) * granule : size[k]), 0, 1]]),
+      ...live.flatMap((k) => [[at[k], end(k), 0, 1], [at[k], at[k] + Math.ceil(size[k] / granule) * granule, 0, 1]]),
       ...rowsWhere(kept.at, (k) => kept.at[k] >= 0 && kept.born[k] <= event && event < kept.last[k]).map((k) => [kept.at[k], kept.at[k] + kept.size_bytes[k], 0, 1]),
     ]);
     const edges = Float64Array.from(new Set(stretches.flatMap(([begin, stop]) => [begin, stop]))).sort(), reserves = new Int32Array(edges.length), covers = new Int32Array(edges.length);
@@ -101,7 +97,7 @@ export class Blocks {
         continue;
       }
       // Where blocks lie over each other, as a doubtful log may say, the one that begins last is taken, or else the one that reaches farthest.
-      const number = [last, farthest].find((k) => k >= 0 && begin < end(k)) ?? -1, kind = number >= this.count ? SEVERAL : number >= 0 ? BLOCK : covered > 0 ? KEPT : GAP;
+      const number = [last, farthest].find((k) => k >= 0 && begin < end(k)) ?? -1, kind = number >= 0 ? BLOCK : covered > 0 ? KEPT : GAP;
       const fresh = !chunk || cuts.has(begin);
       if (fresh) found.push(chunk = { at: begin, size: 0, pool: chunks.pool[here[of]], stream: chunks.stream[here[of]], pieces: [] });
       if (kind === GAP && open && (!fresh || joined)) gaps[gaps.length - 1] += length;

@@ -14,14 +14,8 @@ import { memoryMap } from "./memory_map.js";
 import { pictureOf } from "./picture.js";
 import { blocksTable, growthPart, heldTable, trustPart, windowsTable } from "./tables.js";
 
-/**
- * The parts below the picture, in their order: what of a view each one shows, and what makes it.
- * @type {[string, (app: App) => Node | null][]}
- */
-const PARTS = [
-  ["maps", memoryMap], ["flame", flameGraph], ["windows", windowsTable], ["growth", growthPart], ["held", heldTable], ["lifetimes", blocksTable],
-  ["trust", trustPart],
-];
+/** The parts below the picture, in their order. @type {((app: App) => Node | null)[]} */
+const PARTS = [memoryMap, flameGraph, windowsTable, growthPart, heldTable, blocksTable, trustPart];
 
 /** What the first picture needs; all else is unpacked when that is drawn. */
 const FIRST = ["path", "terms", "lo", "hi", "state", "figures", "levels", "stacks", "marks", "bands"];
@@ -70,7 +64,7 @@ async function show(place, packed, log) {
   performance.mark("memlens-first-picture");
   Object.assign(app.view, await part(Object.keys(packed).filter((key) => !FIRST.includes(key))));
   if (own !== choices) return;
-  for (const [key, make] of PARTS) if (packed[key] && !(still && make === blocksTable)) place.append(make(app) ?? "");
+  for (const make of PARTS) if (!(still && make === blocksTable)) place.append(make(app) ?? "");
   if (!still) {
     app.look({}); // now there are bars
     addressed(app);

@@ -4,7 +4,7 @@ import { boxes } from "./boxes.js";
 import { button, choice, element, legendOf, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { grid } from "./grid.js";
-import { BLOCK, GAP, KEPT, chunkRows, SEVERAL } from "./layout.js";
+import { BLOCK, GAP, KEPT, chunkRows } from "./layout.js";
 import { blockText } from "./life.js";
 import { blocksOf } from "./lives.js";
 import { liveAt } from "./moment.js";
@@ -46,7 +46,7 @@ export function memoryMap(app) {
   /** @returns {import("./boxes.js").Box[]} */
   function lay() {
     if (!layout) return [];
-    const { chunks } = layout, asked = moments[shown]?.requested_bytes, { groups } = app.stacks.way, { several } = blocksOf(app);
+    const { chunks } = layout, asked = moments[shown]?.requested_bytes, { groups } = app.stacks.way;
     const { length, rows: count, groups: places, order, starts } = only < 0 ? rows : { length: Math.ceil(chunks[only].size / 4), rows: 4, groups: [], order: [only], starts: [0] };
     const captions = places.length > 1 ? places : [], head = asked ? CAPTION : 0, tall = (MAP_HEIGHT - head - captions.length * CAPTION) / count;
     const top = (/** @type {number} */ row) => head + row * tall + CAPTION * captions.filter((place) => place.first <= row).length;
@@ -63,9 +63,8 @@ export function memoryMap(app) {
       const { size: whole, pieces } = chunks[chunk];
       add(starts[k], whole, { fill: "gap" });
       for (const of of pieces) {
-        const { kind, offset, size, number } = of, one = number - blocksOf(app).count;
+        const { kind, offset, size, number } = of;
         if (kind === BLOCK) add(starts[k] + offset, size, { of, fill: groups[groupOf(number)].ink, text: formatBytes(size) });
-        else if (kind === SEVERAL) add(starts[k] + offset, size, { of, fill: "allocated-light", part: [0, several.block_bytes[one] / several.size_bytes[one]] });
         else add(starts[k] + offset, size, { of, fill: kind === KEPT ? "kept" : undefined });
       }
       // Where chunks crowd, their edges would be all that is seen.
@@ -78,7 +77,7 @@ export function memoryMap(app) {
   function caption({ chunks: numbers, others }) {
     const chunks = numbers.map((k) => /** @type {NonNullable<typeof layout>} */ (layout).chunks[k]), [{ pool, stream }] = chunks;
     const name = others ? `${formatCount(others)} others` : [pools[pool], stream < 0 ? "" : `stream ${stream}`].filter(Boolean).join(", ") || "not known";
-    const pieces = chunks.flatMap((chunk) => chunk.pieces), gaps = pieces.some(({ kind }) => kind === SEVERAL) ? [] : pieces.filter(({ kind }) => kind === GAP), largest = gaps.reduce((most, { size }) => Math.max(most, size), 0);
+    const gaps = chunks.flatMap((chunk) => chunk.pieces).filter(({ kind }) => kind === GAP), largest = gaps.reduce((most, { size }) => Math.max(most, size), 0);
     return `${name}: ${formatBytes(chunks.reduce((sum, { size }) => sum + size, 0))} in ${formatCount(chunks.length)} ${terms.chunk}s${gaps.length ? `, ${formatCount(gaps.length)} gaps, the largest of ${formatBytes(largest)}` : ""}`;
   }
 
@@ -88,13 +87,9 @@ export function memoryMap(app) {
    * @returns {[string, Record<string, string | number>]}
    */
   function tell({ chunk, kind, offset, size, number }) {
-    const { at, size: whole } = /** @type {NonNullable<typeof layout>} */ (layout).chunks[chunk], { columns, count, several } = blocksOf(app);
+    const { at, size: whole } = /** @type {NonNullable<typeof layout>} */ (layout).chunks[chunk], { columns } = blocksOf(app);
     const inside = `in a ${terms.chunk} of ${formatExact(whole)}`, where = `at 0x${(at + offset).toString(16)}, ${inside}`;
     if (kind === GAP || kind === KEPT) return [`${kind === GAP ? "Free" : "Kept by blocks beyond their size, or after their FREE"}: ${formatExact(size)} ${where}.`, { bytes: size }];
-    if (kind === SEVERAL) {
-      const one = number - count, held = several.block_bytes[one];
-      return [`${formatExact(several.size_bytes[one])} ${where}: ${formatCount(several.blocks[one])} smaller blocks of ${formatExact(held)} together, and gaps between them.`, { bytes: size }];
-    }
     return [`${capital(blockText(app, number))} \u00b7 ${inside}.`, { bytes: columns.size_bytes[number], event: columns.alloc[number] }];
   }
 
@@ -106,9 +101,10 @@ export function memoryMap(app) {
 
   /** @param {number} k one of the moments, -1 for the one that is selected */
   function show(k) {
-    const asked = k < 0 ? app.moment : moments[k].after, known = k < 0 ? blocksOf(app).nearest(asked) ?? moments[0].after : asked;
-    [shown, only, event] = [moments.findIndex((/** @type {any} */ { after }) => after === known), -1, known];
-    layout = missing ? null : blocksOf(app).layoutAfter(event);
+    const asked = k < 0 ? app.moment : moments[k].after, blocks = blocksOf(app);
+    event = k < 0 ? blocks.nearest(asked) ?? asked : asked;
+    [shown, only] = [moments.findIndex((/** @type {any} */ { after }) => after === event), -1];
+    layout = missing || blocks.nearest(event) !== event ? null : blocks.layoutAfter(event);
     note.textContent = event === asked ? "" : `Of event ${formatCount(asked)} this page does not know every block; the map is that of event ${formatCount(event)}, the nearest known.`;
     moved = k < 0;
     update();
@@ -129,9 +125,9 @@ export function memoryMap(app) {
     by.getElementsByTagName("select")[0].selectedIndex = app.stacks.chosen;
     canvas.setAttribute("aria-label", `Memory map at ${name}: ${formatCount(found.length)} ${terms.chunk}s of ${formatBytes(found.reduce((sum, { size }) => sum + size, 0))} with ${formatCount(moments[shown]?.gaps ?? layout?.gaps.length ?? 0)} gaps`);
     Object.assign(canvas.dataset, { moment: shown, event });
-    rest.textContent = !layout ? why : smaller ? `Smaller ${terms.chunk}s of ${formatExact(smaller)} together are not drawn.` : "";
+    rest.textContent = !layout && blocksOf(app).nearest(event) !== event ? "There is no map: more blocks are live at this moment than a page has room for." : !layout ? why : smaller ? `Smaller ${terms.chunk}s of ${formatExact(smaller)} together are not drawn.` : "";
     const kinds = new Set(pieces.map(({ kind }) => kind)), used = new Set(pieces.filter(({ kind }) => kind === BLOCK).map(({ number }) => groupOf(number)));
-    const others = [{ kind: KEPT, ink: "kept", name: "kept beyond the size" }, { kind: SEVERAL, ink: "allocated-light", name: "several smaller ones" }, { kind: GAP, ink: "gap", name: "free" }];
+    const others = [{ kind: KEPT, ink: "kept", name: "kept beyond the size" }, { kind: GAP, ink: "gap", name: "free" }];
     legend.replaceChildren(legendOf([...groups.filter((_, k) => used.has(k)), ...others.filter(({ kind }) => kinds.has(kind))]));
     picture.point(null);
     picture.show();

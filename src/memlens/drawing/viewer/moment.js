@@ -67,8 +67,9 @@ export function rowsOf({ size_bytes: sizes, owner: owners }, bars) {
  */
 export function liveAt(app, asked) {
   const { view: { moments, lifetimes }, levels } = app;
-  const at = nearest(moments.event, asked), blocks = blocksOf(app), after = levels.after(asked);
-  if (!after || !lifetimes.known || blocks.nearest(asked) !== asked) return { event: moments.event[at], line: moments.line[at], level: moments.level_bytes[at], rows: rowsAt(moments, at, lifetimes.known) };
+  const at = nearest(moments.event, asked), event = moments.event[at], there = { bytes: moments.level_bytes[at], line: moments.line[at] };
+  const blocks = blocksOf(app), after = levels.after(asked) ?? (event === asked ? there : null);
+  if (!after || !lifetimes.known || blocks.nearest(asked) !== asked) return { event, line: there.line, level: there.bytes, rows: rowsAt(moments, at, lifetimes.known) };
   const { bytes: level, line } = after, rows = rowsOf(blocks.columns, blocks.liveAfter(asked));
   const odd = rows.reduce((left, { bytes }) => left - bytes, level);
   return { event: asked, line, level, rows: odd ? [...rows, { size: null, owner: -1, count: null, bytes: odd, name: ODD }] : rows };
