@@ -5,6 +5,7 @@ import test from "node:test";
 
 import { Axis } from "../../src/memlens/drawing/viewer/axis.js";
 import { Levels } from "../../src/memlens/drawing/viewer/levels.js";
+import { Blocks } from "../../src/memlens/drawing/viewer/layout.js";
 import { columnsOf, Lives, NOTHING } from "../../src/memlens/drawing/viewer/lives.js";
 import { less, nearest, rowsAt, rowsOf } from "../../src/memlens/drawing/viewer/moment.js";
 
@@ -99,10 +100,13 @@ test("a scale that does not begin at nothing cuts off what lies below it", () =>
 });
 
 test("what is live, the largest first, and the block of an event", () => {
-  const { shown, lives } = made(5, 60, 40, 40, 1);
+  const { shown, lives } = made(5, 60, 40, 40, 1), half = shown.length >> 1;
+  const columns = (of) => ({ alloc: of.map(({ alloc }) => alloc), free: of.map(({ free }) => free), size_bytes: of.map(({ size }) => size), at: of.map(() => 0) });
+  const blocks = new Blocks(columns(shown.slice(0, half)), { columns: columns(shown.slice(half)), known: [] }, null);
   for (const event of [0, 17, 59]) {
-    const live = [...shown.keys()].filter((k) => shown[k].alloc <= event && event < shown[k].free);
-    assert.deepEqual(lives.liveAfter(event), live.sort((a, b) => shown[b].size - shown[a].size || a - b));
+    const live = [...shown.keys()].filter((k) => shown[k].alloc <= event && event < shown[k].free).sort((a, b) => shown[b].size - shown[a].size || a - b);
+    assert.deepEqual(blocks.liveAfter(event), live);
+    assert.deepEqual(blocks.liveAfter(event, true), live.filter((k) => k < half));
   }
   for (let event = -1; event < 62; event += 1) {
     const bar = lives.blockOf(event);

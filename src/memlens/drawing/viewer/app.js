@@ -2,7 +2,9 @@
 
 import { Axis } from "./axis.js";
 import { formatBytes, formatCount } from "./format.js";
+import { Blocks } from "./layout.js";
 import { Levels } from "./levels.js";
+import { Lives, NO_BARS } from "./lives.js";
 import { Stacks } from "./stacks.js";
 
 /**
@@ -42,6 +44,11 @@ import { Stacks } from "./stacks.js";
  */
 
 export class App {
+  /** @type {Blocks | undefined} */
+  #blocks;
+  /** @type {Lives | undefined} */
+  #lives;
+
   /**
    * @param {LogView} view
    * @param {number} [log] its number in the page, where it is not the one that that begins with
@@ -85,6 +92,16 @@ export class App {
     for (const watcher of this.watchers) watcher();
   }
 
+  /** All blocks that the page knows. */
+  get blocks() {
+    return this.#blocks ??= new Blocks(this.view.lifetimes, this.view.others, this.view.maps);
+  }
+
+  /** Those that have bars; none before they are unpacked. */
+  get lives() {
+    return this.view.lifetimes ? this.#lives ??= new Lives(this.view.lifetimes) : NO_BARS;
+  }
+
   /** @returns {number} the ALLOC of the block that is selected, -1 where none is */
   get block() {
     const { kind, value } = this.selected ?? { kind: "", value: -1 };
@@ -103,7 +120,7 @@ export class App {
    * @param {number} [to] where a range ends
    */
   select(kind, value = -1, to) {
-    const bar = kind === "block-event" ? this.view.lifetimes?.alloc.indexOf(value) ?? -1 : -1;
+    const bar = kind === "block-event" ? this.lives.blockOf(value) : -1;
     if (bar >= 0) [kind, value] = ["block", bar];
     this.selected = kind === null ? null : { kind, value, to };
     for (const listener of this.listeners) listener(this.selected);

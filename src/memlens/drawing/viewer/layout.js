@@ -47,11 +47,12 @@ export class Blocks {
   /**
    * The blocks that are live right after an event, by their numbers, the largest first.
    * @param {number} event
+   * @param {boolean} [barred] those that have bars alone
    * @returns {number[]}
    */
-  liveAfter(event) {
+  liveAfter(event, barred = false) {
     const { alloc, free, size_bytes: size } = this.columns;
-    return rowsWhere(alloc, (k) => alloc[k] <= event && event < free[k]).sort((a, b) => size[b] - size[a] || a - b);
+    return rowsWhere(barred ? alloc.subarray(0, this.bars) : alloc, (k) => alloc[k] <= event && event < free[k]).sort((a, b) => size[b] - size[a] || a - b);
   }
 
   /**
@@ -122,7 +123,9 @@ export class Blocks {
  * @returns {number[]}
  */
 function rowsWhere(column, holds) {
-  return Array.from(column, (_, row) => row).filter(holds);
+  const found = [];
+  for (let row = 0; row < column.length; row += 1) if (holds(row)) found.push(row);
+  return found;
 }
 
 /**

@@ -4,7 +4,6 @@ import { shortOwner } from "./colors.js";
 import { button, element } from "./dom.js";
 import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
 import { grid } from "./grid.js";
-import { blocksOf, livesOf } from "./lives.js";
 
 /**
  * A block in a line; of one that has no bar it is not known who holds it, and when it is freed.
@@ -13,7 +12,7 @@ import { blocksOf, livesOf } from "./lives.js";
  * @returns {string}
  */
 export function blockText(app, number) {
-  const { columns, bars } = blocksOf(app), { fate, fates, free_line: free, holder, holders } = app.view.lifetimes, line = columns.alloc_line[number];
+  const { columns, bars } = app.blocks, { fate, fates, free_line: free, holder, holders } = app.view.lifetimes, line = columns.alloc_line[number];
   const ofBar = number >= bars ? [] : [holders[holder[number]] && `held by ${holders[holder[number]]}`], roles = app.stacks.ways.find(({ key }) => key === "role");
   const until = number >= bars ? [] : [free[number] ? `freed at ${app.lineText(free[number])}` : "never freed", fates[fate[number]]];
   return [`block of ${formatExact(columns.size_bytes[number])}`, shortOwner(app, columns.owner[number]), ...ofBar, line ? `allocated at ${app.lineText(line)}` : "live before the input begins",
@@ -27,7 +26,7 @@ export function blockText(app, number) {
  * @returns {[string, string][]}
  */
 function placeOf(app, number) {
-  const { at, stream, pool } = blocksOf(app).columns, name = app.view.lifetimes.pools[pool[number]];
+  const { at, stream, pool } = app.blocks.columns, name = app.view.lifetimes.pools[pool[number]];
   const parts = /** @type {[string, string][]} */ ([["Address", at[number] > 0 ? `at 0x${at[number].toString(16)}` : ""], ["Stream", stream[number] >= 0 ? `stream ${stream[number]}` : ""], ["Pool", name ?? ""]]);
   return parts.filter(([, text]) => text);
 }
@@ -60,7 +59,7 @@ export function blockTable(app, id, bars, plain = false) {
  * @returns {HTMLElement}
  */
 export function lifeOf(app) {
-  const bar = livesOf(app).blockOf(app.block), { columns, bars } = blocksOf(app), number = columns.alloc.indexOf(app.block, bars);
+  const bar = app.lives.blockOf(app.block), { columns, bars } = app.blocks, number = columns.alloc.indexOf(app.block, bars);
   if (bar >= 0) return element("div", { id: "life", "data-block": bar }, ...lifeDetails(app, bar));
   const known = number < 0 ? [] : [element("h3", {}, `Block of ${formatBytes(columns.size_bytes[number])}`), element("p", {}, blockText(app, number)), element("p", {}, ownerNode(app, columns.owner[number]))];
   return element("div", { id: "life", "data-block": -1 },

@@ -1,7 +1,6 @@
 /** The areas of a picture and the bars of single blocks in them: which lies where, worked out without a canvas. */
 
 import { firstAtLeast } from "./axis.js";
-import { Blocks } from "./layout.js";
 
 /** The cell of a picture where nothing is; those of groups lie below it, those of bars above. */
 export const NOTHING = 0;
@@ -66,17 +65,6 @@ export class Lives {
   }
 
   /**
-   * The blocks that are live right after an event, the largest first.
-   * @param {number} event
-   * @returns {number[]}
-   */
-  liveAfter(event) {
-    return Array.from(this.alloc.keys())
-      .filter((bar) => this.alloc[bar] <= event && event < this.free[bar])
-      .sort((a, b) => this.size[b] - this.size[a] || a - b);
-  }
-
-  /**
    * The number of the block that an event allocates; -1 where it has no bar.
    * @param {number} event
    * @returns {number}
@@ -107,32 +95,4 @@ export function columnsOf(levels, axis, width) {
   return { events, bytes };
 }
 
-/** @type {WeakMap<object, Blocks>} */
-const BLOCKS = new WeakMap();
-
-/**
- * All blocks of the log that is shown that the page knows, made once, when they are asked for.
- * @param {import("./app.js").App} app
- * @returns {Blocks}
- */
-export function blocksOf(app) {
-  const known = BLOCKS.get(app) ?? new Blocks(app.view.lifetimes, app.view.others, app.view.maps);
-  BLOCKS.set(app, known);
-  return known;
-}
-
 export const NO_BARS = new Lives({ alloc: new Float64Array(), free: new Float64Array(), size_bytes: new Float64Array() });
-/** @type {WeakMap<object, Lives>} */
-const KNOWN = new WeakMap();
-
-/**
- * The bars of the log that is shown, made once; none before they are unpacked.
- * @param {import("./app.js").App} app
- * @returns {Lives}
- */
-export function livesOf(app) {
-  if (!app.view.lifetimes) return NO_BARS;
-  const known = KNOWN.get(app) ?? new Lives(app.view.lifetimes);
-  KNOWN.set(app, known);
-  return known;
-}

@@ -6,7 +6,6 @@ import { formatBytes, formatCount, formatExact } from "./format.js";
 import { grid } from "./grid.js";
 import { BLOCK, GAP, KEPT, chunkRows } from "./layout.js";
 import { blockText } from "./life.js";
-import { blocksOf } from "./lives.js";
 import { liveAt } from "./moment.js";
 
 /** Heights in CSS pixels: the picture, and the name of a pool in it. */
@@ -30,8 +29,8 @@ export function memoryMap(app) {
   const picture = boxes({
     id: "map", label: "Memory map", height: MAP_HEIGHT, lay, tell, stops: (things) => things.filter(({ kind }) => kind === BLOCK),
     hint: `A click selects a block. Keys: \u2190 \u2192 from block to block, Enter select, z (or a double click) only this ${terms.chunk}, Esc all.`,
-    act: ({ kind, number }) => kind === BLOCK && app.select("block-event", blocksOf(app).columns.alloc[number]),
-    chosen: () => layout?.chunks.flatMap(({ pieces }) => pieces).find(({ kind, number }) => kind === BLOCK && blocksOf(app).columns.alloc[number] === app.block) ?? null,
+    act: ({ kind, number }) => kind === BLOCK && app.select("block-event", app.blocks.columns.alloc[number]),
+    chosen: () => layout?.chunks.flatMap(({ pieces }) => pieces).find(({ kind, number }) => kind === BLOCK && app.blocks.columns.alloc[number] === app.block) ?? null,
     keys: { z: () => alone(picture.at()?.chunk ?? -1), Escape: () => alone(-1) },
   });
   const { canvas } = picture;
@@ -39,7 +38,7 @@ export function memoryMap(app) {
 
   /** The number of a block's group. @param {number} number */
   const groupOf = (number) => {
-    const { bars, others } = app.stacks.way, count = blocksOf(app).bars;
+    const { bars, others } = app.stacks.way, count = app.blocks.bars;
     return number < count ? bars[number] : others[number - count];
   };
 
@@ -87,7 +86,7 @@ export function memoryMap(app) {
    * @returns {[string, Record<string, string | number>]}
    */
   function tell({ chunk, kind, offset, size, number }) {
-    const { at, size: whole } = /** @type {NonNullable<typeof layout>} */ (layout).chunks[chunk], { columns } = blocksOf(app);
+    const { at, size: whole } = /** @type {NonNullable<typeof layout>} */ (layout).chunks[chunk], { columns } = app.blocks;
     const inside = `in a ${terms.chunk} of ${formatExact(whole)}`, where = `at 0x${(at + offset).toString(16)}, ${inside}`;
     if (kind === GAP || kind === KEPT) return [`${kind === GAP ? "Free" : "Kept by blocks beyond their size, or after their FREE"}: ${formatExact(size)} ${where}.`, { bytes: size }];
     return [`${capital(blockText(app, number))} \u00b7 ${inside}.`, { bytes: columns.size_bytes[number], event: columns.alloc[number] }];
@@ -101,7 +100,7 @@ export function memoryMap(app) {
 
   /** @param {number} k one of the moments, -1 for the one that is selected */
   function show(k) {
-    const asked = k < 0 ? app.moment : moments[k].after, blocks = blocksOf(app);
+    const asked = k < 0 ? app.moment : moments[k].after, blocks = app.blocks;
     event = k < 0 ? blocks.nearest(asked) ?? asked : asked;
     [shown, only] = [moments.findIndex((/** @type {any} */ { after }) => after === event), -1];
     layout = missing || blocks.nearest(event) !== event ? null : blocks.layoutAfter(event);
@@ -125,7 +124,7 @@ export function memoryMap(app) {
     by.getElementsByTagName("select")[0].selectedIndex = app.stacks.chosen;
     canvas.setAttribute("aria-label", `Memory map at ${name}: ${formatCount(found.length)} ${terms.chunk}s of ${formatBytes(found.reduce((sum, { size }) => sum + size, 0))} with ${formatCount(moments[shown]?.gaps ?? layout?.gaps.length ?? 0)} gaps`);
     Object.assign(canvas.dataset, { moment: shown, event });
-    rest.textContent = !layout && blocksOf(app).nearest(event) !== event ? "There is no map: more blocks are live at this moment than a page has room for." : !layout ? why : smaller ? `Smaller ${terms.chunk}s of ${formatExact(smaller)} together are not drawn.` : "";
+    rest.textContent = !layout && app.blocks.nearest(event) !== event ? "There is no map: more blocks are live at this moment than a page has room for." : !layout ? why : smaller ? `Smaller ${terms.chunk}s of ${formatExact(smaller)} together are not drawn.` : "";
     const kinds = new Set(pieces.map(({ kind }) => kind)), used = new Set(pieces.filter(({ kind }) => kind === BLOCK).map(({ number }) => groupOf(number)));
     const others = [{ kind: KEPT, ink: "kept", name: "kept beyond the size" }, { kind: GAP, ink: "gap", name: "free" }];
     legend.replaceChildren(legendOf([...groups.filter((_, k) => used.has(k)), ...others.filter(({ kind }) => kinds.has(kind))]));

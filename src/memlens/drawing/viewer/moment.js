@@ -6,7 +6,6 @@ import { element } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { grid } from "./grid.js";
 import { blockTable } from "./life.js";
-import { blocksOf, livesOf } from "./lives.js";
 
 /**
  * Blocks alike; those without a size are all others (`name` says so), or what is no block's.
@@ -68,7 +67,7 @@ export function rowsOf({ size_bytes: sizes, owner: owners }, bars) {
 export function liveAt(app, asked) {
   const { view: { moments, lifetimes }, levels } = app;
   const at = nearest(moments.event, asked), event = moments.event[at], there = { bytes: moments.level_bytes[at], line: moments.line[at] };
-  const blocks = blocksOf(app), after = levels.after(asked) ?? (event === asked ? there : null);
+  const blocks = app.blocks, after = levels.after(asked) ?? (event === asked ? there : null);
   if (!after || !lifetimes.known || blocks.nearest(asked) !== asked) return { event, line: there.line, level: there.bytes, rows: rowsAt(moments, at, lifetimes.known) };
   const { bytes: level, line } = after, rows = rowsOf(blocks.columns, blocks.liveAfter(asked));
   const odd = rows.reduce((left, { bytes }) => left - bytes, level);
@@ -107,7 +106,7 @@ export function momentText(app, { event, line }) {
 export function momentOf(app) {
   const asked = app.moment, live = liveAt(app, asked), { event, level, rows } = live;
   const moved = asked === event ? "" : `, the nearest moment to event ${formatCount(asked)} that this page has`;
-  const bars = app.view.lifetimes.known ? livesOf(app).liveAfter(event) : [];
+  const bars = app.view.lifetimes.known ? app.blocks.liveAfter(event, true) : [];
   return element("div", { id: "moment", "data-event": event, "data-bytes": level },
     element("h3", {}, "Live at this moment"), element("p", {}, `${formatExact(level)} allocated ${momentText(app, live)}${moved}.`),
     ...groupTable(app, rows, formatBytes),
@@ -120,9 +119,9 @@ export function momentOf(app) {
  * @returns {HTMLElement}
  */
 export function rangeOf(app) {
-  const { value: from, to = from } = app.selected ?? { value: 0 }, lives = livesOf(app), { lifetimes } = app.view;
+  const { value: from, to = from } = app.selected ?? { value: 0 }, { blocks, view: { lifetimes } } = app;
   const [before, after] = [from - 1, to].map((event) => liveAt(app, event)), gained = after.level - before.level;
-  const stay = lifetimes.known ? lives.liveAfter(after.event).filter((bar) => lives.alloc[bar] > before.event) : [];
+  const stay = lifetimes.known ? blocks.liveAfter(after.event, true).filter((bar) => blocks.columns.alloc[bar] > before.event) : [];
   const rows = lifetimes.left_out.blocks || !lifetimes.known ? less(after.rows, before.rows) : rowsOf(lifetimes, stay), bytes = rows.reduce((sum, row) => sum + row.bytes, 0);
   const what = lifetimes.left_out.blocks || !lifetimes.known ? "By size and owner, what there is more of, and less:" : `${formatExact(bytes)} in ${formatCount(stay.length)} blocks are allocated in it and still live at its end:`;
   return element("div", { id: "range", "data-from": before.event + 1, "data-to": after.event, "data-bytes": gained, "data-staying-bytes": bytes, "data-staying": stay.length },

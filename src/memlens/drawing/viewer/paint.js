@@ -1,7 +1,7 @@
 /** The cells of a picture as pixels. */
 
 import { color } from "./canvas.js";
-import { columnsOf, livesOf, NOTHING } from "./lives.js";
+import { columnsOf, NOTHING } from "./lives.js";
 
 /**
  * What was drawn last, and what it was drawn of.
@@ -55,7 +55,7 @@ const MIXED = new WeakMap();
  * @returns {{ inks: Uint32Array, edges: Uint32Array }}
  */
 function mixed(app) {
-  const size = livesOf(app).size.length, { groups, bars, key } = app.stacks.way, count = groups.length, of = [key, app.sought, size, color("back")].join(), known = MIXED.get(app);
+  const size = app.lives.size.length, { groups, bars, key } = app.stacks.way, count = groups.length, of = [key, app.sought, size, color("back")].join(), known = MIXED.get(app);
   if (known?.of === of) return known;
   const made = { of, inks: new Uint32Array(count + 1 + size), edges: new Uint32Array(count + 1 + size) }, shades = groups.map(({ ink }) => [0, 0.45, 0.8, 0.92].map((share) => pixel(ink, "back", share)));
   /** @param {number} at @param {number} group @param {boolean} found */
@@ -75,7 +75,7 @@ function mixed(app) {
  * @param {number} over the bar that the pointer is on
  */
 export function paint(app, drawn, width, rows, over) {
-  const { groups, bars } = app.stacks.way, count = groups.length, chosen = livesOf(app).blockOf(app.block), { inks, edges } = mixed(app);
+  const { groups, bars } = app.stacks.way, count = groups.length, chosen = app.lives.blockOf(app.block), { inks, edges } = mixed(app);
   const special = [over, chosen].filter((bar) => bar >= 0).map((bar) => count + 1 + bar), before = special.map((at) => [inks[at], edges[at]]);
   if (over >= 0) inks[count + 1 + over] = pixel(groups[bars[over]].ink, "text", 0.3);
   // Against whatever lies beside it: one of the two stands out.

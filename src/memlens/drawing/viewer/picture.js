@@ -5,7 +5,7 @@ import { color, drawing, stroke, widthOf, write } from "./canvas.js";
 import { button, checkbox, choice, element } from "./dom.js";
 import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
 import { blockText } from "./life.js";
-import { livesOf, NOTHING } from "./lives.js";
+import { NOTHING } from "./lives.js";
 import { drawAreas, nothingDrawn, paint } from "./paint.js";
 import { eventTicks, timeTicks } from "./ticks.js";
 import { area, bandAt, frameOf, line, pixelsOf, ROW, tracksOf } from "./track.js";
@@ -34,7 +34,7 @@ export function pictureOf(app, point) {
 
   /** @param {import("./track.js").Frame & { high: number }} frame */
   const draw = (frame) => {
-    drawAreas(frame, drawn, levels, stacks, livesOf(app), {
+    drawAreas(frame, drawn, levels, stacks, app.lives, {
       bars: stacks.way.bars, found: app.found, key: [axis.overTime, stacks.chosen, app.sought].join(), look: [over, app.block, color("back")].join(), colour: (width, rows) => paint(app, drawn, width, rows, over),
     });
     const [allocated, reserved] = pixelsOf(frame, levels, "allocated", "reserved");
@@ -46,13 +46,13 @@ export function pictureOf(app, point) {
     const { context, width, bottom, x } = frame, { kind, value, to } = app.selected ?? { kind: "", value: -1 };
     drawScale(frame);
     drawMarks(frame, app, head);
-    const bar = livesOf(app).blockOf(app.block);
+    const bar = app.lives.blockOf(app.block);
     if (kind === "range") {
       context.fillStyle = color("brush");
       context.fillRect(x(value), top, x(Number(to)) - x(value), bottom - top);
     }
     // Where the selected moment is; where a range, or a bar, which may be too thin to be seen, begins and ends.
-    const edges = kind === "moment" ? [Math.max(value, axis.lo)] : kind === "range" ? [value, Number(to)] : bar >= 0 ? [livesOf(app).alloc[bar], livesOf(app).free[bar]] : [];
+    const edges = kind === "moment" ? [Math.max(value, axis.lo)] : kind === "range" ? [value, Number(to)] : bar >= 0 ? [app.lives.alloc[bar], app.lives.free[bar]] : [];
     for (const event of edges) if (x(event) >= 0 && x(event) <= width) stroke(context, color("text"), [x(event), top], [x(event), bottom], kind === "moment" ? [] : [3, 3]);
   };
   /** The cell at a place in CSS pixels. @param {number} x @param {number} y */
@@ -125,7 +125,7 @@ export function pictureOf(app, point) {
     for (const select of by.getElementsByTagName("select")) select.selectedIndex = stacks.chosen;
     for (const box of overTime.getElementsByTagName("input")) box.checked = axis.overTime;
     if (search.value.trim().toLowerCase() !== app.sought) search.value = app.sought;
-    const found = app.found, live = found ? livesOf(app).liveAfter(app.moment).filter((bar) => found[bar]) : [];
+    const found = app.found, live = found ? app.blocks.liveAfter(app.moment, true).filter((bar) => found[bar]) : [];
     const bytes = live.reduce((sum, bar) => sum + app.view.lifetimes.size_bytes[bar], 0);
     matches.textContent = found ? `${formatCount(Array.from(found).filter(Boolean).length)} of ${formatCount(found.length)} bars; ${formatBytes(bytes)} of them live ${app.selected ? "at this moment" : "at the peak"}` : "";
     picture.redraw();
