@@ -57,10 +57,10 @@ class Fate(IntEnum):
 
 #: Their colours in the style sheet and what the page calls them, in their order.
 FATES = {
-    Fate.TEMPORARY: ("fate-temporary", "temporary"),
-    Fate.HELD: ("fate-held", "held: not freed in what is shown"),
-    Fate.RELEASED: ("fate-released", "released: carried in, freed here"),
-    Fate.KEPT: ("fate-kept", "carried in, not freed here"),
+    Fate.TEMPORARY: ("owner-2", "temporary"),
+    Fate.HELD: ("owner-6", "held: not freed in what is shown"),
+    Fate.RELEASED: ("owner-3", "released: carried in, freed here"),
+    Fate.KEPT: ("owner-8", "carried in, not freed here"),
 }
 
 
