@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { framesOf, bytesFound } from "../../src/memlens/drawing/viewer/flame.js";
+import { bytesFound, framesOf, inksOf } from "../../src/memlens/drawing/viewer/flame.js";
 
 const owners = ["relu < forward < main", "conv < forward < main", "load < main"];
 const flame = {
@@ -75,4 +75,13 @@ test("of a stack without end the innermost frames are shown", () => {
   const endless = { ...flame, owners: Float64Array.of(0), size_bytes: Float64Array.of(8), blocks: Float64Array.of(1), left: { groups: 0 } };
   const boxes = framesOf(endless, ["a < ".repeat(100000) + "z"], true);
   assert.equal(Math.max(...boxes.map(({ depth }) => depth)), 41);
+});
+
+test("blocks have the colours of the groups that the picture has", () => {
+  const size = { key: "size", groups: [{ ink: "size-2", name: "1 KiB", from: 1024, to: 1025 }, { ink: "size-1", name: "4 KiB and more", from: 4096, to: 8192 }, { ink: "owner-other", name: "other sizes", from: 0, to: 0 }] };
+  const owner = { key: "owner", groups: [{ ink: "owner-1", name: "relu" }] };
+  const app = /** @type {any} */ ({ stacks: { ways: [size, owner] }, view: { short_owners: ["matmul", "relu"] } });
+  assert.deepEqual(inksOf(app, [1024, 5000, 7, 4096], [-1, -1, -1, -1]), ["size-2", "size-1", "owner-other", "size-1"]);
+  assert.deepEqual(inksOf(app, [1024, 1024, 1024], [1, 0, -1]), ["owner-1", "owner-other", "owner-other"]);
+  assert.deepEqual(inksOf(/** @type {any} */ ({ stacks: { ways: [] }, view: { short_owners: [] } }), [7], [-1]), ["owner-other"]);
 });

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import { App } from "../../src/memlens/drawing/viewer/app.js";
 import { formatBytes, formatCount, formatExact } from "../../src/memlens/drawing/viewer/format.js";
 
 test("bytes have the largest unit of which there is one", () => {
@@ -37,4 +38,12 @@ test("the exact figure stands beside the rounded one", () => {
 
 test("thousands are set apart", () => {
   assert.deepEqual([0, 999, 1000, 1942, 10_000_000].map(formatCount), ["0", "999", "1,000", "1,942", "10,000,000"]);
+});
+
+test("an owner in short has the user's own frame, and says that the stack has more", () => {
+  const texts = ["relu < mlp.py:25 forward", "aten::empty < module.py:9 _call < infer.py:36 step < infer.py:60 main"];
+  const shorts = ["relu < mlp.py:25 forward", "aten::empty < infer.py:36 step"];
+  const app = Object.assign(Object.create(App.prototype), { view: { owners: texts, short_owners: shorts } });
+  assert.equal(app.shortOwner(0), "relu < mlp.py:25 forward");
+  assert.equal(app.shortOwner(1), "aten::empty < infer.py:36 step \u2026");
 });

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { Pyramid } from "../../src/memlens/drawing/viewer/pyramid.js";
+import { Pyramid } from "../../src/memlens/drawing/viewer/levels.js";
 
 /** A generator of numbers that gives the same ones each time (Lehmer's, modulus 2^31 - 1). */
 function chances(seed) {

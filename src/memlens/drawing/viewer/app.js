@@ -1,7 +1,7 @@
 /** What the parts of the page share: the log that is shown, the part of it, what is selected, pointed at and sought. */
 
 import { Axis } from "./axis.js";
-import { formatBytes, formatCount } from "./format.js";
+import { formatBytes, formatCount, shortName } from "./format.js";
 import { Blocks } from "./layout.js";
 import { Levels } from "./levels.js";
 import { Lives, NO_BARS } from "./lives.js";
@@ -160,5 +160,14 @@ export class App {
    */
   ownerText(owner) {
     return this.view.owners?.[owner] ?? "";
+  }
+
+  /**
+   * @param {number} owner its number
+   * @returns {string} the operator or the innermost frame, and the user's own
+   */
+  shortOwner(owner) {
+    const short = this.view.short_owners?.[owner] ?? "";
+    return `${shortName(short)}${this.ownerText(owner) === short ? "" : " \u2026"}`;
   }
 }

@@ -1,8 +1,7 @@
 /** What stands beside the picture: what its colours mean, with the bytes of each at the moment that is looked at, and what is selected. */
 
-import { shortName } from "./colors.js";
 import { button, element, swatch } from "./dom.js";
-import { formatBytes, formatCount } from "./format.js";
+import { formatBytes, formatCount, shortName } from "./format.js";
 import { lifeOf } from "./life.js";
 import { momentOf, rangeOf } from "./moment.js";
 

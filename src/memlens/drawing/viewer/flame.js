@@ -1,7 +1,6 @@
 /** What is live at the peak, or at the moment that is selected, by whom it was allocated: boxes as wide as their bytes, callers above or below. */
 
 import { boxes } from "./boxes.js";
-import { inksOf } from "./colors.js";
 import { button, element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { liveAt, momentText } from "./moment.js";
@@ -136,6 +135,18 @@ export function flameGraph(app) {
   if (!flame.owners.length) return section("flame", "Flame graph", what);
   app.onSelect(update);
   return section("flame", "Flame graph", what, element("p", { class: "controls" }, ...(stacks ? [turn] : []), search, found), picture.canvas, picture.line, picture.hint);
+}
+
+/**
+ * The colours of groups of blocks: those of the areas by owner, or by size where no owner is known.
+ * @param {import("./app.js").App} app
+ * @param {ArrayLike<number>} sizes
+ * @param {ArrayLike<number>} owners
+ * @returns {string[]}
+ */
+export function inksOf(app, sizes, owners) {
+  const key = Array.from(owners).some((owner) => owner >= 0) ? "owner" : "size", groups = app.stacks.ways.find((way) => way.key === key)?.groups ?? [];
+  return Array.from(sizes, (size, k) => groups.find(({ name, from = 0, to = 0 }) => (key === "owner" ? name === app.view.short_owners[owners[k]] : from <= size && size < to))?.ink ?? "owner-other");
 }
 
 /**

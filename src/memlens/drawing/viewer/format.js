@@ -65,3 +65,12 @@ export function formatDuration(microseconds) {
 export function signedBytes(bytes) {
   return `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
 }
+
+/**
+ * A name without the middles of long frames.
+ * @param {string} name
+ * @returns {string}
+ */
+export function shortName(name) {
+  return name.split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame)).join(" < ");
+}

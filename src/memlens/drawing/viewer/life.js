@@ -1,6 +1,5 @@
 /** Blocks in words: one in a sentence, all of them in a table, and the whole life of the selected one. */
 
-import { shortOwner } from "./colors.js";
 import { button, element } from "./dom.js";
 import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
 import { grid } from "./grid.js";
@@ -15,7 +14,7 @@ export function blockText(app, number) {
   const { columns, bars } = app.blocks, { fate, fates, free_line: free, holder, holders } = app.view.lifetimes, line = columns.alloc_line[number];
   const ofBar = number >= bars ? [] : [holders[holder[number]] && `held by ${holders[holder[number]]}`], roles = app.stacks.ways.find(({ key }) => key === "role");
   const until = number >= bars ? [] : [free[number] ? `freed at ${app.lineText(free[number])}` : "never freed", fates[fate[number]]];
-  return [`block of ${formatExact(columns.size_bytes[number])}`, shortOwner(app, columns.owner[number]), ...ofBar, line ? `allocated at ${app.lineText(line)}` : "live before the input begins",
+  return [`block of ${formatExact(columns.size_bytes[number])}`, app.shortOwner(columns.owner[number]), ...ofBar, line ? `allocated at ${app.lineText(line)}` : "live before the input begins",
     ...until, ...placeOf(app, number).map(([, text]) => text), roles?.groups[number < bars ? roles.bars[number] : roles.others[number - bars]].name].filter(Boolean).join(" \u00b7 ");
 }
 
@@ -49,7 +48,7 @@ export function blockTable(app, id, bars, plain = false) {
     field("size_bytes", "Block", (size, row) => button(formatBytes(size), () => app.select("block", bars[row]))),
     field("alloc_line", `Allocated at ${line}`, place("before")), field("free_line", `Freed at ${line}`, place("never")),
     { key: "fate", title: "Fate", values: bars.map((bar) => columns.fates[columns.fate[bar]].split(/[:,]/, 1)[0]) },
-    { key: "owner", title: "Owner", values: bars.map((bar) => app.ownerText(columns.owner[bar])), write: (_, row) => shortOwner(app, columns.owner[bars[row]]) },
+    { key: "owner", title: "Owner", values: bars.map((bar) => app.ownerText(columns.owner[bar])), write: (_, row) => app.shortOwner(columns.owner[bars[row]]) },
   ], { plain, data: (row) => ({ "data-block": bars[row], "data-bytes": columns.size_bytes[bars[row]] }) }).parts;
 }
 

@@ -1,7 +1,6 @@
 /** What is live at a moment, or stays of a range, by size and owner. */
 
 import { firstAtLeast } from "./axis.js";
-import { shortOwner } from "./colors.js";
 import { element } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { grid } from "./grid.js";
@@ -86,7 +85,7 @@ function groupTable(app, rows, write) {
     { key: "total_bytes", title: "Together", values: rows.map(({ bytes }) => bytes), write },
     { key: "count", title: "Blocks", values: rows.map(({ count }) => count), write: formatCount },
     { key: "size_bytes", title: "Size", values: rows.map(({ size }) => size), write: formatBytes },
-    { key: "owner", title: "Owner", values: rows.map(({ owner, name }) => name || app.ownerText(owner)), write: (text, k) => rows[k].name || shortOwner(app, rows[k].owner) || text },
+    { key: "owner", title: "Owner", values: rows.map(({ owner, name }) => name || app.ownerText(owner)), write: (text, k) => rows[k].name || app.shortOwner(rows[k].owner) || text },
   ], { plain: true, data: (k) => ({ "data-bytes": rows[k].bytes, "data-count": rows[k].count ?? "" }) }).parts;
 }
 
