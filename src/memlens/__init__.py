@@ -83,9 +83,9 @@ def _show_in_notebooks() -> None:
 
 
 def _html(result: object) -> str:
-    from memlens.drawing import notebook
+    from memlens.drawing.plot import html_of
 
-    return notebook.of(result)
+    return html_of(result)
 
 
 def __dir__() -> list[str]:

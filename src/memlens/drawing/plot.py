@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,19 +13,21 @@ from msgspec.structs import replace
 from memlens.analyzers.composition import Roles
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
-from memlens.analyzing.result import Analysis
+from memlens.analyzing.result import Analysis, LogAnalysis
 from memlens.claims.claim import Answer, answer_of
+from memlens.diffing.result import Diff as Compared
 from memlens.diffing.run import diff_with
 from memlens.drawing.levels import phases_of, series_of
 from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.stacks import ways
-from memlens.drawing.tracks import compared_tracks, track
+from memlens.drawing.tracks import compared_tracks, curve_track, track
 from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.inputs import Reading, expanded, input_name, named_devices
+from memlens.log import Log
 from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
 from memlens.options.keywords import with_keywords
 from memlens.results import Failure
-from memlens.text import file_names
+from memlens.text import file_names, visible
 from memlens.windows.windows import whole
 
 if TYPE_CHECKING:
@@ -31,18 +35,16 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from memlens.analyzing.result import LogAnalysis
-    from memlens.diffing.result import Diff as Compared
     from memlens.drawing.stills import Still
     from memlens.drawing.tracks import Track
-    from memlens.log import Input, Log
+    from memlens.log import Input
 
-__all__ = ["PlotFigure", "figure_of", "form_of", "plot", "plot_with", "require_matplotlib"]
+__all__ = ["PlotFigure", "form_of", "html_of", "plot", "plot_with", "require_matplotlib"]
 
 #: What the words on a picture need.
 _FOR_WORDS = ("remaining", "peak", "unmatched")
-#: Columns of an inch: as many as a reader can tell apart.  Runs of one picture at most, and inches that each of several needs at least.
-_COLUMNS, _MOST_RUNS, _LEAST = 100, 64, 0.6
+#: Columns of an inch: as many as a reader can tell apart.  Runs of one picture at most, and in a notebook; and inches that each of several needs at least.
+_COLUMNS, _MOST_RUNS, _MOST_IN_NOTEBOOK, _LEAST = 100, 64, 8, 0.6
 
 
 class PlotFigure(Struct, frozen=True, eq=False):
@@ -248,3 +250,46 @@ def _track(log: Log, analysis: LogAnalysis, name: str, options: Plot) -> Track:
     steps, time = series if options.series or not options.given else (), options.x == "time"
     columns = _columns(options)
     return track(shown, name, blocks, way, steps=steps, columns=columns, time=time, from_zero=bool(name))
+
+
+def html_of(result: object) -> str:
+    """A result in a notebook: the verdict, the picture where there is one, and below it the screen, folded.
+
+    The picture is an image with the data in it: nothing of it is part of the notebook's page, and nothing is loaded.  Without Matplotlib there is
+    none, and the screen is not folded.
+    """
+    from memlens.reports import html
+
+    screen = html.of(result)
+    try:
+        require_matplotlib()
+        figure = _figure_of(result)
+    except MemlensError:  # it is not installed, or there is no curve: a state at one moment
+        figure = None
+    if figure is None:
+        return screen
+    picture = replace(figure, still=replace(figure.still, sentences=())).render("svg")
+    verdict = escape(visible(figure.verdict))
+    source = f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"
+    image = f'<img src="{source}" alt="{verdict}">'
+    return f"<div><p>{verdict}</p>{image}<details><summary>All figures</summary>{screen}</details></div>"
+
+
+def _figure_of(result: object) -> PlotFigure | None:
+    """The picture of a result; ``None`` where it is one of none."""
+    options = Plot()
+    if isinstance(result, Log):
+        return plot_with(result, options)
+    if isinstance(result, Compared) and len(result.in_order) == 1:
+        return figure_of_diff(result, options)
+    if isinstance(result, LogAnalysis):
+        result = Analysis((result,), claims=result.claims)
+    if not isinstance(result, Analysis):
+        return None
+    drawn = [(log.path, log.curve) for log in result.logs if log.curve is not None and len(log.curve)]
+    if not 0 < len(drawn) <= _MOST_IN_NOTEBOOK:
+        return None
+    names = file_names([path for path, _ in drawn])
+    tracks = [curve_track(curve, names[path] if len(drawn) > 1 else "") for path, curve in drawn]
+    title = names[drawn[0][0]] if len(drawn) == 1 else f"{len(drawn)} runs"
+    return figure_of(title, result.answer, tracks, "events", options)
