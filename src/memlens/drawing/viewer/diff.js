@@ -56,13 +56,12 @@ export class Curves extends Buckets {
  */
 function stacksOf(diff, curves) {
   return SIDES.map((side) => {
-    const parts = curves.parts.map(({ columns, ...part }) => ({ ...part, columns: { high_bytes: columns[`${side}_bytes`], low_bytes: columns[`${side}_bytes`] } }));
-    const stacks = new Stacks(diff.stacks[side], /** @type {any} */ ({ parts, whole: parts[parts.length - 1] })), drawn = nothingDrawn();
-    const measure = (/** @type {any} */ columns, /** @type {number} */ k) => (columns[`${side}_high`] ?? columns[`${side}_bytes`])[k];
+    const run = new Buckets(curves.parts.map(({ columns: { slot, [`${side}_bytes`]: bytes, [`${side}_high`]: top = bytes }, ...part }) => ({ ...part, columns: { high_bytes: bytes, low_bytes: bytes, slot, top } })));
+    const stacks = new Stacks(diff.stacks[side], /** @type {any} */ (run)), drawn = nothingDrawn();
     /** @param {number} from @param {number} to */
     const highest = (from, to) => {
-      const found = curves.best(from, to, measure);
-      return found && { event: found[0].columns.slot?.[found[1]] ?? found[0].lo + found[1], bytes: measure(found[0].columns, found[1]) };
+      const found = run.best(from, to, ({ top }, bucket) => top[bucket]);
+      return found && { event: found[0].columns.slot?.[found[1]] ?? found[0].lo + found[1], bytes: found[0].columns.top[found[1]] };
     };
     /** The areas of a run up to the highest level of each column. @param {import("./track.js").Frame & { high: number }} frame */
     const draw = (frame) => drawAreas(frame, drawn, { highest }, stacks, NO_BARS, { key: String(stacks.chosen), look: color("back"), colour: (width, rows) => paintAreas(drawn, width, rows, stacks.way.groups) });
@@ -72,7 +71,7 @@ function stacksOf(diff, curves) {
 
 /**
  * @param {any} diff
- * @returns {HTMLElement}
+ * @returns {{ place: HTMLElement, axis: Axis }}
  */
 export function diffSection(diff) {
   const axis = new Axis(0, diff.slots), curves = new Curves(diff), { figures, bands: rows } = diff, sides = stacksOf(diff, curves), [{ stacks: base }, { stacks: head }] = sides;
@@ -130,7 +129,7 @@ export function diffSection(diff) {
       picture.redraw();
     }), pairsTable(diff, axis));
   Object.assign(picture.place.dataset, { slots: diff.slots, basePeakBytes: figures.base_peak_bytes, headPeakBytes: figures.head_peak_bytes });
-  return picture.place;
+  return { place: picture.place, axis };
 }
 
 /**

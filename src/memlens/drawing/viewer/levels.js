@@ -96,8 +96,11 @@ export class Buckets {
    */
   best(from, to, measure) {
     const [part, first, last] = this.buckets(from, to);
-    let best = first;
-    for (let bucket = first + 1; bucket < last; bucket += 1) if (measure(part.columns, bucket) > measure(part.columns, best)) best = bucket;
+    let best = first, most = -Infinity;
+    for (let bucket = first; bucket < last; bucket += 1) {
+      const value = measure(part.columns, bucket);
+      if (value > most) [best, most] = [bucket, value];
+    }
     return first < last ? [part, best] : null;
   }
 }

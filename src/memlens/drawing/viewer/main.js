@@ -125,7 +125,8 @@ async function main() {
   try {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");
-    if (data.diff) place.before(diffSection(await unpacked(data.diff)), element("h2", { id: "head-alone" }, `Head alone: ${data.diff.head}`));
+    const diff = data.diff && diffSection(await unpacked(data.diff));
+    if (diff) place.before(diff.place, element("h2", { id: "head-alone" }, `Head alone: ${data.diff.head}`));
     const asked = new URLSearchParams(location.hash.slice(1)).get("log") ?? "", shown = /^\d+$/.test(asked) && Number(asked) < data.logs.length ? Number(asked) : data.shown;
     /** @param {number} k */
     const showLog = (k) => show(place, data.logs[k], k === data.shown ? -1 : k);
@@ -133,6 +134,7 @@ async function main() {
     if (devices) place.before(devices.place);
     await showLog(shown);
     await devices?.fill();
+    if (diff) await tryZooms(diff.axis);
     await painted();
     performance.mark("memlens-drawn");
     root.dataset.ready = "true";
