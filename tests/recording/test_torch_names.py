@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -324,6 +325,33 @@ def test_what_a_graph_has_saved_is_named_by_what_leads_to_it(programs: Programs,
         (3000, "garbage Lost.tensor (a cycle that gc.collect() frees)"),
         (4000, "variable views[*] (main, program.py)"),
     }
+
+
+ANEW = """
+from torch.utils.checkpoint import checkpoint
+layers = [torch.nn.Sequential(torch.nn.Linear(50, 70), torch.nn.ReLU(), torch.nn.Linear(70, 50)) for _ in range(3)]
+def through(x):
+    for layer in layers: x = checkpoint(layer, x, use_reentrant=False)
+    return x.square().mean()
+def main():
+    with profiling:
+        through(torch.randn(11, 50)).backward()  # no walk while anything of it is live
+        first, second = through(torch.randn(13, 50)), through(torch.randn(17, 50))
+"""
+
+
+@pytest.mark.torch
+def test_what_layers_are_computed_anew_of_is_saved_by_the_graph_that_leads_to_them(programs: Programs) -> None:
+    log = traced(programs, ANEW)[1]
+    assert log.holder is not None
+    rows = np.flatnonzero((log.kind == memlens.Kind.ALLOC) & (log.lifetimes.partner < 0))
+    held = Counter[str]()
+    for size, number in zip(log.size[rows].tolist(), log.holder[rows].tolist(), strict=True):
+        if number >= 0:
+            held[log.holder_names[number]] += size
+    # What three layers are given, and what the square is made of, float32.
+    assert held["saved first.grad_fn (main, program.py)"] == 4 * (13 * 50 * 4)
+    assert held["saved second.grad_fn (main, program.py)"] == 4 * (17 * 50 * 4)
 
 
 THREADS = """

@@ -18,6 +18,7 @@ is on no stack while something else does.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -306,9 +307,10 @@ class _Tensors:
         self.whole = graphs and self._data is not None
         self._nodes: dict[int, Any] = {}  # which keeps them, so that no id is given again
         self._descriptors: dict[int, list[Any]] = {}
+        self._layers: dict[int, Any] | None = None
 
     def end(self) -> None:
-        self._nodes, self._descriptors = {}, {}
+        self._nodes, self._descriptors, self._layers = {}, {}, None
 
     def is_tensor(self, kind: type) -> bool:
         return issubclass(kind, self._tensor)
@@ -349,6 +351,9 @@ class _Tensors:
             following, saved = self._parts(node)
             for inner in saved:
                 yield ".grad_fn", inner, "saved"
+                kept, saver = self._to_compute_anew(inner)
+                yield from ((".grad_fn", one, "saved") for one in kept)
+                waiting.extend([] if saver is None else [saver])
             if hasattr(type(node), "_raw_saved_tensors"):  # a function of Python, which may have attributes of its own
                 for _, inner in walk.stored(node, type(node)):
                     yield ".grad_fn", inner, "saved"
@@ -375,6 +380,23 @@ class _Tensors:
                 # Where hooks took it, this is what they made of it.
                 saved += [self._read(self._data, one) if type(one) is self._saved else one for one in several]
         return following, saved
+
+    def _to_compute_anew(self, saved: Any) -> tuple[list[Any], Any]:
+        """The tensors of which ``torch.utils.checkpoint`` computes what was saved anew, and the node of the graph that has more of them.
+
+        The graph has but a key of it, and the hook that computes, which is not seen from Python, has what the layer was given.
+        """
+        module: Any = sys.modules.get("torch.utils.checkpoint")
+        if module is None or type(saved) is not getattr(module, "_Holder", None):
+            return [], None
+        if self._layers is None:
+            kind = getattr(module, "_CheckpointFrame", None)
+            layers = [one for one in gc.get_referrers(kind) if type(one) is kind]
+            self._layers = {id(key()): layer for layer in layers for key in getattr(layer, "weak_holders", ())}
+        layer = self._layers.get(id(saved))
+        kept = getattr(layer, "saved_args", [])  # later than PyTorch 2.11; before, what a function of autograd saves
+        tensors = [self._read(self._data, one) if type(one) is self._saved else one for one in kept]
+        return tensors, self._read(self._of["grad_fn"], getattr(layer, "input_saver", None))
 
     @staticmethod
     def _read(read: Any, value: Any) -> Any:
