@@ -10,8 +10,9 @@ moment when memory ran out.
 
 **In one that asks for it**: ``memlens.record_torch`` uses :class:`History` alone.
 
-torch's functions, from torch 2.1 on: ``torch.cuda.memory._record_memory_history``, which initialises CUDA, and clears the history when it is switched off;
-``_dump_snapshot``; ``torch._C._cuda_attach_out_of_memory_observer``, whose observers stay for ever and are called without the allocator's lock.
+torch's functions, from torch 2.1 on: ``torch.cuda.memory._record_memory_history``, which initialises CUDA, and clears the history when it is switched off,
+not when it is switched on again; ``_snapshot``, to which the times are added at which memory ran out (``memlens``, ``failures``);
+``torch._C._cuda_attach_out_of_memory_observer``, whose observers stay for ever and are called without the allocator's lock.
 
 **Paddle's**, of ``paddle.device.cuda``: ``_record_memory_history``, which touches no device and so is called once ``paddle`` is imported, and ``_snapshot``.
 It has no observers: of the moment when memory ran out there is what the snapshot of the end has.
