@@ -49,28 +49,11 @@ class Runs:
         snapshot = self.folder / f"{program}, {setting}, {limit}.pickle"
         figures = snapshot.with_suffix(".json")
         if not figures.exists():
-            trainer = [
-                sys.executable,
-                str(Path(__file__).with_name("cuda_trainers.py")),
-                program,
-                str(figures),
-                str(limit),
-            ]
-            record = [
-                sys.executable,
-                "-m",
-                "memlens",
-                "record",
-                "--preset",
-                "torch",
-                "--names",
-                "lines",
-                "-f",
-                "-o",
-                str(snapshot),
-            ]
+            trainer = (str(Path(__file__).with_name("cuda_trainers.py")), program, str(figures), str(limit))
+            record = ["-m", "memlens", "record", "--preset", "torch", "--names", "lines", "-f", "-o"]
+            command = [sys.executable, *record, str(snapshot), "--", sys.executable, *trainer]
             variables = os.environ | {"PYTORCH_CUDA_ALLOC_CONF": SETTINGS[setting]} if SETTINGS[setting] else os.environ
-            done = subprocess.run([*record, "--", *trainer], env=variables, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.exit(f"{snapshot.name}: {done.stdout[-2000:]} {done.stderr[-2000:]}")
         return snapshot

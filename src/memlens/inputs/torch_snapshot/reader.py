@@ -328,10 +328,9 @@ def _hints(entries: Entries, events: DeviceEvents, *, paddles: bool, placed: boo
 def _failures(noted: Any) -> list[list[int]]:
     """What ``memlens record`` notes each time that memory runs out: the device, its bytes, how many of them the process may have, and how many it has."""
     rows = noted.get("failures") if type(noted) is dict else None
-    known = type(rows) is list and all(
-        type(row) is list and len(row) == 4 and all(is_count(n, 1 << 63) for n in row) for row in rows
-    )
-    return rows if known and type(rows) is list else []
+    if type(rows) is not list or any(type(row) is not list or len(row) != 4 for row in rows):
+        return []
+    return rows if all(is_count(number, 1 << 63) for row in rows for number in row) else []
 
 
 def _ooms(entries: Entries, device: int, tables: Tables, noted: list[list[int]]) -> tuple[OutOfMemory, ...]:

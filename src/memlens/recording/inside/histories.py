@@ -231,12 +231,12 @@ class PaddleHistory(History):
 
     def dump(self) -> None:
         """Write the snapshot, unless nothing was allocated on a device."""
-        self._taken = self.torch.device.cuda._snapshot()
+        self._taken: dict[str, Any] = self.torch.device.cuda._snapshot()
         if any(self._taken["device_traces"]):
             super().dump()
 
     def _snapshot(self) -> dict[str, Any]:
-        return dict(self._taken)
+        return self._taken
 
 
 def _out_of_memory(device: int, _asked: int, allowed: int, _free: int) -> None:
