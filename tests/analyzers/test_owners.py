@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given
@@ -12,10 +14,12 @@ from logs import window_of
 from made_lives import plain_pairs
 
 from memlens.analyzers import get, growth
-from memlens.analyzers.series.growth import PILE_WINDOWS
+from memlens.analyzers.series.growth import PILE_WINDOWS, Grown
+from memlens.analyzers.series.trend import judge
 from memlens.events import Kind
 from memlens.facts import Facts
 from memlens.log import Log
+from memlens.windows.windows import Window
 
 NAMES = ("conv2d", "relu", "[red]<b>")
 Row = tuple[Kind, int, int, int]
@@ -125,3 +129,38 @@ def test_blocks_without_an_owner_are_named_by_where_they_come_from() -> None:
         ("(before the input)", 2),
         (None, 2),
     }
+
+
+def run_of(steps: Sequence[Sequence[tuple[int, int, int]]]) -> list[Window]:
+    """Windows of a log whose steps make blocks: of each its size, its owner, and in how many steps it is freed again; 0 for never."""
+    events: list[Row] = []
+    due: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    edges = [0]
+    for number, step in enumerate(steps):
+        events += [(Kind.FREE, size, addr, -1) for size, addr in due[number]]
+        for size, owner, kept in step:
+            events.append((Kind.ALLOC, size, 1 + len(events), owner))
+            due[number + kept if kept else len(steps)].append((size, len(events)))
+        edges.append(len(events))
+    log = build(events)
+    return [window_of(log, lo, hi, str(k)) for k, (lo, hi) in enumerate(pairwise(edges))]
+
+
+@given(st.integers(0, 1 << 30), st.integers(12, 40), st.sampled_from(("kept", "joined", "shared", "bounded")))
+def test_of_whom_more_and_more_is_live_is_named_whatever_the_sizes(seed: int, count: int, kind: str) -> None:
+    chance, steps, level, levels = random.Random(seed), [], 0, []
+    for number in range(count):
+        size = 4000 * (number + 1) if kind == "joined" else chance.randrange(3000, 6000)
+        kept = {"joined": 1, "bounded": 3}.get(kind, 0)
+        mine = [(size, owner, kept) for owner in ((0, 1) if kind == "shared" else (0,))]
+        steps.append([(500, 2, 1), (chance.randrange(1, 500), 2, 0 if number == 2 else 1), *mine])
+        level = size if kind == "joined" else level + size
+        levels.append(level)
+    found = growth(run_of(steps))
+    assert (found.verdict == "growing") == (kind != "bounded")
+    if kind in ("kept", "joined"):
+        assert found.grown is not None
+        blocks = 1 if kind == "joined" else count
+        assert found.grown == Grown(NAMES[0], judge(np.array(levels), 0).gained_bytes, blocks)
+    else:  # half of it is not most of it
+        assert found.grown is None

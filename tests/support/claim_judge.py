@@ -275,7 +275,7 @@ def _live_at_end(v: Values, run: RawRun) -> None:
     freed = sum(one.size for one in run.events[last:] if one.kind == "free")
     assert v.get("exit_bytes", freed) == freed
     if "grows" in v:
-        kept = _kept(run) if any(claim["kind"] == "piling_up" for claim in run.claims) else {}
+        kept = _kept(run) if any(claim["kind"] in ("piling_up", "grown_by") for claim in run.claims) else {}
         late = Counter(run.events[k].size for k in (_left(run) if kept else ()) if run.partner[k] > last)
         assert v["grows"] == (bool(kept) and all(late[size] >= count for size, count in kept.items()))
 
@@ -609,6 +609,21 @@ def _piling(v: Values, run: RawRun) -> None:
         totals = [size * count for (size, _), count in kept.items() if count >= PILE]
         assert v["total_bytes"] == max(totals)
         assert v.get("ties", 0) == totals.count(v["total_bytes"]) - 1
+
+
+@of("grown_by")
+def _grown_by(v: Values, run: RawRun) -> None:
+    """More than half of what is gained is live of one owner at the end beyond what was at some end before; and somebody holds more than half of that."""
+    (gained,) = (claim["gained_bytes"] for claim in run.claims if claim["kind"] == "growing")
+    ends = [stop for _, stop in run.judged.values()]
+    theirs = [k for k, one in enumerate(run.events) if one.kind == "alloc" and one.owner and one.owner == v["owner"]]
+    live = [{k for k in theirs if k < end <= run.partner.get(k, end)} for end in ends]
+    levels = [sum(run.events[k].size for k in blocks) for blocks in live]
+    assert 2 * (levels[-1] - min(levels)) > gained
+    assert levels[-1] > max(levels[: len(levels) // 4], default=0)
+    if "holder" in v:
+        assert in_common(v["holder"]) in _held_by(run, live[-1], levels[-1] // 2)
+        assert v.get("held_in_part", False) == _others_hold(run, live[-1], v["holder"])
 
 
 def _kept(run: RawRun) -> dict[int, int]:

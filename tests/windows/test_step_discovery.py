@@ -30,6 +30,15 @@ def found(*lines: str) -> Family | None:
     return family(read(lines))
 
 
+def test_steps_in_some_of_which_the_run_is_evaluated_are_not_lost_to_the_ends_of_its_evaluations() -> None:
+    lines = ["*"]
+    for step in range(24):
+        lines += [f"STEP {step}", "*", *(["EVAL", *["*"] * 6, "DONE"] if step % 4 == 3 else [])]
+    of = found(*lines)
+    assert of is not None
+    assert (of.by, len(of.anchors[0])) == (r"^(STEP \d+)", 24)
+
+
 @pytest.mark.parametrize(
     ("anchor", "name", "work"),
     [

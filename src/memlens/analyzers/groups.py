@@ -225,12 +225,13 @@ def _in_common(holder: str) -> str:
 
 def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
     """The largest part of the peak: the owner with the most bytes where owners are known of most, else the size; and how many have as many."""
-    owners = _by_label(groups)
+    of = columns_of(groups)
+    owners = by_label(of)
     if 2 * owners.pop(None, (0, 0))[0] <= whole and owners:
         owner, (size, blocks) = next(iter(owners.items()))
         with_stack = not owners.keys() <= {BEFORE_INPUT}
         ties = sum(total == size for total, _ in owners.values()) - 1
-        holder, in_part = _holder_of(columns_of(groups), owner, size)
+        holder, in_part = holder_of(of, owner, size)
         return {
             "total_bytes": size,
             "blocks": blocks,
@@ -239,7 +240,6 @@ def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
             "held_in_part": in_part,
             **_whose(owner, with_stack),
         }
-    of = columns_of(groups)
     sizes, counts = distinct(of.size), np.zeros(len(of), np.int64)
     np.add.at(counts, sizes.searchsorted(of.size), of.count)
     totals = sizes * counts[: len(sizes)]
@@ -248,7 +248,7 @@ def largest_of(groups: Sequence[Any], whole: int) -> dict[str, Any]:
     return {"total_bytes": largest * blocks, "blocks": blocks, "block_bytes": largest, "ties": len(most) - 1 or None}
 
 
-def _holder_of(of: SizeGroups, label: str | None, whole: int) -> tuple[str | None, bool | None]:
+def holder_of(of: SizeGroups, label: str | None, whole: int) -> tuple[str | None, bool | None]:
     """Who holds most bytes of the groups that sentences give one owner, and whether somebody else was seen to hold a part."""
     if of.holder is None or of.held is None or of.others is None:
         return None, None
@@ -271,13 +271,8 @@ def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:
     return {"owner": None if before else owner, "before_input": before, "no_stack": (before and with_stack) or None}
 
 
-def _by_label(groups: Sequence[Any]) -> dict[str | None, tuple[int, int]]:
-    """How many bytes and blocks there are of each owner as sentences name it, the most bytes first.
-
-    Args:
-        groups: Groups of blocks, with ``size_bytes``, ``count`` and ``owner``.
-    """
-    of = columns_of(groups)
+def by_label(of: SizeGroups) -> dict[str | None, tuple[int, int]]:
+    """How many bytes and blocks there are of each owner as sentences name it, the most bytes first."""
     sums = np.zeros((2, len(of.names)), np.int64)
     first = np.zeros(len(of.names), np.int64)
     first[of.owner[::-1]] = np.arange(len(of))[::-1]

@@ -13,6 +13,7 @@ from memlens.analyzers.composition import largest_share
 from memlens.analyzers.endings import ended, stopped_inside
 from memlens.analyzers.failures import failure_claim, most_telling
 from memlens.analyzers.groups import largest_of
+from memlens.analyzers.series.growth import Grown, bytes_of
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
@@ -198,8 +199,8 @@ def _growing(log: LogAnalysis) -> Iterator[Claim]:
     grows = growth.verdict == "growing"
     if grows:
         yield growth_claim(growth, unit)
-        if growth.piling:
-            yield _piling(growth, unit)
+        if (what := _what_grows(growth, unit)) is not None:
+            yield what
         elif not UNPAIRED_DOUBTS & codes:
             yield claim("no_size_piles_up", Weight.GROWTH)
     elif "no_tensor_events" not in codes:
@@ -246,23 +247,21 @@ def growth_claim(growth: Growth, unit: str) -> Claim:
     return claim(kind, Weight.STEADY, growth, **series, **flat)
 
 
-def _piling(growth: Growth, unit: str) -> Claim:
-    """Which blocks pile up; those of a sawtooth, say, the last tooth of which is cut off, may be more than what is gained."""
-    # Piles that a sentence would name alike are one: their stacks differ farther out.
-    piles: dict[Any, list[Any]] = {}
-    for one in growth.piling:
-        piles.setdefault((one.size_bytes, one.owner and innermost(one.owner), one.phase), []).append(one)
-    totals = {key: sum(one.total_bytes for one in those) for key, those in piles.items()}
-    largest = max(totals, key=totals.__getitem__)
-    alike, total, gained = piles[largest], totals[largest], growth.gained_bytes
-    pile = alike[0]
+def _what_grows(growth: Growth, unit: str) -> Claim | None:
+    """Which blocks pile up, or of whom more and more is live; blocks of a sawtooth, the last tooth of which is cut off, may be more than what is gained."""
+    if isinstance(grown := growth.most, Grown):
+        return claim("grown_by", Weight.GROWTH, grown, held_in_part=grown.held_in_part or None)
+    if grown is None:
+        return None
+    alike, *others = growth.piles_alike
+    pile, total, gained = alike[0], bytes_of(alike), growth.gained_bytes
     return claim(
         *("piling_up", Weight.GROWTH, growth),
         since=growth.since,
         total_bytes=total,
         blocks=sum(one.count for one in alike),
         block_bytes=pile.size_bytes,
-        ties=([*totals.values()].count(total) - 1) or None,
+        ties=sum(bytes_of(those) == total for those in others) or None,
         phase=None if pile.phase == START else pile.phase,
         before_phases=pile.phase == START,
         unit=unit,
@@ -326,8 +325,8 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         largest = largest_of(peak.live, peak.peak_bytes)
         if largest.get("before_input") and _uncounted(log):
             largest |= {"blocks": None, "no_stack": None}
-        piling = () if log.growth is None else log.growth.piling
-        if piling and largest.get("holder") == variable_of(piling[0].holder):
+        grows = None if log.growth is None else _what_grows(log.growth, _unit(log))
+        if grows is not None and largest.get("holder") == grows.values.get("holder"):
             largest |= {"holder": None, "held_in_part": None}  # it is said of what piles up
         # Where FREEs have no ALLOC in the log, blocks may add up to more than the level.
         if largest["total_bytes"] <= peak.peak_bytes:
@@ -413,7 +412,8 @@ def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
             "live_at_end", Weight.LEFT, live_bytes=size, blocks=None if opening[0] and _uncounted(log) else blocks
         )
     else:
-        piling = () if log.growth is None else log.growth.piling
-        grows = bool(piling) and all(pile.at_exit for pile in piling)
-        at_exit = log.freed_last if log.growth is None and log.trust.has_lines else None
+        growth = log.growth
+        ends = [] if growth is None else [part.at_exit for part in (*growth.piling, growth.grown) if part is not None]
+        grows = bool(ends) and all(ends)
+        at_exit = log.freed_last if growth is None and log.trust.has_lines else None
         yield claim("nothing_live_at_end", Weight.LEFT, grows=grows, exit_bytes=at_exit)

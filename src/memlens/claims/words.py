@@ -69,6 +69,7 @@ WORDS: dict[str, Words] = {
         f" {_PILE}{_WHERE}}}{_BY_WHOM}{_TIES}",
         joined="; ",
     ),
+    "grown_by": Words(f"most of it is by {{owner:owner}}{_BY_WHOM}", joined="; "),
     "no_size_piles_up": Words("no blocks of one size pile up", joined="; "),
     "live_not_growing": Words("what is live after each {unit} does not {rose?keep growing|grow} over {windows:units}"),
     "level_growing": Words(

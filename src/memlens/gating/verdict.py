@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import structs
 
-from memlens.analyzers.series.growth import Pile
+from memlens.analyzers.series.growth import Grown, Pile
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
 from memlens.claims.roles import variable_of
 from memlens.gating.judging import NOT_NAMED, Judged
@@ -317,7 +317,10 @@ def _growing(verdict: Verdict) -> Iterator[Claim]:
     values["last_windows"] = found.growing_windows if found.growing_windows < found.judged else None
     values["within_limit"] = any(row.metric == "growth" and row.ok for row in verdict.judged)
     yield Claim("grows", Weight.CAUSE, values)
-    if verdict.piling:
+    if isinstance(grown := found.most, Grown):
+        values = values_of(grown, "owner", "holder", held_in_part=grown.held_in_part or None)
+        yield Claim("grown_by", Weight.CAUSE, values)
+    elif verdict.piling:
         pile = verdict.piling[0]
         blocks = values_of(pile, "size_bytes", "total_bytes", blocks=pile.count, owner=pile.owner or None)
         blocks["holder"] = variable_of(pile.holder)

@@ -152,7 +152,7 @@ def family(log: EventLog) -> Family | None:
     The rules are those of :func:`common_family`, but for two things.  Nothing but the log itself confirms what its lines count, so lines
     without a word like START or STEP must come again evenly over its events; then they need not count.  And what is wanted is not the smallest pieces
     but those that repeat: steps, iterations, batches and the like go before epochs, and these before calls, blocks, layers and other parts;
-    training goes before evaluation; and what comes evenly before what does not.
+    training goes before evaluation; and what comes evenly and more often before what does not.
 
     Args:
         log: A log whose landmarks were looked for when it was read, or whose text can be read again, or one with marks.
@@ -237,6 +237,8 @@ def _best(
     counted = [entry for entry in found[0].values() if entry.template.counts]
     epochs = max((len(entry.offsets) for entry in counted if entry.template.work is Work.EPOCH), default=0)
     even = any(_is_even(_between(logs[0], one.offsets)) for one in counted if one.template.work is not Work.PART)
+    # Steps in which the run is evaluated, too, are longer than others; lines that come less often may be of these evaluations.
+    often = 0 if even else max((len(one.offsets) for one in found[0].values() if not one.template.counts), default=0)
     for by in found[0].keys() & found[-1].keys():
         entries = [seen[by] for seen in found]
         sides = [
@@ -249,7 +251,8 @@ def _best(
             of_one: tuple[Any, ...] = ()
             if len(logs) == 1:  # what comes about as often as an epoch is one
                 work = template.work if template.counts or 2 * windows > 3 * epochs else Work.EPOCH
-                of_one = work, template.aside, template.counts and not even, not template.counts
+                uneven = template.counts and len(entries[0].offsets) < often
+                of_one = work, template.aside, uneven, not template.counts
             place = max(template.place, Place.PROGRESS)
             ranked.append((*of_one, place, -windows, not same, template.place, first, by))
     tried: set[str] = set()

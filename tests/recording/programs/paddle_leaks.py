@@ -72,10 +72,12 @@ def main() -> None:
     outputs: list[Any] = []
     hooked: list[Any] = []
     optimizers: list[Any] = []
+    joined: Any = None
     total, keep = 0.0, closing()
     for step in range(14):
         sys.stderr.write(f"STEP {step}\n")
-        x, y = paddle.randn([256, 128]), paddle.zeros([256], dtype="int64")
+        rows = 256 + 8 * (5 * step % 14) if kind == "lengths" else 256
+        x, y = paddle.randn([rows, 128]), paddle.zeros([rows], dtype="int64")
         scores, hidden = net(x)
         loss = nn.functional.cross_entropy(scores, y)
         if kind == "hook":
@@ -85,8 +87,10 @@ def main() -> None:
         optimizer.clear_grad()
         if kind == "module":
             module_list.append(hidden)
-        elif kind == "local":
+        elif kind in ("local", "lengths"):
             outputs.append(hidden)
+        elif kind == "joined":
+            joined = hidden if joined is None else paddle.concat([joined, hidden])
         elif kind == "closure":
             keep(hidden)
         elif kind == "key":

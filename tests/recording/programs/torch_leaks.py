@@ -75,6 +75,7 @@ def train() -> None:
     outputs: list[Any] = []
     hooked: list[Any] = []
     optimizers: list[Any] = []
+    joined: Any = None
     total, keep = 0.0, closing()
     on_cpu = device == "cpu"
     with (
@@ -82,7 +83,8 @@ def train() -> None:
     ):
         for step in range(14):
             with torch.profiler.record_function(f"STEP {step}"):
-                x, y = torch.randn([256, 128]), torch.zeros([256], dtype=torch.int64)
+                rows = 256 + 8 * (5 * step % 14) if kind == "lengths" else 256
+                x, y = torch.randn([rows, 128]), torch.zeros([rows], dtype=torch.int64)
                 scores, hidden = net(x)
                 loss = nn.functional.cross_entropy(scores, y)
                 if kind == "hook":
@@ -93,8 +95,10 @@ def train() -> None:
                 hidden = hidden.detach() if kind != "graph" else hidden
                 if kind == "module":
                     module_list.append(hidden)
-                elif kind == "local":
+                elif kind in ("local", "lengths"):
                     outputs.append(hidden)
+                elif kind == "joined":
+                    joined = hidden if joined is None else torch.cat([joined, hidden])
                 elif kind == "closure":
                     keep(hidden)
                 elif kind == "key":

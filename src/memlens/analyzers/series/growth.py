@@ -9,7 +9,15 @@ from msgspec import structs
 
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import held_events, until
-from memlens.analyzers.groups import commonest_holders, kinds_of_blocks, owner_labels
+from memlens.analyzers.groups import (
+    BEFORE_INPUT,
+    by_label,
+    by_size_and_owner,
+    commonest_holders,
+    holder_of,
+    kinds_of_blocks,
+    owner_labels,
+)
 from memlens.analyzers.series.shapes import MINIMUM, floor_of
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
 from memlens.claims.roles import ROLES
@@ -17,6 +25,8 @@ from memlens.columns import distinct, spans
 from memlens.facts import Kind
 from memlens.folding import bounds, profile
 from memlens.results import Result, Tables, deferred, lazy
+from memlens.spool import walk
+from memlens.text import innermost
 from memlens.windows.windows import BEFORE, judged, some_of
 
 if TYPE_CHECKING:
@@ -37,6 +47,8 @@ PILE_WINDOWS = 3
 _OFTEN = 1 / 3
 #: In so many windows it is counted what each leaves until a later one, as always.
 _SAMPLES = 16
+#: Of so many owners with the most live bytes it is asked whether they come to more and more.
+_LOOKED_AT = 20
 
 
 class Pile(Result, frozen=True):
@@ -68,7 +80,27 @@ class Pile(Result, frozen=True):
     role: str | None = None
 
 
-@lazy("piling")
+class Grown(Result, frozen=True):
+    """An owner of whom more and more is live, whatever the sizes of its blocks: a tensor that is made anew, larger, or results of one line of any length.
+
+    Attributes:
+        owner: It, as sentences name it: the operator or innermost frame, and the innermost of the user's own.
+        gained_bytes: By how much the floor of its live bytes at the ends of windows rose, as :attr:`Growth.gained_bytes` of all.
+        count: Its blocks that are live at the end of the last judged window.
+        holder: Who holds more than half of these bytes, where that was recorded.
+        held_in_part: Somebody else was seen to hold one of these blocks.
+        at_exit: So much of it is freed after the last ALLOC of the log.
+    """
+
+    owner: str
+    gained_bytes: int
+    count: int
+    holder: str | None = None
+    held_in_part: bool = False
+    at_exit: bool = False
+
+
+@lazy("piling", "grown")
 class Growth(Result, frozen=True):
     """The live bytes at the ends of a series of windows.
 
@@ -108,6 +140,7 @@ class Growth(Result, frozen=True):
         lowest_bytes: The lowest level at the end of a judged window.
         highest_bytes: The highest one.
         piling: The blocks that pile up from window ``since`` on, the largest total first; none where the series does not grow.
+        grown: The owner of whom more than half of what is gained is; ``None`` where there is none, or the series does not grow.
     """
 
     tables: ClassVar[Tables] = {"piling": Pile}
@@ -144,6 +177,29 @@ class Growth(Result, frozen=True):
     growing_windows: int = 0
     every: int | None = None
     piling: tuple[Pile, ...] = ()
+    grown: Grown | None = None
+
+    @property
+    def piles_alike(self) -> list[list[Pile]]:
+        """Those of ``piling`` together that a sentence would name alike, for their stacks differ farther out; the largest total first."""
+        piles: dict[object, list[Pile]] = {}
+        for one in self.piling:
+            piles.setdefault((one.size_bytes, one.owner and innermost(one.owner), one.phase), []).append(one)
+        return sorted(piles.values(), key=bytes_of, reverse=True)
+
+    @property
+    def most(self) -> Pile | Grown | None:
+        """The largest pile; or ``grown``, where no pile is half of what is gained, nor a quarter and the same owner's."""
+        alike = next(iter(self.piles_alike), None)
+        if alike is None or self.grown is None:
+            return self.grown if alike is None else alike[0]
+        same = alike[0].owner is not None and innermost(alike[0].owner) == self.grown.owner
+        return alike[0] if (4 if same else 2) * bytes_of(alike) > self.gained_bytes else self.grown
+
+
+def bytes_of(piles: Sequence[Pile]) -> int:
+    """The bytes of piles together."""
+    return sum(pile.total_bytes for pile in piles)
 
 
 def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
@@ -177,6 +233,7 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
         reserved_from_bytes=None if reserved is None else reserved.from_bytes,
         reserved_gained_bytes=None if reserved is None else reserved.gained_bytes,
         piling=() if since is None else deferred(piles, chosen[since:], pieces),
+        grown=None if since is None else deferred(grown_of, chosen, before, of_live["gained_bytes"]),
     )
 
 
@@ -254,9 +311,7 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
     table = np.zeros((len(some), samples), np.int64)
     np.add.at(table, (some.searchsorted(part[len(left) :]), sample), ends)
     kept[some] -= np.sort(table)[:, samples // 2]
-    partner, allocs = until(log.lifetimes.partner)[left[inside]], np.flatnonzero(log.kind[end:] == Kind.ALLOC)
-    freed_late = (partner < len(log)) & (partner >= (end + int(allocs[-1]) if len(allocs) else end))
-    at_exit = np.bincount(part[inside], freed_late, minlength=len(parts)) >= kept
+    at_exit = np.bincount(part[inside], _freed_last(log, left[inside], end), minlength=len(parts)) >= kept
     names, found = owner_labels(log), []
     holders = commonest_holders(log, left, kind[: len(left)], len(sizes))
     roles = _commonest_roles(log, left, kind[: len(left)], len(sizes))
@@ -273,6 +328,53 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
             each, owner = total / len(windows), names[owners[k]]
             found.append(Pile(size, count, total, owner, int(seen[k]), each, phase, late, held, in_part, roles.get(k)))
     return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes, pile.owner or "")))
+
+
+def _freed_last(log: EventLog, blocks: Ints, end: int) -> NDArray[np.bool_]:
+    """Which of the blocks that are live at event ``end`` are freed after the last ALLOC of the log."""
+    freed, allocs = until(log.lifetimes.partner)[blocks], np.flatnonzero(log.kind[end:] == Kind.ALLOC)
+    late: NDArray[np.bool_] = (freed < len(log)) & (freed >= (end + int(allocs[-1]) if len(allocs) else end))
+    return late
+
+
+def grown_of(windows: Sequence[Window], before: int, gained: int) -> Grown | None:
+    """The owner of whom more than half is of what a series gains.
+
+    Args:
+        windows: The series that is judged, of one log.
+        before: How many of them precede it.
+        gained: The bytes that it gains.
+    """
+    log, _, hi = bounds(windows)
+    if log.owner is None:
+        return None
+    end, ends = int(hi.max()), np.sort(hi)
+    blocks = held_events(log, 0, end, end)
+    groups = by_size_and_owner(log, blocks)
+    live = {label: found for label, found in by_label(groups).items() if label and label != BEFORE_INPUT}
+    labels = [label for label, (size, _) in live.items() if 2 * size > gained][:_LOOKED_AT]
+    number = {label: k for k, label in enumerate(labels)}
+    row = np.array([number.get(innermost(name), -1) if name else -1 for name in groups.names])
+    changes, partner = np.zeros((len(labels), len(ends) + 1), np.int64), until(log.lifetimes.partner)
+    for start, stop in walk(0, end):
+        of = row[log.owner[start:stop]]
+        events = np.flatnonzero((of >= 0) & (log.kind[start:stop] == Kind.ALLOC))
+        of, size = of[events], log.size[start:stop][events]
+        freed = np.minimum(partner[start:stop][events], end).astype(np.int64)
+        np.add.at(changes, (of, ends.searchsorted(start + events, "right")), size)
+        np.add.at(changes, (of, ends.searchsorted(freed, "right")), -size)
+    trends = [judge(levels, before) for levels in changes.cumsum(axis=1)[:, :-1]]
+    of_owner = {
+        label: trend.gained_bytes for label, trend in zip(labels, trends, strict=True) if trend.verdict == "growing"
+    }
+    owner = max(of_owner, key=of_owner.__getitem__, default=None)
+    if owner is None or 2 * of_owner[owner] <= gained:
+        return None
+    whole, count = live[owner]
+    holder, in_part = holder_of(groups, owner, whole)
+    theirs = blocks[row[log.owner[blocks]] == number[owner]]
+    at_exit = int(log.size[theirs][_freed_last(log, theirs, end)].sum()) >= of_owner[owner]
+    return Grown(owner, of_owner[owner], count, holder, bool(in_part), at_exit)
 
 
 def _commonest_roles(log: EventLog, blocks: Ints, kind: Ints, kinds: int) -> dict[int, str | None]:

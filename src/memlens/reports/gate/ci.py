@@ -70,8 +70,8 @@ def _lines(verdict: Verdict, path_of: Callable[[str], str | None]) -> Iterator[s
 
 def _owner(verdict: Verdict, row: Judged) -> str:
     """Who allocates most of what a figure fails by, as far as that is known."""
-    if row.metric == "growth" and verdict.piling:
-        return verdict.piling[0].owner or ""
+    if row.metric == "growth" and verdict.growth is not None and (most := verdict.growth.most) is not None:
+        return most.owner or ""
     blame = _blamed(verdict).get((row.name, row.metric))
     return next((finding.owner for finding in telling(blame) if finding.owner), "") if blame is not None else ""
 
