@@ -41,6 +41,9 @@ SMOKE = frozenset(
 )
 #: Tests that replay runs, which only the compiled modules can.
 REPLAYS = ("tests/allocators/", "tests/replaying/", "cli/test_whatif.py", "[cli_oom_whole]", "[whatif ")
+LONG = pytest.mark.skip(
+    reason="takes long, and others look at the same by day: MEMLENS_ROUNDS=20 runs it, as CI does at night"
+)
 WITHOUT = pytest.mark.skip(reason="without the compiled modules nothing is replayed")
 
 
@@ -57,6 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not compiled and any(part in item.nodeid for part in REPLAYS):
             item.add_marker(WITHOUT)
+        if not NIGHT and item.get_closest_marker("night"):
+            item.add_marker(LONG)
         smoke = item.path.is_relative_to(tests) and item.path.relative_to(tests).as_posix() in SMOKE
         if smoke and "[docs/" not in item.nodeid:  # of the pages the README alone
             item.add_marker("smoke")

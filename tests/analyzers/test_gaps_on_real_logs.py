@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from night import NIGHT, many, some
@@ -320,6 +321,7 @@ def _pool_name(first: int, second: int) -> str:
     return f"private pool ({first}, {second})" if first or second else "default pool"
 
 
+@pytest.mark.night
 def test_every_snapshot_is_replayed_and_ends_with_the_inactive_blocks_of_the_allocator(shared: Path) -> None:
     expected = json.loads((shared / "data/torch/expected.json").read_text())
     checked = kept = 0

@@ -19,6 +19,7 @@ import made_runs as made
 import pytest
 from commands import HERE, process
 from made_rank_logs import MadeJob, Program, large_job
+from night import some
 
 MIB = made.MIB
 
@@ -73,7 +74,7 @@ def test_stdin_may_be_one_of_the_logs(logs: tuple[Path, Path]) -> None:
     assert second["windows"][0]["d_peak_bytes"] == 2 * MIB
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", some([2, 1]))
 def test_so_many_jobs_say_the_same(case_3: str, jobs: int) -> None:
     ran = process("compare", case_3, "--jobs", jobs, "--format", "csv")
     assert ran.returncode == 0, ran.stderr
@@ -83,6 +84,7 @@ def test_so_many_jobs_say_the_same(case_3: str, jobs: int) -> None:
 # --- the ranks of one job ---
 
 
+@pytest.mark.night
 def test_a_folder_a_template_and_a_list_of_ranks_say_the_same(memlens: Any, tmp_path: Path) -> None:
     usual = Program()
     more = replace(usual, parameters=(*usual.parameters, (30 * MIB, "gather")))
@@ -108,6 +110,7 @@ def test_a_folder_a_template_and_a_list_of_ranks_say_the_same(memlens: Any, tmp_
     assert [row["peak_bytes"] for row in rows] == [str(144 * MIB)] * 6 + [str(174 * MIB), str(144 * MIB)]
 
 
+@pytest.mark.night
 def test_a_job_of_a_thousand_ranks_is_one_screen(memlens: Any, tmp_path: Path) -> None:
     large_job(1000).write(tmp_path / "job")
     ran = memlens("compare", tmp_path / "job", columns=80)

@@ -31,7 +31,7 @@ from memlens.windows.windows import Window
 # --- real logs -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("relation", some(RELATIONS))
 def test_every_byte_of_real_windows_is_accounted_for_at_the_exact_cost(shared: Path, relation: str) -> None:
     pairs = [pair for pair in real_windows(shared, relations=[relation]) if pair.longest <= 1500]
     if len(pairs) > 200:

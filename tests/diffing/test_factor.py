@@ -27,7 +27,7 @@ def logs(shared: Path) -> list[Window]:
     return list({side.log.source.name: side for pair in pairs for side in (pair.base, pair.head)}.values())
 
 
-@pytest.mark.parametrize("factor", FACTORS, ids=str)
+@pytest.mark.parametrize("factor", some(FACTORS), ids=str)
 def test_a_factor_is_found_in_real_logs_whatever_the_padding(logs: list[Window], factor: Fraction) -> None:
     for log in some(logs[::3], 6):
         for padding in (256, 512):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from failing_runs import KIB, FailedAt, Machine
+from night import some
 
 import memlens
 from memlens.diffing.failed import FailedRun
@@ -52,7 +53,7 @@ def only(found: Diff) -> FailedRun:
 
 
 @pytest.mark.parametrize("by", [None, r"STEP (\d+) START"])
-@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("swapped", some([False, True]))
 def test_the_other_run_is_where_the_failed_one_was(by: str | None, swapped: bool) -> None:
     """Up to the failure the two do the same, so that all is equal right before it."""
     seen = 0

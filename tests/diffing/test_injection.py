@@ -16,7 +16,7 @@ from memlens.diffing.run import diff_windows
 
 #: What the issue asks for; the relations beyond are measured by the benchmark.
 RELATIONS = ["same run", "two runs", "two versions"]
-RUNS = 16 if NIGHT else 5  # of each mix
+RUNS = 16 if NIGHT else 3  # of each mix
 
 
 @pytest.fixture(scope="module")

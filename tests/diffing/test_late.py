@@ -62,6 +62,7 @@ def test_a_late_free_is_told_in_allocations_from_each_runs_own_peak(before: int,
     check_accounts(base, head, found)
 
 
+@pytest.mark.night
 def test_late_frees_of_real_windows_are_those_of_a_plain_replay(windows: list[Window]) -> None:
     chance = Random(1)
     for _ in range(15):

@@ -77,6 +77,7 @@ def test_fewer_steps_and_frees_at_exit_are_no_difference(shared: Path, base: str
     assert (found.parting, tuple(found.repeated)) == (None, ())
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("by", [None, r"^(?:START (\w+)|STEP \d+ START)"])
 @pytest.mark.parametrize(
     "name", ["331_sot_pir_cnnbreaks.log", "30_ast_transformer_pir.log", "05_leak_graph_331.log.gz"]

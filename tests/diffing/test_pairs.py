@@ -113,6 +113,7 @@ def test_it_is_common_in_order_and_as_long_as_can_be(base: str, head: str) -> No
     assert longest_common(f"x{base}x", f"y{head}y") == longest_plain(f"x{base}x", f"y{head}y")
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("names", [3, 10_000])
 def test_of_many_windows_few_rows_are_kept(names: int) -> None:
     chance = random.Random(names)

@@ -45,6 +45,7 @@ def shown() -> object:
         yield running
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_is_what_the_page_shows(
     name: str, shown: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -143,6 +143,7 @@ def test_every_byte_of_a_device_is_in_the_piece_that_it_belongs_to(
     assert 10 < unknown < len(logs) - 10
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("folder", ["data/paddle", "data/torch/snapshots"])
 def test_on_every_real_log_it_is_what_the_segments_analyzer_says(
     shared: Path, folder: str, node: Callable[..., str]

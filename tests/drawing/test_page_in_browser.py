@@ -32,7 +32,7 @@ INPUTS: tuple[str, ...] = (
 STILL = ("snapshot that ran out", "snapshot of one moment")
 
 
-@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("name", some(INPUTS))
 def test_the_page_says_what_analyze_says(report: Make, inputs: Make, name: str) -> None:
     made = report(*inputs(name))
     page = made.open()
@@ -41,7 +41,7 @@ def test_the_page_says_what_analyze_says(report: Make, inputs: Make, name: str) 
     assert page.text("h1") == " ".join(page.run("return document.title").split())
 
 
-@pytest.mark.parametrize("name", [name for name in INPUTS if name not in STILL])
+@pytest.mark.parametrize("name", some(name for name in INPUTS if name not in STILL))
 def test_the_curve_reaches_the_peak_that_analyze_finds(report: Make, inputs: Make, name: str) -> None:
     made = report(*inputs(name))
     page = made.open()

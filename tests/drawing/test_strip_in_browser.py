@@ -49,6 +49,7 @@ choice.selectedIndex = arguments[0];
 choice.dispatchEvent(new Event("change"));"""
 
 
+@pytest.mark.night
 def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: Make, shared: Path) -> None:
     path = shared / "data/torch/kineto/gpu_2022_rank1.json.gz"
     page = report(str(path)).open()

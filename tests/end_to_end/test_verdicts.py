@@ -160,6 +160,7 @@ def test_much_reserved_memory_that_lies_idle_is_said_before_a_growth_of_less(sha
         assert "is reserved (" not in verdict(shared / f"data/paddle/{other}.log.gz")
 
 
+@pytest.mark.night
 def test_the_peaks_of_snapshots_are_those_of_the_independent_replays(shared: Path) -> None:
     folder = shared / "data/torch"
     for name, devices in json.loads((folder / "expected.json").read_text()).items():

@@ -95,6 +95,7 @@ def elsewhere(folder: Path) -> Iterator[str]:
     files.rm("/runs", recursive=True)
 
 
+@pytest.mark.night
 def test_a_url_that_ends_with_a_slash_stands_for_the_logs_there(elsewhere: str) -> None:
     left_out: list[tuple[str, Any]] = []
     found = expanded([elsewhere], ReadAs(), lambda *said: left_out.append(said))

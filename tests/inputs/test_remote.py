@@ -245,6 +245,7 @@ LONG = b"".join(b"Alloc %d bytes, ptr = 0x7f%06x    (padding, padding, padding)\
 LINE = len(LONG) // 2
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("path", ["ranges/run.log", "run.log", "ranges/run.log.gz"])
 def test_a_long_log_of_a_web_server_is_read_whole_and_looked_up(server: str, tmp_path: Path, path: str) -> None:
     (tmp_path / "ranges").mkdir()

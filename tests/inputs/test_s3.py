@@ -83,6 +83,7 @@ def test_what_is_said_of_logs_in_a_store_is_what_is_said_of_files(store: Store, 
     assert len(near.stdout) > 1000
 
 
+@pytest.mark.night
 @pytest.mark.parametrize(
     ("url", "says"),
     some(

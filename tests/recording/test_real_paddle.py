@@ -132,6 +132,7 @@ def test_bytes_of_each_role_are_those_of_the_model(paddle: RealPaddle, tmp_path:
 # Layers
 
 
+@pytest.mark.night
 def test_the_peak_with_layers_recomputed_is_that_of_a_run_that_recomputes_them(
     paddle: RealPaddle, tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ def twins(log: Path) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.paddle
-@pytest.mark.parametrize("name", [name for name in OF_PADDLE if NIGHT or name in {"zero", "average", "batch"}])
+@pytest.mark.parametrize("name", [name for name in OF_PADDLE if NIGHT or name == "average"])
 def test_a_run_of_paddle_without_a_twin_peaks_where_it_was_said(paddle: RealPaddle, tmp_path: Path, name: str) -> None:
     found, variables = {}, environment(paddle, tmp_path)
     for how in ("with", "without"):

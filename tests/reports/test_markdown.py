@@ -57,6 +57,7 @@ VERBS: dict[str, Callable[[Path, Path], Iterable[Block]]] = {
 }
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("verb", VERBS)
 def test_labels_of_real_snapshots_hold_what_tells_them_apart(shared: Path, verb: str) -> None:
     paths = [shared / f"data/torch/snapshots/{name}.pickle" for name in SNAPSHOTS]

@@ -83,6 +83,7 @@ def size(logs: list[str]) -> int:
     return sum(os.path.getsize(log) for log in logs if os.path.exists(log))
 
 
+@pytest.mark.night
 def test_many_logs_compared_while_a_worker_is_killed(client: Any, logs: list[str]) -> None:
     before = set(client.run(os.getpid).values())
     expected = memlens.compare(logs, by=STEPS)
@@ -189,6 +190,7 @@ def test_a_cluster_without_a_worker_is_an_error_in_words(logs: list[str], monkey
         memlens.compare(logs[:2], scheduler=empty.scheduler_address)
 
 
+@pytest.mark.night
 def test_workers_that_cannot_load_memlens_say_what_to_install(logs: list[str], tmp_path: Path) -> None:
     block = tmp_path / "without_memlens.py"
     block.write_text("import sys\nsys.modules['memlens'] = None\n")

@@ -281,6 +281,7 @@ def test_a_trace_is_known_by_its_beginning(head: bytes, like: bool) -> None:
     assert looks_like(head) is like
 
 
+@pytest.mark.night
 def test_the_large_trace_needs_little_memory(shared: Path, tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     path.write_bytes(gzip.decompress((shared / FOLDER / LARGE).read_bytes()))

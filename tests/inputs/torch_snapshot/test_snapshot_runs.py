@@ -177,6 +177,7 @@ def test_a_trace_that_is_named_as_the_frames_of_its_entry_is_no_stack() -> None:
     assert fast[0]["stack"][14] == ()
 
 
+@pytest.mark.night
 def test_real_snapshots_give_the_same_either_way(shared: Path) -> None:
     for path in some(sorted((shared / "data/torch/snapshots").glob("*.pickle")), 3):
         if path.stat().st_size > 1_300_000:  # the larger ones have nothing new, and take the plain way long

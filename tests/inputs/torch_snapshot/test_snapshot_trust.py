@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from night import many
@@ -99,6 +100,7 @@ def test_blocks_that_lie_over_each_other_or_beyond_their_segment_are_doubted() -
     assert "its blocks reach 512 bytes beyond that" in doubt(log, "uneven_segments")
 
 
+@pytest.mark.night
 def test_no_real_snapshot_has_a_segment_that_does_not_add_up(shared: Path) -> None:
     for path in sorted((shared / "data/torch/snapshots").glob("*.pickle")):
         for log in read_file(path):
