@@ -120,6 +120,11 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("logs_not_analyzed", {"count": 1}),
     ("logs_in_doubt", {"count": 2}),
 ]  # fmt: skip
+#: Of two runs: blocks that both have.
+OF_BOTH: list[tuple[str, dict[str, Any]]] = [
+    ("explains_most", {"finding": "elsewhere", "size_bytes": MIB, "blocks": 1, "owner": "f < g", "d_bytes": -3 * MIB, "explained_bytes": -2 * MIB}),
+    ("explains_most", {"finding": "elsewhere", "size_bytes": KIB, "blocks": 2, "d_bytes": 3 * KIB, "explained_bytes": 2 * KIB, "at_peak": True, "base_blocks": 1, "head_blocks": 3}),
+]  # fmt: skip
 
 ASKED = {"line": 9, "ended": True, "requested_bytes": 64 * MIB}
 #: Sentences of a failure by what is known of it.
@@ -133,7 +138,7 @@ FAILURES: list[dict[str, Any]] = [
 
 
 def test_the_words_of_each_kind_read_as_approved(golden: Callable[[str, str], None]) -> None:
-    texts = [(kind, Claim(kind, Weight.PEAK, values).text) for kind, values in TEXTS]
+    texts = [(kind, Claim(kind, Weight.PEAK, values).text) for kind, values in (*TEXTS, *OF_BOTH)]
     failures = [str(answer_of([Claim("out_of_memory", Weight.FAILURE, values)])) for values in FAILURES]
     texts += [("out_of_memory", text) for text in failures]
     golden("words.txt", "".join(f"{kind}: {text}\n" for kind, text in texts))

@@ -73,7 +73,8 @@ def _more(more: str, less: str, *, of_both: bool = False) -> str:
     some = "{blocks:count} more {blocks=1?block|blocks} of {size_bytes:bytes}[ {owner:whose}]"
     instead = f"({{{more}_blocks:count}} instead of {{{less}_blocks:count}})"
     none = f"{some} {instead}" if of_both else f"{_BLOCKS}only {more} has"
-    return f"[{{{less}_blocks:given}}{{{less}_blocks?{some} {instead}|{none}}}|{some}]"
+    unknown = f"{_BLOCKS}both have, live at {more}'s peak only" if of_both else some
+    return f"[{{{less}_blocks:given}}{{{less}_blocks?{some} {instead}|{none}}}|{unknown}]"
 
 
 #: The blocks of a finding of each kind.
