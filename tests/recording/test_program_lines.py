@@ -46,7 +46,7 @@ class EagerParamBase(Tensor):
     "paddle/base/libpaddle/pir/ops.py": "",
 }
 COMPILED = native.load("memlens.recording.inside._calls") is not None
-LINE = re.compile(r"^I\d{4} \d\d:\d\d:\d\d\.\d{6} +(\d+) line\.py:0\] memlens (calls|holds) (.*)$")
+LINE = re.compile(r"^I\d{4} \d\d:\d\d:\d\d\.\d{6} +(\d+) line\.py:0\] memlens (calls|holds|met) (.*)$")
 BEGIN = "import os, threading, paddle\nfrom paddle import _C_ops\n"
 
 
@@ -220,6 +220,46 @@ def test_who_holds_tensors_when_memory_runs_out_is_written(ran: Ran) -> None:
     )
     assert done.returncode == 1
     assert said(done, "holds") == ["0x200 variable sessions['a'] (serve, program.py)", "0x0 -"]
+    assert said(done, "met") == ["ResourceExhaustedError: Out of memory error on GPU 0"]
+
+
+#: What Paddle 3.0 says on a GPU, the text from its header on.
+MESSAGE = """
+
+--------------------------------------
+C++ Traceback (most recent call last):
+--------------------------------------
+0   matmul_ad_func(paddle::Tensor const&)
+
+----------------------
+Error Message Summary:
+----------------------
+ResourceExhaustedError:
+
+Out of memory error on GPU 0. Cannot allocate 39.062500MB memory on GPU 0, 45.960000MB memory has been allocated and available memory is only 18.000000MB.
+
+Please check whether there is any other process using GPU 0.
+"""
+
+
+@pytest.mark.parametrize("prints", [False, True])
+def test_a_failure_that_a_program_survives_is_told_once_whether_it_is_printed_or_not(
+    ran: Ran, tmp_path: Path, prints: bool
+) -> None:
+    log = "I0710 09:56:31.904374 28846 auto_growth_best_fit_allocator.cc:191] "
+    lines = (
+        f"{log}Alloc 256 bytes, ptr = 0x5606f8aeb000",
+        f"{log}Allocate 40960000 bytes, aligned to 40960000, extra size 0",
+    )
+    done = ran(
+        f"def fails():\n    os.write(2, {lines[1].encode()!r} + b'\\n')\n    raise MemoryError({MESSAGE!r})\n    yield\n"
+        f"os.write(2, {lines[0].encode()!r} + b'\\n')\n"
+        f"try: _C_ops.take(fails())\nexcept MemoryError as error: {'os.write(2, str(error).encode())' if prints else 'pass'}\n"
+        "_C_ops.matmul(1)\n"
+    )
+    (tmp_path / "run.log").write_text(done.stderr)
+    (failure,) = memlens.analyze(tmp_path / "run.log").logs[0].ooms
+    assert failure.requested_bytes == 40_960_000
 
 
 #: Calls in a thread, a generator, a coroutine, a forked child that ends at once, at the limit of recursion; a program that ends so itself.

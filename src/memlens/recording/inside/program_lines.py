@@ -44,8 +44,8 @@ _METHODS = frozenset(
 
 _BACKWARD = "run_backward"
 _PASS = _BACKWARD.encode()
-#: What an exception says, within so many characters, of memory that ran out.
-_OUT_OF_MEMORY, _SEARCHED = "ut of memory", 4096
+#: What an exception says, within so many characters, of memory that ran out; what Paddle calls it; so much of it is written.
+_OUT_OF_MEMORY, _SEARCHED, _REFUSED, _SAID = "ut of memory", 1 << 16, "ResourceExhaustedError", 400
 #: What a pipe takes at once.
 _PIPE = 4096
 
@@ -141,8 +141,8 @@ def _replaced(operator: str, function: Any) -> Any:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
             result = function(*args, **kwargs) if kwargs else function(*args)
         except (RuntimeError, MemoryError, SystemError) as error:
-            for walks in _walks if _OUT_OF_MEMORY in str(error)[:_SEARCHED] else ():
-                walks.walk()
+            if on[0] and _OUT_OF_MEMORY in (text := str(error)[:_SEARCHED]):
+                _ran_out(text)
             raise
         finally:
             if within is not None and on[0]:
@@ -158,6 +158,19 @@ def _replaced(operator: str, function: Any) -> Any:
     call.__module__ = getattr(function, "__module__", None) or "paddle"
     call.__doc__ = function.__doc__
     return call
+
+
+def _ran_out(text: str) -> None:
+    """Write who holds tensors when memory runs out, and what was said of it, for a program that goes on may say nothing."""
+    for walks in _walks:
+        walks.walk()
+    at = text.find(_OUT_OF_MEMORY)
+    begin = text.rfind(_REFUSED, 0, at) if _REFUSED in text[:at] else text.rfind("\n", 0, at) + 1
+    said = " ".join(text[begin : begin + _SAID].split())
+    try:
+        os.write(2, f"{_head().decode()}memlens met {said}\n".encode("utf-8", "replace"))
+    except OSError:  # a closed descriptor
+        return
 
 
 class _Paddle:
