@@ -29,6 +29,7 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("piling_up", {"blocks": 2, "block_bytes": KIB, "beyond": True, "phase": "after STEP END", "holder": "feats[*] (main, train.py)"}),
     ("piling_up", {"blocks": 2, "block_bytes": KIB, "beyond": True, "holder": "feats[*] (main, train.py)", "held_in_part": True}),
     ("grown_by", {"owner": "concat < train.py:102 main", "holder": "cache (main, train.py)", "held_in_part": True}),
+    ("hidden_growth", {**STEPS, "since": "STEP 3", "gained_bytes_per_window": KIB, "gained_bytes": 17 * KIB}),
     ("no_size_piles_up", {}),
     ("live_not_growing", {**STEPS, "rose": True}),
     ("level_growing", {"level": "peak", "unit": "step", "since": "(before)", "from_bytes": KIB, "to_bytes": MIB}),

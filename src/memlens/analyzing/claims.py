@@ -121,7 +121,7 @@ def _claims(log: LogAnalysis) -> Iterator[Claim]:
         yield claim("no_event", Weight.STEADY, windows=len(asked_for) if len(asked_for) != 1 else None)
         return
     if growth is not None and growth.judged >= MINIMUM and not grows:
-        yield growth_claim(growth, _unit(log))
+        yield from filter(None, (growth_claim(growth, _unit(log)), _what_grows(growth, _unit(log))))
     if not log.series and len(windows) == 1 and not state_only:
         yield from _left(log, windows[0])
         if (growth is None or growth.judged < MINIMUM) and windows[0].whole and not log.ooms:
@@ -198,10 +198,8 @@ def _growing(log: LogAnalysis) -> Iterator[Claim]:
     above, unit = _above(log, growth), _unit(log)
     grows = growth.verdict == "growing"
     if grows:
-        yield growth_claim(growth, unit)
-        if (what := _what_grows(growth, unit)) is not None:
-            yield what
-        elif not UNPAIRED_DOUBTS & codes:
+        yield from filter(None, (growth_claim(growth, unit), _what_grows(growth, unit)))
+        if growth.most is None and not UNPAIRED_DOUBTS & codes:
             yield claim("no_size_piles_up", Weight.GROWTH)
     elif "no_tensor_events" not in codes:
         yield claim("live_not_growing", Weight.GROWTH, windows=growth.judged, unit=unit, rose=growth.rose is not None)
@@ -220,6 +218,9 @@ def growth_claim(growth: Growth, unit: str) -> Claim:
         rate = growth.gained_bytes_per_window
         each = {"every": every if every > 1 else None, "gained_each_bytes": round(rate * every), "last_windows": some}
         return claim("growing", Weight.GROWTH, growth, tone="bad", gained_bytes_per_window=rate, **series, **each)
+    if (grown := growth.grown) is not None:
+        rate = round(grown.gained_bytes_per_window)
+        return claim("hidden_growth", Weight.GROWTH, grown, tone="bad", gained_bytes_per_window=rate, **series)
     if growth.rose == "late":
         return claim("rose_late", Weight.STEADY, growth, **series)
     if growth.rose is not None:

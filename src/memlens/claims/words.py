@@ -70,6 +70,10 @@ WORDS: dict[str, Words] = {
         joined="; ",
     ),
     "grown_by": Words(f"most of it is by {{owner:owner}}{_BY_WHOM}", joined="; "),
+    "hidden_growth": Words(
+        "memory grows under what comes and goes: {gained_bytes_per_window:bytes} a {unit} from {since:window} on,"
+        " {gained_bytes:bytes} in all over {windows:units}"
+    ),
     "no_size_piles_up": Words("no blocks of one size pile up", joined="; "),
     "live_not_growing": Words("what is live after each {unit} does not {rose?keep growing|grow} over {windows:units}"),
     "level_growing": Words(

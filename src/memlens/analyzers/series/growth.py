@@ -86,6 +86,8 @@ class Grown(Result, frozen=True):
     Attributes:
         owner: It, as sentences name it: the operator or innermost frame, and the innermost of the user's own.
         gained_bytes: By how much the floor of its live bytes at the ends of windows rose, as :attr:`Growth.gained_bytes` of all.
+        gained_bytes_per_window: As that of all.
+        since: Name of the window in which the first of these bytes were gained.
         count: Its blocks that are live at the end of the last judged window.
         holder: Who holds more than half of these bytes, where that was recorded.
         held_in_part: Somebody else was seen to hold one of these blocks.
@@ -94,6 +96,8 @@ class Grown(Result, frozen=True):
 
     owner: str
     gained_bytes: int
+    gained_bytes_per_window: float
+    since: str
     count: int
     holder: str | None = None
     held_in_part: bool = False
@@ -140,7 +144,8 @@ class Growth(Result, frozen=True):
         lowest_bytes: The lowest level at the end of a judged window.
         highest_bytes: The highest one.
         piling: The blocks that pile up from window ``since`` on, the largest total first; none where the series does not grow.
-        grown: The owner of whom more than half of what is gained is; ``None`` where there is none, or the series does not grow.
+        grown: The owner of whom more than half of what is gained is.  Of a series that swings, and does not end lower than it began, one of whom as much is
+            gained as the series swings by: what comes and goes hides it.  ``None`` where there is none.
     """
 
     tables: ClassVar[Tables] = {"piling": Pile}
@@ -218,6 +223,9 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
     reserved = None
     if log.tells_of_chunks:
         reserved = _of_device((found.levels[1] + found["reserve_bytes"] - found["release_bytes"])[fates], _OFTEN)
+    least = 0 if since is None else of_live["gained_bytes"] // 2
+    if of_live["verdict"] == "swinging" and of_live["gained_bytes"] > 0:
+        least = of_live["swing_bytes"]
     return Growth(
         windows=len(windows),
         judged=len(chosen) - before,
@@ -233,7 +241,7 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
         reserved_from_bytes=None if reserved is None else reserved.from_bytes,
         reserved_gained_bytes=None if reserved is None else reserved.gained_bytes,
         piling=() if since is None else deferred(piles, chosen[since:], pieces),
-        grown=None if since is None else deferred(grown_of, chosen, before, of_live["gained_bytes"]),
+        grown=deferred(grown_of, chosen, before, least) if least else None,
     )
 
 
@@ -337,13 +345,13 @@ def _freed_last(log: EventLog, blocks: Ints, end: int) -> NDArray[np.bool_]:
     return late
 
 
-def grown_of(windows: Sequence[Window], before: int, gained: int) -> Grown | None:
-    """The owner of whom more than half is of what a series gains.
+def grown_of(windows: Sequence[Window], before: int, least: int) -> Grown | None:
+    """The owner of whom most is gained over a series, where his live bytes grow by themselves, by more than so many.
 
     Args:
         windows: The series that is judged, of one log.
         before: How many of them precede it.
-        gained: The bytes that it gains.
+        least: What must be gained.
     """
     log, _, hi = bounds(windows)
     if log.owner is None:
@@ -352,7 +360,7 @@ def grown_of(windows: Sequence[Window], before: int, gained: int) -> Grown | Non
     blocks = held_events(log, 0, end, end)
     groups = by_size_and_owner(log, blocks)
     live = {label: found for label, found in by_label(groups).items() if label and label != BEFORE_INPUT}
-    labels = [label for label, (size, _) in live.items() if 2 * size > gained][:_LOOKED_AT]
+    labels = [label for label, (size, _) in live.items() if size > least][:_LOOKED_AT]
     number = {label: k for k, label in enumerate(labels)}
     row = np.array([number.get(innermost(name), -1) if name else -1 for name in groups.names])
     changes, partner = np.zeros((len(labels), len(ends) + 1), np.int64), until(log.lifetimes.partner)
@@ -363,18 +371,17 @@ def grown_of(windows: Sequence[Window], before: int, gained: int) -> Grown | Non
         freed = np.minimum(partner[start:stop][events], end).astype(np.int64)
         np.add.at(changes, (of, ends.searchsorted(start + events, "right")), size)
         np.add.at(changes, (of, ends.searchsorted(freed, "right")), -size)
-    trends = [judge(levels, before) for levels in changes.cumsum(axis=1)[:, :-1]]
-    of_owner = {
-        label: trend.gained_bytes for label, trend in zip(labels, trends, strict=True) if trend.verdict == "growing"
-    }
-    owner = max(of_owner, key=of_owner.__getitem__, default=None)
-    if owner is None or 2 * of_owner[owner] <= gained:
+    trends = zip(labels, (judge(levels, before) for levels in changes.cumsum(axis=1)[:, :-1]), strict=True)
+    grow = [(label, trend) for label, trend in trends if trend.since is not None and trend.gained_bytes > least]
+    if not grow:
         return None
+    owner, trend = max(grow, key=lambda one: one[1].gained_bytes)
     whole, count = live[owner]
     holder, in_part = holder_of(groups, owner, whole)
     theirs = blocks[row[log.owner[blocks]] == number[owner]]
-    at_exit = int(log.size[theirs][_freed_last(log, theirs, end)].sum()) >= of_owner[owner]
-    return Grown(owner, of_owner[owner], count, holder, bool(in_part), at_exit)
+    gained, rate = trend.gained_bytes, trend.gained_bytes_per_window
+    at_exit = int(log.size[theirs][_freed_last(log, theirs, end)].sum()) >= gained
+    return Grown(owner, gained, rate, windows[trend.since or 0].name, count, holder, bool(in_part), at_exit)
 
 
 def _commonest_roles(log: EventLog, blocks: Ints, kind: Ints, kinds: int) -> dict[int, str | None]:
