@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 BEFORE_INPUT = "(before the input)"
 #: … and of any other block without a call stack, in an input that has stacks.
 NO_STACK = "(no stack)"
+#: What stands where no owner is known.
+UNOWNED = (None, BEFORE_INPUT, NO_STACK)
 #: An index or a key in the path of a holder, and the name of a state of an optimizer.
 _KEY, _STATE = re.compile(r"\[(?:'[^']*'|\d+)\]"), re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()")
 

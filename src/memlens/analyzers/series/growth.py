@@ -10,7 +10,7 @@ from msgspec import structs
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import held_events, until
 from memlens.analyzers.groups import (
-    BEFORE_INPUT,
+    UNOWNED,
     by_label,
     by_size_and_owner,
     commonest_holders,
@@ -26,7 +26,7 @@ from memlens.facts import Kind
 from memlens.folding import bounds, profile
 from memlens.results import Result, Tables, deferred, lazy
 from memlens.spool import walk
-from memlens.text import innermost
+from memlens.text import STACK, innermost
 from memlens.windows.windows import BEFORE, judged, some_of
 
 if TYPE_CHECKING:
@@ -359,10 +359,11 @@ def grown_of(windows: Sequence[Window], before: int, least: int) -> Grown | None
     end, ends = int(hi.max()), np.sort(hi)
     blocks = held_events(log, 0, end, end)
     groups = by_size_and_owner(log, blocks)
-    live = {label: found for label, found in by_label(groups).items() if label and label != BEFORE_INPUT}
+    live = {label: found for label, found in by_label(groups).items() if label not in UNOWNED}
     labels = [label for label, (size, _) in live.items() if size > least][:_LOOKED_AT]
-    number = {label: k for k, label in enumerate(labels)}
-    row = np.array([number.get(innermost(name), -1) if name else -1 for name in groups.names])
+    number, first = {label: k for k, label in enumerate(labels)}, {label.partition(STACK)[0] for label in labels}
+    alike = (name if name and name.partition(STACK)[0] in first else None for name in groups.names)
+    row = np.array([number.get(innermost(name), -1) if name else -1 for name in alike])
     changes, partner = np.zeros((len(labels), len(ends) + 1), np.int64), until(log.lifetimes.partner)
     for start, stop in walk(0, end):
         of = row[log.owner[start:stop]]
@@ -376,12 +377,11 @@ def grown_of(windows: Sequence[Window], before: int, least: int) -> Grown | None
     if not grow:
         return None
     owner, trend = max(grow, key=lambda one: one[1].gained_bytes)
-    whole, count = live[owner]
-    holder, in_part = holder_of(groups, owner, whole)
+    holder, in_part = holder_of(groups, owner, live[owner][0])
     theirs = blocks[row[log.owner[blocks]] == number[owner]]
     gained, rate = trend.gained_bytes, trend.gained_bytes_per_window
     at_exit = int(log.size[theirs][_freed_last(log, theirs, end)].sum()) >= gained
-    return Grown(owner, gained, rate, windows[trend.since or 0].name, count, holder, bool(in_part), at_exit)
+    return Grown(owner, gained, rate, windows[trend.since or 0].name, live[owner][1], holder, bool(in_part), at_exit)
 
 
 def _commonest_roles(log: EventLog, blocks: Ints, kind: Ints, kinds: int) -> dict[int, str | None]:
