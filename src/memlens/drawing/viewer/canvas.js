@@ -92,11 +92,9 @@ export function drawing(label, height, draw) {
 export function write(context, text, x, y, { align = "left", ink = color("text") } = {}) {
   context.textAlign = align;
   context.textBaseline = "middle";
-  context.lineWidth = 3;
-  context.lineJoin = "round";
-  context.strokeStyle = color("back");
-  context.setLineDash([]);
-  context.strokeText(text, x, y);
+  const wide = widthOf(context, text), begin = align === "left" ? x : align === "right" ? x - wide : x - wide / 2;
+  context.fillStyle = color("back");
+  context.fillRect(begin - 2, y - 6, wide + 4, 12);
   context.fillStyle = ink;
   context.fillText(text, x, y);
 }

@@ -27,7 +27,7 @@ export class Curves extends Buckets {
   constructor({ curves, details }) {
     super([...details, curves].map((columns) => {
       const { base_bytes: base, head_bytes: head } = columns, apart = Float64Array.from(base, (bytes, k) => head[k] - bytes);
-      return partOf(columns, columns.lo ?? 0, columns.edges ?? null, {
+      return partOf({ ...columns, away: apart.map(Math.abs) }, columns.lo ?? 0, columns.edges ?? null, {
         base: [columns.base_low ?? base, columns.base_high ?? base], head: [columns.head_low ?? head, columns.head_high ?? head], apart: [columns.low ?? apart, columns.high ?? apart],
       });
     }));
@@ -39,10 +39,8 @@ export class Curves extends Buckets {
    * @returns {Place | null}
    */
   farthest(from, to) {
-    const found = this.best(from, to, (columns, bucket) => Math.abs(columns.head_bytes[bucket] - columns.base_bytes[bucket]));
-    if (!found) return null;
-    const [{ lo, edges, columns }, best] = found;
-    return {
+    const found = this.buckets(from, to), best = this.best(found, "away"), [{ lo, edges, columns }] = found;
+    return best < 0 ? null : {
       slot: columns.slot?.[best] ?? lo + best, size: edges ? edges[best + 1] - edges[best] : 1,
       base: columns.base_bytes[best], head: columns.head_bytes[best], baseLine: columns.base_line[best], headLine: columns.head_line[best],
     };
@@ -56,15 +54,10 @@ export class Curves extends Buckets {
  */
 function stacksOf(diff, curves) {
   return SIDES.map((side) => {
-    const run = new Buckets(curves.parts.map(({ columns: { slot, [`${side}_bytes`]: bytes, [`${side}_high`]: top = bytes }, ...part }) => ({ ...part, columns: { high_bytes: bytes, low_bytes: bytes, slot, top } })));
-    const stacks = new Stacks(diff.stacks[side], /** @type {any} */ (run)), drawn = nothingDrawn();
-    /** @param {number} from @param {number} to */
-    const highest = (from, to) => {
-      const found = run.best(from, to, ({ top }, bucket) => top[bucket]);
-      return found && { event: found[0].columns.slot?.[found[1]] ?? found[0].lo + found[1], bytes: found[0].columns.top[found[1]] };
-    };
+    const run = new Buckets(curves.parts.map(({ columns: { slot, [`${side}_bytes`]: bytes, [`${side}_high`]: top = bytes }, ...part }) => ({ ...part, columns: { high_bytes: top, low_bytes: bytes, high_event: slot } })));
+    const stacks = new Stacks(diff.stacks[side], run), drawn = nothingDrawn();
     /** The areas of a run up to the highest level of each column. @param {import("./track.js").Frame & { high: number }} frame */
-    const draw = (frame) => drawAreas(frame, drawn, { highest }, stacks, NO_BARS, { key: String(stacks.chosen), look: color("back"), colour: (width, rows) => paintAreas(drawn, width, rows, stacks.way.groups) });
+    const draw = (frame) => drawAreas(frame, drawn, run, stacks, NO_BARS, { key: String(stacks.chosen), look: color("back"), colour: (width, rows) => paintAreas(drawn, width, rows, stacks.way.groups) });
     return { stacks, draw };
   });
 }

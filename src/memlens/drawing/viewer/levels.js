@@ -1,5 +1,7 @@
 /** Curves in buckets of events, or of places of another axis; where they are told closely each one is a bucket. */
 
+import { firstAtLeast } from "./axis.js";
+
 /** Lowest and highest of any stretch of a column, from levels of detail: each level has the extremes of pairs of the one below. */
 export class Pyramid {
   /**
@@ -56,10 +58,15 @@ function halves(values, better) {
  */
 
 export class Buckets {
-  /** @param {Part[]} parts the whole last */
+  /** @type {[Part, number, number][]} */
+  #pixels = [];
+
+  /** @param {Part[]} parts stretches in order, none over another one, and then the whole */
   constructor(parts) {
     this.parts = parts;
+    this.begins = Float64Array.from(parts.slice(0, -1), ({ lo }) => lo);
     this.whole = parts[parts.length - 1];
+    this.pixelsOf = "";
   }
 
   /**
@@ -71,8 +78,16 @@ export class Buckets {
   buckets(from, to) {
     const { lo, hi } = this.whole, first = Math.max(Math.floor(from), lo), last = Math.min(Math.max(Math.ceil(to), first + 1), hi);
     if (first >= last) return [this.whole, 0, 0];
-    const part = this.parts.find((one) => one.lo <= first && last <= one.hi) ?? this.whole;
+    const near = this.parts[this.stretchOf(first)], part = near && last <= near.hi ? near : this.whole;
     return [part, bucketOf(part, first), bucketOf(part, last - 1) + 1];
+  }
+
+  /**
+   * @param {number} event
+   * @returns {number} the last stretch that begins no later, -1 for none
+   */
+  stretchOf(event) {
+    return firstAtLeast(this.begins, event + 1) - 1;
   }
 
   /**
@@ -88,20 +103,44 @@ export class Buckets {
   }
 
   /**
-   * The first bucket in which something is highest.
-   * @param {number} from
-   * @param {number} to
-   * @param {(columns: any, bucket: number) => number} measure
-   * @returns {[Part, number] | null}
+   * The buckets of each pixel of a picture, looked up once for all that is drawn of one part of an axis.
+   * @param {import("./axis.js").Axis} axis
+   * @param {number} width
+   * @returns {[Part, number, number][]}
    */
-  best(from, to, measure) {
-    const [part, first, last] = this.buckets(from, to);
-    let best = first, most = -Infinity;
-    for (let bucket = first; bucket < last; bucket += 1) {
-      const value = measure(part.columns, bucket);
-      if (value > most) [best, most] = [bucket, value];
+  pixels(axis, width) {
+    const of = [axis.from, axis.to, axis.overTime, width].join();
+    if (of !== this.pixelsOf) {
+      let to = axis.toEvent(0, width);
+      this.#pixels = Array.from({ length: width }, (_, x) => this.buckets(to, to = axis.toEvent(x + 1, width)));
+      this.pixelsOf = of;
     }
-    return first < last ? [part, best] : null;
+    return this.#pixels;
+  }
+
+  /**
+   * The first of some buckets in which a column is highest.
+   * @param {[Part, number, number]} buckets
+   * @param {string} name
+   * @returns {number} -1 where there is none
+   */
+  best([{ columns }, first, last], name) {
+    const values = columns[name];
+    let best = first < last ? first : -1;
+    for (let bucket = first + 1; bucket < last; bucket += 1) if (values[bucket] > values[best]) best = bucket;
+    return best;
+  }
+
+  /**
+   * @param {[Part, number, number]} buckets
+   * @returns {Highest | null} of their events
+   */
+  highestOf(buckets) {
+    const best = this.best(buckets, "high_bytes"), [{ lo, edges, columns }] = buckets;
+    return best < 0 ? null : {
+      event: columns.high_event?.[best] ?? lo + best, size: edges ? edges[best + 1] - edges[best] : 1,
+      bytes: columns.high_bytes[best], reserved: columns.reserved_bytes?.[best], line: columns.line?.[best], owner: columns.owner?.[best],
+    };
   }
 }
 
@@ -151,9 +190,8 @@ export class Levels extends Buckets {
    * @returns {{ bytes: number, line: number } | null}
    */
   after(event) {
-    const part = this.parts.find(({ lo, hi, edges }) => lo <= event && event < hi && (!edges || edges.length === hi - lo + 1));
-    if (!part) return null;
-    const { lo, columns } = part, k = event - lo;
+    const [{ lo, hi, edges, columns }] = this.buckets(event, event + 1), k = event - lo;
+    if (!(lo <= event && event < hi && (!edges || edges.length === hi - lo + 1))) return null;
     // The first bucket has the level that the run starts from, too: where that is the higher one, the event's own is the lower.
     return { bytes: k === 0 && columns.high_event?.[0] < lo ? columns.low_bytes[0] : columns.high_bytes[k], line: columns.line[k] };
   }
@@ -164,12 +202,6 @@ export class Levels extends Buckets {
    * @returns {Highest | null}
    */
   highest(from, to) {
-    const found = this.best(from, to, (columns, bucket) => columns.high_bytes[bucket]);
-    if (!found) return null;
-    const [{ lo, edges, columns }, best] = found;
-    return {
-      event: edges ? columns.high_event[best] : lo + best, size: edges ? edges[best + 1] - edges[best] : 1,
-      bytes: columns.high_bytes[best], reserved: columns.reserved_bytes[best], line: columns.line[best], owner: columns.owner[best],
-    };
+    return this.highestOf(this.buckets(from, to));
   }
 }

@@ -77,21 +77,21 @@ export class Lives {
 
 /**
  * Of each column of a picture the event with the highest level among its own, and that level.
- * @param {{ highest: (from: number, to: number) => { event: number, bytes: number } | null }} levels
- * @param {{ toEvent: (pixel: number, width: number) => number }} axis
+ * @param {import("./levels.js").Buckets} levels
+ * @param {import("./axis.js").Axis} axis
  * @param {number} width in pixels
  * @returns {{ events: Float64Array, bytes: Float64Array }} the events do not fall
  */
 export function columnsOf(levels, axis, width) {
   const events = new Float64Array(width), bytes = new Float64Array(width);
-  for (let x = 0; x < width; x += 1) {
-    const found = levels.highest(axis.toEvent(x, width), axis.toEvent(x + 1, width));
-    if (!found) break;
+  levels.pixels(axis, width).forEach((buckets, x) => {
+    const found = levels.highestOf(buckets);
+    if (!found) return;
     // A bucket may reach beyond its column; what is drawn does not go back.
     const stays = x > 0 && events[x - 1] > found.event;
     events[x] = stays ? events[x - 1] : found.event;
     bytes[x] = stays ? bytes[x - 1] : found.bytes;
-  }
+  });
   return { events, bytes };
 }
 

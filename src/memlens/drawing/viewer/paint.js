@@ -15,7 +15,7 @@ export const nothingDrawn = () => ({ cellsOf: "", imageOf: "", cells: new Int32A
  * they look different.
  * @param {import("./track.js").Frame & { high: number }} frame
  * @param {Drawn} drawn
- * @param {{ highest: (from: number, to: number) => { event: number, bytes: number } | null }} levels
+ * @param {import("./levels.js").Buckets} levels
  * @param {import("./stacks.js").Stacks} stacks
  * @param {import("./lives.js").Lives} lives
  * @param {{ bars?: ArrayLike<number>, found?: ArrayLike<number> | null, key: string, look: string, colour: (width: number, rows: number) => void }} how the groups of

@@ -13,7 +13,7 @@ const STRETCH = 8;
 export class Stacks {
   /**
    * @param {any} view
-   * @param {import("./levels.js").Levels} levels
+   * @param {import("./levels.js").Buckets} levels
    */
   constructor(view, levels) {
     /** @type {Way[]} */
@@ -22,8 +22,8 @@ export class Stacks {
     this.levels = levels;
     /** The way that is chosen. */
     this.chosen = 0;
-    /** Bytes of the groups of a way in a stretch that is there event by event. @type {Map<string, Float64Array[]>} */
-    this.known = new Map();
+    /** Of each way the bytes of its groups at the moments of all, and then in each stretch that is there event by event. @type {Float64Array[][][]} */
+    this.known = [];
   }
 
   /** @returns {Way} */
@@ -38,21 +38,35 @@ export class Stacks {
    * @returns {{ event: number, sums: number[] }} the event that they are of
    */
   at(event, chosen = this.chosen) {
-    const stretch = this.levels.parts.findIndex(({ lo, hi }, k) => lo - 1 <= event && event < hi && k < this.ways[chosen].codes.length);
-    if (stretch >= 0) return { event, sums: this.sumsOf(chosen, stretch).map((column) => column[event - this.levels.parts[stretch].lo + 1]) };
-    const { moments } = this.view, { whole } = this.levels, at = Math.floor(bucketOf(whole, Math.min(Math.max(event, whole.lo), whole.hi - 1)) / STRETCH);
-    const { groups, sums } = this.ways[chosen];
-    return { event: moments[at], sums: groups.map((_, group) => sums[group * moments.length + at]) };
+    const [columns, k, known] = this.placeOf(event, chosen);
+    return { event: known, sums: columns.map((column) => column[k]) };
+  }
+
+  /**
+   * @param {number} event
+   * @param {number} chosen
+   * @returns {[Float64Array[], number, number]} of each group its bytes over moments, the place of the event among these, and the event that they are of there
+   */
+  placeOf(event, chosen) {
+    const { parts, whole } = this.levels, { moments } = this.view, stretch = moments?.length ? this.levels.stretchOf(event + 1) : 0, known = event < (parts[stretch]?.hi ?? event);
+    const sums = (this.known[chosen] ??= [])[known ? stretch + 1 : 0] ??= known ? this.#sumsOf(chosen, stretch) : this.#sumsAtMoments(chosen);
+    if (known) return [sums, event - parts[stretch].lo + 1, event];
+    const at = Math.floor(bucketOf(whole, Math.min(Math.max(event, whole.lo), whole.hi - 1)) / STRETCH);
+    return [sums, at, moments[at]];
+  }
+
+  /** @param {number} chosen */
+  #sumsAtMoments(chosen) {
+    const { groups, sums } = this.ways[chosen], { length } = this.view.moments;
+    return groups.map((_, group) => sums.subarray(group * length, (group + 1) * length));
   }
 
   /**
    * @param {number} chosen
-   * @param {number} stretch
+   * @param {number} stretch that is there event by event
    * @returns {Float64Array[]} of each group the bytes before the first event, and right after each
    */
-  sumsOf(chosen, stretch) {
-    const key = `${chosen} ${stretch}`, known = this.known.get(key);
-    if (known) return known;
+  #sumsOf(chosen, stretch) {
     const { groups, start, codes: { [stretch]: codes } } = this.ways[chosen], { lo, hi, columns } = this.levels.parts[stretch];
     const sums = groups.map(() => new Float64Array(codes.length + 1)), now = [...start[stretch]], { before, events, excess } = this.view;
     groups.forEach((_, group) => (sums[group][0] = now[group]));
@@ -65,7 +79,6 @@ export class Stacks {
       level = after;
       for (let group = 0; group < now.length; group += 1) sums[group][k + 1] = now[group];
     }
-    this.known.set(key, sums);
     return sums;
   }
 
@@ -84,7 +97,8 @@ export class Stacks {
       }
       // What is freed that was never allocated makes the level lower than what is live; and between two known moments the top of the stack is what changes.
       let top = 0;
-      for (const sum of this.at(events[x]).sums) tops[at++] = Math.min(top += sum, bytes[x]);
+      const [columns, k] = this.placeOf(events[x], this.chosen);
+      for (const sums of columns) tops[at++] = Math.min(top += sums[k], bytes[x]);
       tops[at - 1] = bytes[x];
     }
     return tops;

@@ -122,8 +122,10 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
     point(way > 0 ? find(next, next + few) : find(next - few + 1, next + 1));
   }
   const shown = () => {
-    Object.assign(place.dataset, { from: Math.floor(axis.from), to: Math.ceil(axis.to), over: axis.overTime ? "time" : "events" });
-    rescale();
+    const over = axis.overTime ? "time" : "events", same = place.dataset.over === over && !fitted;
+    Object.assign(place.dataset, { from: Math.floor(axis.from), to: Math.ceil(axis.to), over });
+    if (same) redraw();
+    else rescale();
   };
   axis.onChange(shown);
   shown();
@@ -157,16 +159,26 @@ export function frameOf(context, axis, width, height, levels, { top, foot }) {
  */
 export function pixelsOf({ axis, width }, buckets, ...curves) {
   const found = curves.map(() => ({ low: new Float64Array(width), high: new Float64Array(width) }));
-  for (let x = 0, from = axis.toEvent(0, width), to = from; x < width; x += 1, from = to) {
-    to = axis.toEvent(x + 1, width);
-    const [part, first, last] = buckets.buckets(from, to);
-    for (let k = 0; k < curves.length; k += 1) {
-      const ends = part.curves[curves[k]].extremes(first, last);
-      found[k].low[x] = ends[0];
-      found[k].high[x] = ends[1];
-    }
-  }
+  buckets.pixels(axis, width).forEach(([part, first, last], x) => curves.forEach((curve, k) => {
+    [found[k].low[x], found[k].high[x]] = part.curves[curve].extremes(first, last);
+  }));
   return found;
+}
+
+/**
+ * Fill a stretch of each column, those of neighbours that are alike at once: a path of as many corners costs a browser without a GPU ten times as much.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} ink
+ * @param {Float64Array} tops
+ * @param {Float64Array} bottoms
+ */
+function fillColumns(context, ink, tops, bottoms) {
+  context.fillStyle = color(ink);
+  for (let x = 0, from = 0; x < tops.length; x += 1) {
+    if (tops[x + 1] === tops[from] && bottoms[x + 1] === bottoms[from]) continue;
+    context.fillRect(from, tops[from], x + 1 - from, bottoms[from] - tops[from]);
+    from = x + 1;
+  }
 }
 
 /**
@@ -176,13 +188,8 @@ export function pixelsOf({ axis, width }, buckets, ...curves) {
  * @param {string} ink
  */
 export function area({ context, y, bottom }, levels, ink) {
-  const path = new Path2D(), zero = Math.min(Math.max(y(0), 0), bottom);
-  levels.forEach((bytes, x) => {
-    const tall = Math.max(Math.abs(zero - y(bytes)), 1);
-    if (bytes) path.rect(x, bytes > 0 ? zero - tall : zero, 1, tall);
-  });
-  context.fillStyle = color(ink);
-  context.fill(path);
+  const zero = Math.min(Math.max(y(0), 0), bottom), tall = levels.map((bytes) => bytes && Math.max(Math.abs(zero - y(bytes)), 1));
+  fillColumns(context, ink, tall.map((high, x) => (levels[x] > 0 ? zero - high : zero)), tall.map((high, x) => (levels[x] > 0 ? zero : zero + high)));
 }
 
 /**
@@ -192,17 +199,13 @@ export function area({ context, y, bottom }, levels, ink) {
  * @param {string} ink
  */
 export function line({ context, y }, { low, high }, ink) {
-  const path = new Path2D();
-  for (let x = 0, before = low[0]; x < low.length; x += 1) {
-    const up = Math.abs(before - low[x]) <= Math.abs(before - high[x]);
-    before = up ? high[x] : low[x];
-    path.lineTo(x + 0.5, y(up ? low[x] : high[x]));
-    path.lineTo(x + 0.5, y(before));
-  }
-  context.lineJoin = "bevel";
-  context.lineWidth = 1.5;
-  context.strokeStyle = color(ink);
-  context.stroke(path);
+  let before = low[0];
+  const ends = low.map((least, x) => {
+    const last = before;
+    before = Math.abs(before - least) <= Math.abs(before - high[x]) ? high[x] : least;
+    return last;
+  });
+  fillColumns(context, ink, high.map((most, x) => y(Math.max(most, ends[x])) - 0.75), low.map((least, x) => y(Math.min(least, ends[x])) + 0.75));
 }
 
 /**
