@@ -75,7 +75,7 @@ export function diffSection(diff) {
     "What both runs allocate stands at one place. Drag, or Ctrl and wheel, to zoom; double click for the whole run; click on a window to show it. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 comma and dot step",
     axis, curves, [...SIDES.map((side, k) => ({
       label: `What is live in ${side} by ${base.way.name}; the peak is ${formatExact(figures[`${side}_peak_bytes`])}`,
-      height: RUN_HEIGHT + (k ? LINES_HEIGHT : ROW * rows.length), top: (k ? 0 : ROW * rows.length) + LANE + 6, foot: k ? LINES_HEIGHT : 4, rows: k ? [] : rows, whole, fits: SIDES,
+      height: RUN_HEIGHT + (k ? LINES_HEIGHT : ROW * rows.length), top: (k ? 0 : ROW * rows.length) + LANE + 6, foot: k ? LINES_HEIGHT : 4, rows: k ? [] : rows, whole, fits: SIDES, name: side,
       curves: (/** @type {any} */ frame) => {
         sides[k].draw(frame);
         line(frame, pixelsOf(frame, curves, side)[0], side);
@@ -143,7 +143,6 @@ function drawLives({ context, width, top: begins, bottom, x: pixel }, row, side)
       if (!k && x >= 0 && x <= width) stroke(context, color(side), [x, top], [x, bottom], [5, 3]);
     });
   });
-  write(context, side, 4, top + LANE / 2 - 1, { ink: color(side) });
 }
 
 /**
