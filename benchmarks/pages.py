@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 
@@ -125,16 +126,18 @@ def make_snapshot(data: Path, folder: Path, times: int) -> Path:
     return path
 
 
-def zooms(page: Page, *, held: bool) -> list[float]:
+def zooms(page: Page, picture: str, *, held: bool) -> list[float]:
     """Seconds from a key until the picture is there, for many of them, or of each frame while keys are held."""
-    times = page.driver.execute_async_script(ZOOMS, "#picture canvas", [*KEYS, "+"], held)
-    if page.data("#picture")["from"] == "0":
+    times = page.driver.execute_async_script(ZOOMS, f"{picture} canvas", [*KEYS, "+"], held)
+    if page.data(picture)["from"] == "0":
         sys.exit("the keys do not zoom")
     return [milliseconds / 1000 for milliseconds in times]
 
 
-def measure(name: str, command: list[str], page: Path, opener: Browser, repeat: int) -> Measured:
-    """Make a page and open it some times."""
+def measure(
+    name: str, command: list[str], page: Path, opener: Browser, repeat: int, picture: str = "#picture"
+) -> Measured:
+    """Make a page and open it some times, with keys for one of its pictures."""
     made = [run(command) for _ in range(repeat)]
     first: list[float] = []
     every: list[float] = []
@@ -145,8 +148,8 @@ def measure(name: str, command: list[str], page: Path, opener: Browser, repeat: 
             first.append(float(shown.run(MARK)) / 1000)
             every.append(shown.drawn_after())
             # A page of its own for each, for what it did before is done faster.
-            times[0].extend(zooms(shown, held=False))
-            times[1].extend(zooms(opener.open(page), held=True))
+            times[0].extend(zooms(shown, picture, held=False))
+            times[1].extend(zooms(opener.open(page), picture, held=True))
     return Measured(
         name, page.stat().st_size, median(wall for wall, _ in made), max(peak for _, peak in made), first, every, *times
     )
@@ -208,14 +211,18 @@ def main() -> None:
             f"{chosen.repeat} repetitions, {os.cpu_count()} processors, Python {sys.version.split()[0]}, Chromium {version}"
         )
         print(HEAD)
-        last = None
-        for events in chosen.events:
-            log, page = make_log(chosen.shared / "bench/make_log.py", chosen.cache, events), folder / "page.html"
-            last = measure(f"{events:,} events", report(memlens, log, page), page, opener, chosen.repeat)
-            print(last.row(), flush=True)
+        page, rows = folder / "page.html", list[Measured]()
+        logs = {events: make_log(chosen.shared / "bench/make_log.py", chosen.cache, events) for events in chosen.events}
+        for events, log in logs.items():
+            rows.append(measure(f"{events:,} events", report(memlens, log, page), page, opener, chosen.repeat))
+            print(rows[-1].row(), flush=True)
+        for (fewer, base), (more, log) in islice(pairwise(logs.items()), 1):
+            name, command = f"{more:,} against {fewer:,}", [*report(memlens, log, page), "--base", str(base)]
+            rows.append(measure(name, command, page, opener, chosen.repeat, "#diff"))
+            print(rows[-1].row(), flush=True)
         notes = ""
         for times in chosen.times:
-            snapshot, page = make_snapshot(data, chosen.cache, times), folder / "page.html"
+            snapshot = make_snapshot(data, chosen.cache, times)
             print(
                 measure(snapshot.name, report(memlens, snapshot, page), page, opener, chosen.repeat).row(), flush=True
             )
@@ -224,12 +231,12 @@ def main() -> None:
                 print(row.row(), flush=True)
         if notes:
             print(notes)
-        if last is not None:
-            print(f"{last.name}")
-            print(judged("page", last.size, MOST_BYTES, "MB", scale=1 / MB))
-            print(judged("first picture", median(last.first), MOST_FIRST, "ms", scale=1000))
-            print(judged("frame", median(last.frame), MOST_FRAME, "ms", scale=1000))
-            print(judged("longest frame", max(last.frame), LONGEST_FRAME, "ms", scale=1000))
+        for row in rows[len(logs) - 1 :]:
+            print(row.name)
+            print(judged("page", row.size, MOST_BYTES, "MB", scale=1 / MB))
+            print(judged("first picture", median(row.first), MOST_FIRST, "ms", scale=1000))
+            print(judged("frame", median(row.frame), MOST_FRAME, "ms", scale=1000))
+            print(judged("longest frame", max(row.frame), LONGEST_FRAME, "ms", scale=1000))
 
 
 if __name__ == "__main__":
