@@ -121,6 +121,17 @@ def test_a_click_on_a_flame_zooms_and_escape_shows_all(report: Make, inputs: Mak
     page.assert_well()
 
 
+def test_what_is_sought_in_the_picture_keeps_its_colour_in_the_flame_graph(report: Make, inputs: Make) -> None:
+    page = report(*inputs("snapshot")).open()
+    colours = page.pixels("#flame canvas")
+    page.one("#picture-find").send_keys("no box is called so")
+    page.settle()
+    assert page.pixels("#flame canvas") < colours / 2
+    page.one("#picture-find").send_keys(Keys.BACKSPACE * len("no box is called so"))
+    page.settle()
+    assert page.pixels("#flame canvas") == colours
+
+
 @pytest.mark.night
 def test_ten_thousand_windows_are_shown_in_pages(report: Make, tmp_path: Path) -> None:
     line = "I0712 10:54:13.{:06d} 1 auto_growth_best_fit_allocator.cc:131] {} 512 bytes, ptr = 0x7f0000{:04x}00\n"

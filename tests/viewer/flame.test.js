@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { bytesFound, framesOf, inksOf } from "../../src/memlens/drawing/viewer/flame.js";
+import { framesOf, inksOf } from "../../src/memlens/drawing/viewer/flame.js";
 
 const owners = ["relu < forward < main", "conv < forward < main", "load < main"];
 const flame = {
@@ -61,14 +61,6 @@ test("of a level of which no block is known there is one box", () => {
 test("without any owner the boxes are sizes", () => {
   const boxes = framesOf({ ...flame, owners: Float64Array.of(-1, -1, -1, -1, -1), left: { groups: 0 } }, [], true);
   assert.deepEqual(boxes.map(({ depth }) => depth), [0, 1, 1, 1, 1, 1]);
-});
-
-test("what a search finds within another box that it finds is counted once", () => {
-  const boxes = framesOf(flame, owners, true);
-  assert.equal(bytesFound(boxes, "main"), 3040);
-  assert.equal(bytesFound(boxes, "o"), 3040 + 10 + 40); // forward and conv lie within main's … "(no owner known)" and the groups beside it
-  assert.equal(bytesFound(boxes, "relu"), 2040);
-  assert.equal(bytesFound(boxes, "nothing"), 0);
 });
 
 test("of a stack without end the innermost frames are shown", () => {

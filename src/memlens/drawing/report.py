@@ -308,7 +308,7 @@ def trust_view(trust: Trust, line: str = "line") -> dict[str, Any]:
 
 
 def growth_view(growth: Growth | None, owners: Owners) -> dict[str, Any] | None:
-    """Return the page's words and figures on growth over the windows of its table; the level at the end of each is ``live_bytes`` there."""
+    """Return the page's words and figures on growth over the windows of its table."""
     if growth is None:
         return None
     line = growth_line(growth)
@@ -318,8 +318,6 @@ def growth_view(growth: Growth | None, owners: Owners) -> dict[str, Any] | None:
         "words": line.text,
         "bad": line.style == "bad",
         "verdict": growth.verdict,
-        "judged": growth.judged,
-        "since": growth.since,
         "piling": [{**pile.to_dict(), "owner": number} for pile, number in zip(piles, numbers, strict=True)],
         "piling_left": len(growth.piling) - len(piles),
     }

@@ -127,15 +127,6 @@ export class App {
   }
 
   /**
-   * Whether what is sought is in the name of a group of the chosen way.
-   * @param {number} group
-   * @returns {boolean}
-   */
-  finds(group) {
-    return this.stacks.way.groups[group].name.toLowerCase().includes(this.sought);
-  }
-
-  /**
    * Whether a bar is one of those that are sought: by its size, its owner, or a group that it is in.
    * @param {number} bar
    * @returns {boolean}

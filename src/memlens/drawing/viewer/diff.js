@@ -4,10 +4,10 @@ import { Axis } from "./axis.js";
 import { color, stroke, write } from "./canvas.js";
 import { choice, element, legendOf } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
-import { grid } from "./grid.js";
+import { fieldsOf, grid } from "./grid.js";
 import { Buckets, partOf } from "./levels.js";
 import { NO_BARS } from "./lives.js";
-import { drawAreas, nothingDrawn, paintAreas } from "./paint.js";
+import { drawAreas, nothingDrawn } from "./paint.js";
 import { Stacks } from "./stacks.js";
 import { area, line, pixelsOf, ROW, tracksOf } from "./track.js";
 
@@ -56,9 +56,7 @@ function stacksOf(diff, curves) {
   return SIDES.map((side) => {
     const run = new Buckets(curves.parts.map(({ columns: { slot, [`${side}_bytes`]: bytes, [`${side}_high`]: top = bytes }, ...part }) => ({ ...part, columns: { high_bytes: top, low_bytes: bytes, high_event: slot } })));
     const stacks = new Stacks(diff.stacks[side], run), drawn = nothingDrawn();
-    /** The areas of a run up to the highest level of each column. @param {import("./track.js").Frame & { high: number }} frame */
-    const draw = (frame) => drawAreas(frame, drawn, run, stacks, NO_BARS, { key: String(stacks.chosen), look: color("back"), colour: (width, rows) => paintAreas(drawn, width, rows, stacks.way.groups) });
-    return { stacks, draw };
+    return { stacks, draw: (/** @type {import("./track.js").Frame & { high: number }} */ frame) => drawAreas(frame, drawn, run, stacks, NO_BARS) };
   });
 }
 
@@ -219,14 +217,4 @@ function pairsTable({ windows }, axis) {
     ["d_live_bytes", "\u0394live at the end", signedBytes], ["note", ""],
   ]), { act: (k) => axis.show(windows[k].spans[0][0], windows[k].spans[0][1]) });
   return element("div", {}, element("h3", {}, "Windows"), ...table.parts);
-}
-
-/**
- * Columns of rows: of each its key, its title and how its values are written.
- * @param {any[]} rows
- * @param {[string, string, ((value: any) => string)?][]} named
- * @returns {import("./grid.js").Field[]}
- */
-function fieldsOf(rows, named) {
-  return named.map(([key, title, write]) => ({ key, title, write, values: rows.map((row) => row[key] ?? null) }));
 }

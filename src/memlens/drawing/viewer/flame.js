@@ -78,7 +78,7 @@ export function flameGraph(app) {
   // Each box has the colour of the largest group in it, the one that the map has for its blocks.
   let inks = inksOf(app, flame.size_bytes, flame.owners);
   const stacks = owners.some((owner) => owner.includes(" < "));
-  let inward = stacks, frames = framesOf(flame, owners, inward), focus = frames[0], sought = "";
+  let inward = stacks, frames = framesOf(flame, owners, inward), focus = frames[0];
   const height = () => (frames.reduce((most, one) => Math.max(most, one.depth), 0) + 1) * FRAME;
   /** @param {Frame} one */
   const zoom = (one) => {
@@ -93,7 +93,7 @@ export function flameGraph(app) {
     lay: () => frames.map((one) => ({
       left: Math.max((one.start - focus.start) / Math.max(focus.width, 1), 0), right: Math.min((one.start + one.width - focus.start) / Math.max(focus.width, 1), 1),
       top: one.depth * FRAME, height: FRAME - 1, of: one, text: one.name,
-      fill: !one.name.toLowerCase().includes(sought) ? "gap" : one.group < 0 ? "owner-other" : inks[one.group],
+      fill: !one.name.toLowerCase().includes(app.sought) ? "gap" : one.group < 0 ? "owner-other" : inks[one.group],
     })).filter(({ left, right }) => right - left > NARROW),
     tell: (one) => {
       const share = flame.level > 0 ? `, ${((100 * one.bytes) / flame.level).toFixed(1)}% of all that is live` : "";
@@ -108,18 +108,9 @@ export function flameGraph(app) {
   });
   const turn = button("What allocates first, callers below", () => {
     inward = !inward;
-    frames = framesOf(flame, owners, inward);
-    focus = frames[0];
     turn.setAttribute("aria-pressed", String(!inward));
-    picture.point(null);
-    picture.show(height());
+    update();
   }, { "aria-pressed": "false" });
-  const found = element("span", { class: "quiet", role: "status" });
-  const search = element("input", { type: "search", placeholder: "Find a name", "aria-label": "Find a name in the flame graph", input: () => {
-    sought = search.value.trim().toLowerCase();
-    found.textContent = sought ? `${formatExact(bytesFound(frames, sought))} in what is found` : "";
-    picture.show(height());
-  } });
   const what = element("p", {});
   const update = () => {
     flame = groupsAt(app);
@@ -134,7 +125,8 @@ export function flameGraph(app) {
   update();
   if (!flame.owners.length) return section("flame", "Flame graph", what);
   app.onSelect(update);
-  return section("flame", "Flame graph", what, element("p", { class: "controls" }, ...(stacks ? [turn] : []), search, found), picture.canvas, picture.line, picture.hint);
+  app.onLook(() => picture.show(height()));
+  return section("flame", "Flame graph", what, ...(stacks ? [element("p", { class: "controls" }, turn)] : []), picture.canvas, picture.line, picture.hint);
 }
 
 /**
@@ -147,21 +139,4 @@ export function flameGraph(app) {
 export function inksOf(app, sizes, owners) {
   const key = Array.from(owners).some((owner) => owner >= 0) ? "owner" : "size", groups = app.stacks.ways.find((way) => way.key === key)?.groups ?? [];
   return Array.from(sizes, (size, k) => groups.find(({ name, from = 0, to = 0 }) => (key === "owner" ? name === app.view.short_owners[owners[k]] : from <= size && size < to))?.ink ?? "owner-other");
-}
-
-/**
- * The bytes of the frames whose names hold a text; those of a frame within another one are counted once.
- * @param {Frame[]} frames
- * @param {string} text in small letters
- * @returns {number}
- */
-export function bytesFound(frames, text) {
-  const within = new Set();
-  let sum = 0;
-  for (const one of frames) {
-    const counted = within.has(one.parent), found = one.name.toLowerCase().includes(text);
-    if (counted || found) within.add(one);
-    if (found && !counted) sum += one.bytes;
-  }
-  return sum;
 }

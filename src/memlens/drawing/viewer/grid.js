@@ -38,6 +38,16 @@ export function filteredRows(texts, count, filter) {
 }
 
 /**
+ * Columns of rows: of each its key, its title and how its values are written.
+ * @param {any[]} rows
+ * @param {[string, string, ((value: any) => string)?][]} named
+ * @returns {Field[]}
+ */
+export function fieldsOf(rows, named) {
+  return named.map(([key, title, write]) => ({ key, title, write, values: rows.map((row) => row[key] ?? null) }));
+}
+
+/**
  * A table; columns without any value are left out.
  * @param {string} id
  * @param {string} what its rows are, in the plural

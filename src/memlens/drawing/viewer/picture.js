@@ -6,7 +6,7 @@ import { button, checkbox, choice, element } from "./dom.js";
 import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
 import { blockText } from "./life.js";
 import { NOTHING } from "./lives.js";
-import { drawAreas, nothingDrawn, paint } from "./paint.js";
+import { drawAreas, nothingDrawn } from "./paint.js";
 import { eventTicks, timeTicks } from "./ticks.js";
 import { area, bandAt, frameOf, line, pixelsOf, ROW, tracksOf } from "./track.js";
 import { zoomable } from "./zoom.js";
@@ -34,9 +34,7 @@ export function pictureOf(app, point) {
 
   /** @param {import("./track.js").Frame & { high: number }} frame */
   const draw = (frame) => {
-    drawAreas(frame, drawn, levels, stacks, app.lives, {
-      bars: stacks.way.bars, found: app.found, key: [axis.overTime, stacks.chosen, app.sought].join(), look: [over, app.block, color("back")].join(), colour: (width, rows) => paint(app, drawn, width, rows, over),
-    });
+    drawAreas(frame, drawn, levels, stacks, app.lives, { found: app.found, sought: app.sought, over, chosen: app.lives.blockOf(app.block) });
     const [allocated, reserved] = pixelsOf(frame, levels, "allocated", "reserved");
     if (levels.lowest < 0) line(frame, allocated, "text");
     if (levels.reservedPeak > 0) line(frame, reserved, "reserved");

@@ -1,13 +1,9 @@
 /** The tables of the page: windows, what is held at the end, growth, and what to believe of the log. */
 
-import { boxes } from "./boxes.js";
 import { checkbox, element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
-import { grid } from "./grid.js";
+import { fieldsOf, grid } from "./grid.js";
 import { blockTable } from "./life.js";
-
-/** Height of the picture of growth in CSS pixels. */
-const GROWTH_HEIGHT = 120;
 
 /**
  * @param {import("./app.js").App} app
@@ -80,31 +76,14 @@ export function heldTable(app) {
  * @returns {HTMLElement | null} nothing where growth is not judged
  */
 export function growthPart(app) {
-  const { growth, windows } = app.view;
-  if (!growth || !windows) return null;
-  const live = [...windows.live_bytes], names = windows.names, count = live.length, bad = growth.bad && growth.since !== null ? names.indexOf(growth.since) : count;
-  const most = live.reduce((a, b) => Math.max(a, b), 1), least = live.reduce((a, b) => Math.min(a, b), 0);
-  const share = (/** @type {number} */ bytes) => (bytes - least) / (most - least);
-  const picture = boxes({
-    id: "growth", label: `Live at the end of each of ${formatCount(count)} windows: ${growth.words}`, height: GROWTH_HEIGHT,
-    hint: "A click selects a window. Keys: \u2190 \u2192 from window to window, Enter select.",
-    lay: () => live.map((bytes, k) => ({
-      left: k / count, right: (k + 1) / count, top: 2, height: GROWTH_HEIGHT - 4, least: 1, of: k, fill: k >= bad ? "bad" : "allocated",
-      part: [share(Math.min(bytes, 0)), share(Math.max(bytes, 0))],
-    })),
-    tell: (k) => [`${names[k]}: ${formatExact(live[k])} live at its end.`, { bytes: live[k] }],
-    act: (k) => app.select("window", k),
-  });
-  picture.show();
+  const { growth } = app.view;
+  if (!growth) return null;
   const piles = growth.piling.map((/** @type {any} */ pile) => ({ ...pile, owner: app.ownerText(pile.owner) })), parts = [];
-  /** @type {[string, string, ((value: any) => string)?][]} */
-  const titles = [["size_bytes", "Size", formatExact], ["count", "Blocks", formatCount], ["total_bytes", "Together", formatBytes],
-    ["bytes_per_window", "A window", (bytes) => formatBytes(Math.round(bytes))], ["windows", "In windows", formatCount], ["phase", "Phase"], ["owner", "Owner"]];
-  const fields = titles.map(([key, title, write]) => ({ key, title, write, values: piles.map((/** @type {any} */ pile) => pile[key] ?? null) }));
+  const fields = fieldsOf(piles, [["size_bytes", "Size", formatExact], ["count", "Blocks", formatCount], ["total_bytes", "Together", formatBytes],
+    ["bytes_per_window", "A window", (bytes) => formatBytes(Math.round(bytes))], ["windows", "In windows", formatCount], ["phase", "Phase"], ["owner", "Owner"]]);
   if (piles.length) parts.push(element("h3", {}, "What piles up"), ...grid("piling-table", "groups", fields).parts);
   if (growth.piling_left) parts.push(element("p", { class: "quiet" }, `${formatCount(growth.piling_left)} smaller groups are not listed.`));
-  const words = element("p", { class: growth.bad ? "bad" : "", "data-verdict": growth.verdict }, asSentence(growth.words));
-  return section("growth", "Growth", words, element("p", { class: "quiet" }, "Live at the end of each window:"), picture.canvas, picture.line, picture.hint, ...parts);
+  return section("growth", "Growth", element("p", { class: growth.bad ? "bad" : "", "data-verdict": growth.verdict }, asSentence(growth.words)), ...parts);
 }
 
 /**
