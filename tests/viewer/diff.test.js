@@ -52,11 +52,10 @@ for (const count of [1, 2, 9, 40])
     const curves = new Curves({ slots: count, details: [], curves: { ...slots, edges } });
     for (let from = 0; from < count; from += 1)
       for (let to = from + 1; to <= count; to += 1) {
-        const [stretch, first, last] = curves.buckets(from, to);
         const own = [...Array(to - from).keys()].map((n) => n + from);
         const apart = own.map((slot) => slots.head_bytes[slot] - slots.base_bytes[slot]);
-        assert.deepEqual(stretch.curves.apart.extremes(first, last), [Math.min(...apart), Math.max(...apart)]);
-        assert.deepEqual(stretch.curves.base.extremes(first, last), [Math.min(...own.map((slot) => slots.base_bytes[slot])), Math.max(...own.map((slot) => slots.base_bytes[slot]))]);
+        assert.deepEqual(curves.extremes("apart", from, to), [Math.min(...apart), Math.max(...apart)]);
+        assert.deepEqual(curves.extremes("base", from, to), [Math.min(...own.map((slot) => slots.base_bytes[slot])), Math.max(...own.map((slot) => slots.base_bytes[slot]))]);
         const place = curves.farthest(from, to);
         assert.equal(Math.abs(place.head - place.base), Math.max(...apart.map(Math.abs)));
         assert.equal(place.base, slots.base_bytes[place.slot]);
@@ -71,8 +70,8 @@ test("buckets of a long axis hold what their slots hold, and a stretch that is t
   const curves = new Curves({ slots: length, details: [detail], curves: bucketsOf(slots, 37) });
   for (let round = 0; round < 500; round += 1) {
     const from = chance(length), to = from + 1 + chance(length - from);
-    const [stretch, first, last] = curves.buckets(from, to);
-    const [low, high] = stretch.curves.apart.extremes(first, last);
+    const [stretch] = curves.buckets(from, to);
+    const [low, high] = curves.extremes("apart", from, to);
     for (let slot = from; slot < to; slot += 1) {
       const apart = slots.head_bytes[slot] - slots.base_bytes[slot];
       assert.ok(low <= apart && apart <= high); // buckets at the ends may reach farther

@@ -27,7 +27,7 @@ export class Curves extends Buckets {
   constructor({ curves, details }) {
     super([...details, curves].map((columns) => {
       const { base_bytes: base, head_bytes: head } = columns, apart = Float64Array.from(base, (bytes, k) => head[k] - bytes);
-      return partOf({ ...columns, away: apart.map(Math.abs) }, columns.lo ?? 0, columns.edges ?? null, {
+      return partOf({ ...columns, away: apart.map(Math.abs) }, columns.lo ?? 0, {
         base: [columns.base_low ?? base, columns.base_high ?? base], head: [columns.head_low ?? head, columns.head_high ?? head], apart: [columns.low ?? apart, columns.high ?? apart],
       });
     }));

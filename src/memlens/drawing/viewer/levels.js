@@ -2,53 +2,9 @@
 
 import { firstAtLeast } from "./axis.js";
 
-/** Lowest and highest of any stretch of a column, from levels of detail: each level has the extremes of pairs of the one below. */
-export class Pyramid {
-  /**
-   * @param {Float64Array} low the lowest of each bucket
-   * @param {Float64Array} high the highest of each bucket; may be the same column
-   */
-  constructor(low, high) {
-    this.low = halves(low, Math.min);
-    this.high = halves(high, Math.max);
-  }
-
-  /**
-   * The lowest and the highest of buckets `from … to - 1`; `[Infinity, -Infinity]` where there is none.
-   * @param {number} from
-   * @param {number} to
-   * @returns {[number, number]}
-   */
-  extremes(from, to) {
-    let low = Infinity, high = -Infinity;
-    for (let level = 0; from < to; level += 1, from = (from + 1) >> 1, to >>= 1) { // what is not in a pair is at an end
-      const lows = this.low[level], highs = this.high[level];
-      low = Math.min(low, lows[from], lows[to - 1]);
-      high = Math.max(high, highs[from], highs[to - 1]);
-    }
-    return [low, high];
-  }
-}
-
 /**
- * A column, that of its pairs, and so on.
- * @param {Float64Array} values
- * @param {(a: number, b: number) => number} better
- * @returns {Float64Array[]}
- */
-function halves(values, better) {
-  const levels = [values];
-  for (let all = values; all.length > 1; all = levels[levels.length - 1]) {
-    const half = new Float64Array((all.length + 1) >> 1);
-    for (let k = 0; k < half.length; k += 1) half[k] = better(all[2 * k], all[Math.min(2 * k + 1, all.length - 1)]);
-    levels.push(half);
-  }
-  return levels;
-}
-
-/**
- * Neighbouring buckets of events `lo … hi - 1`, with edges where they hold several: what is known of each, and the extremes of the curves.
- * @typedef {{ lo: number, hi: number, edges: Float64Array | null, columns: any, curves: Record<string, Pyramid> }} Part
+ * Neighbouring buckets of events `lo … hi - 1`, with edges where they hold several: what is known of each, and of each curve the lowest and the highest levels.
+ * @typedef {{ lo: number, hi: number, edges: Float64Array | null, columns: any, curves: Record<string, [Float64Array, Float64Array]> }} Part
  */
 
 /**
@@ -98,8 +54,22 @@ export class Buckets {
    * @returns {[number, number]}
    */
   extremes(curve, from, to) {
-    const [part, first, last] = this.buckets(from, to);
-    return first < last ? part.curves[curve].extremes(first, last) : [0, 0];
+    return this.extremesOf(this.buckets(from, to), curve);
+  }
+
+  /**
+   * @param {[Part, number, number]} buckets
+   * @param {string} curve
+   * @returns {[number, number]} the same of some buckets
+   */
+  extremesOf([{ curves }, first, last], curve) {
+    const [lows, highs] = curves[curve];
+    let low = first < last ? Infinity : 0, high = first < last ? -Infinity : 0;
+    for (let bucket = first; bucket < last; bucket += 1) {
+      if (lows[bucket] < low) low = lows[bucket];
+      if (highs[bucket] > high) high = highs[bucket];
+    }
+    return [low, high];
   }
 
   /**
@@ -159,15 +129,13 @@ export function bucketOf({ lo, hi, edges }, event) {
 }
 
 /**
- * @param {any} columns
+ * @param {any} columns of buckets; without edges each event from their `lo` on is one
  * @param {number} lo
- * @param {Float64Array | null} edges
- * @param {Record<string, Float64Array[]>} curves the lowest and the highest of each bucket
+ * @param {Record<string, [Float64Array, Float64Array]>} curves
  * @returns {Part}
  */
-export function partOf(columns, lo, edges, curves) {
-  const pyramids = Object.entries(curves).map(([name, [low, high]]) => [name, new Pyramid(low, high)]);
-  return { lo, hi: edges ? edges[edges.length - 1] : lo + Object.values(curves)[0][0].length, edges, columns, curves: Object.fromEntries(pyramids) };
+export function partOf({ edges = null, ...columns }, lo, curves) {
+  return { lo, hi: edges ? edges[edges.length - 1] : lo + Object.values(curves)[0][0].length, edges, columns, curves };
 }
 
 /** Allocated and reserved bytes of a run, as the page has them (`memlens.drawing.levels`). */
@@ -175,7 +143,7 @@ export class Levels extends Buckets {
   /** @param {any} columns */
   constructor({ details, ...whole }) {
     super([...details.map((/** @type {any} */ detail) => ({ ...detail, low_bytes: detail.bytes, high_bytes: detail.bytes })), whole].map((columns) =>
-      partOf(columns, columns.lo ?? whole.edges[0], columns.edges ?? null, {
+      partOf(columns, columns.lo ?? whole.edges[0], {
         allocated: [columns.low_bytes, columns.high_bytes], reserved: [columns.reserved_bytes, columns.reserved_bytes],
       })));
     const { lo, hi } = this.whole, [lowest, peak] = this.extremes("allocated", lo, hi);

@@ -160,9 +160,7 @@ export function frameOf(context, axis, width, height, levels, { top, foot }) {
  */
 export function pixelsOf({ axis, width }, buckets, ...curves) {
   const found = curves.map(() => ({ low: new Float64Array(width), high: new Float64Array(width) }));
-  buckets.pixels(axis, width).forEach(([part, first, last], x) => curves.forEach((curve, k) => {
-    [found[k].low[x], found[k].high[x]] = part.curves[curve].extremes(first, last);
-  }));
+  buckets.pixels(axis, width).forEach((pixel, x) => curves.forEach((curve, k) => ([found[k].low[x], found[k].high[x]] = buckets.extremesOf(pixel, curve))));
   return found;
 }
 
