@@ -1,4 +1,4 @@
-/** Boxes of a flame graph: their bytes add up, whichever end of the stacks comes first. */
+/** Boxes of a flame graph: their bytes add up. */
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -13,7 +13,7 @@ const flame = {
 const bytesOf = (boxes, name) => boxes.filter((one) => one.name === name).map(({ bytes }) => bytes);
 
 test("callers hold what they call, and the root all of it", () => {
-  const boxes = framesOf(flame, owners, true);
+  const boxes = framesOf(flame, owners);
   assert.equal(boxes[0].bytes, 2 * 1000 + 700 + 4 * 10 + 300 + 2 * 5 + 40);
   assert.equal(boxes[0].blocks, 2 + 1 + 4 + 1 + 2 + 9);
   assert.deepEqual(bytesOf(boxes, "main"), [3040]);
@@ -24,30 +24,22 @@ test("callers hold what they call, and the root all of it", () => {
   assert.deepEqual(bytesOf(boxes, "(3 smaller groups)"), [40]);
 });
 
-test("the other way round each one that allocates is a box, with its callers below", () => {
-  const boxes = framesOf(flame, owners, false);
-  assert.deepEqual(boxes.filter(({ depth }) => depth === 1).map(({ name, bytes }) => [name, bytes]),
-    [["relu", 2040], ["conv", 700], ["load", 300], ["(3 smaller groups)", 40], ["(no owner known)", 10]]);
-  assert.deepEqual(bytesOf(boxes, "main").sort((a, b) => a - b), [300, 700, 2040]);
+test("children lie side by side within their parent, the largest first", () => {
+  const boxes = framesOf(flame, owners);
+  for (const parent of boxes) {
+    const children = boxes.filter((one) => one.parent === parent);
+    if (!children.length) continue;
+    assert.equal(children.reduce((sum, { bytes }) => sum + bytes, 0), parent.bytes);
+    assert.equal(children[0].start, parent.start);
+    children.slice(1).forEach((child, k) => {
+      assert.equal(child.start, children[k].start + children[k].bytes);
+      assert.ok(child.bytes <= children[k].bytes);
+    });
+  }
 });
 
-for (const inward of [true, false])
-  test(`children lie side by side within their parent, the largest first (${inward})`, () => {
-    const boxes = framesOf(flame, owners, inward);
-    for (const parent of boxes) {
-      const children = boxes.filter((one) => one.parent === parent);
-      if (!children.length) continue;
-      assert.equal(children.reduce((sum, { bytes }) => sum + bytes, 0), parent.bytes);
-      assert.equal(children[0].start, parent.start);
-      children.slice(1).forEach((child, k) => {
-        assert.equal(child.start, children[k].start + children[k].bytes);
-        assert.ok(child.bytes <= children[k].bytes);
-      });
-    }
-  });
-
 test("what is freed and was never allocated takes away from the peak, and is drawn as nothing", () => {
-  const boxes = framesOf({ ...flame, other_bytes: -90 }, owners, true);
+  const boxes = framesOf({ ...flame, other_bytes: -90 }, owners);
   assert.equal(boxes[0].bytes, 3000);
   assert.equal(boxes[0].width, 3090);
   assert.deepEqual(bytesOf(boxes, "(freed and never allocated)"), [-90]);
@@ -55,17 +47,17 @@ test("what is freed and was never allocated takes away from the peak, and is dra
 
 test("of a level of which no block is known there is one box", () => {
   const none = { owners: [], size_bytes: [], blocks: [], left: { groups: 0, blocks: 0, bytes: 0 }, other_bytes: 500 };
-  assert.deepEqual(framesOf(none, [], true).map(({ bytes }) => bytes), [500, 500]);
+  assert.deepEqual(framesOf(none, []).map(({ bytes }) => bytes), [500, 500]);
 });
 
 test("without any owner the boxes are sizes", () => {
-  const boxes = framesOf({ ...flame, owners: Float64Array.of(-1, -1, -1, -1, -1), left: { groups: 0 } }, [], true);
+  const boxes = framesOf({ ...flame, owners: Float64Array.of(-1, -1, -1, -1, -1), left: { groups: 0 } }, []);
   assert.deepEqual(boxes.map(({ depth }) => depth), [0, 1, 1, 1, 1, 1]);
 });
 
 test("of a stack without end the innermost frames are shown", () => {
   const endless = { ...flame, owners: Float64Array.of(0), size_bytes: Float64Array.of(8), blocks: Float64Array.of(1), left: { groups: 0 } };
-  const boxes = framesOf(endless, ["a < ".repeat(100000) + "z"], true);
+  const boxes = framesOf(endless, ["a < ".repeat(100000) + "z"]);
   assert.equal(Math.max(...boxes.map(({ depth }) => depth)), 41);
 });
 

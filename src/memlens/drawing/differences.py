@@ -12,7 +12,7 @@ from memlens.analyzers.composition import Roles
 from memlens.analyzers.places import lines_at
 from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_curves
-from memlens.drawing.levels import band_row, merged
+from memlens.drawing.levels import band_rows, merged
 from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.page import pack_json
 from memlens.drawing.stacks import STRETCH, common_ways, stacked
@@ -219,12 +219,7 @@ def window_rows(axis: AlignedAxis, diff: Diff) -> Iterator[dict[str, Any]]:
 def _bands(rows: list[dict[str, Any]], diff: Diff) -> list[dict[str, Any]]:
     """The windows over the curves, and below them where the runs part; none where there is only one."""
     parting = parting_of(rows, diff)
-    named = {"windows": spans_of(rows), "part": [] if parting is None else [(*parting, "runs part here")]}
-    columns = {kind: tuple(zip(*spans, strict=True)) for kind, spans in named.items() if spans}
-    return [
-        band_row(kind, np.array(lo, np.int64), np.array(hi, np.int64), names)
-        for kind, (lo, hi, names) in columns.items()
-    ]
+    return band_rows({"windows": spans_of(rows), "part": [] if parting is None else [(*parting, "runs part here")]})
 
 
 def spans_of(rows: list[dict[str, Any]]) -> list[tuple[int, int, str]]:

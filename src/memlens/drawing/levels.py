@@ -177,20 +177,21 @@ def phases_of(log: EventLog, series: Sequence[Window]) -> Pieces | None:
 
 def bands(window: Window, series: Sequence[Window], pieces: Pieces | None) -> list[dict[str, Any]]:
     """Return the bands of the page: the windows of a series, and their phases, as far as they lie in a window, each by where they begin."""
-    rows = [("windows", [step.lo for step in series], [step.hi for step in series], [step.name for step in series])]
+    rows = [("windows", [(step.lo, step.hi, step.name) for step in series])]
     if pieces is not None and len(pieces.lo) <= _MOST_PHASES:
-        phases = [pieces.names[number] for number in pieces.phase.tolist()]
-        rows.append(("phases", pieces.lo.tolist(), pieces.hi.tolist(), phases))
-    found = []
-    for kind, begins, ends, names in rows:
-        lo, hi = np.maximum(np.array(begins, np.int64), window.lo), np.minimum(np.array(ends, np.int64), window.hi)
-        order = np.argsort(lo, kind="stable")
-        held = order[lo[order] < hi[order]]
-        if len(held):
-            found.append(band_row(kind, lo[held], hi[held], [visible(names[at]) for at in held.tolist()]))
-    return found
+        names = [pieces.names[number] for number in pieces.phase.tolist()]
+        rows.append(("phases", [*zip(pieces.lo.tolist(), pieces.hi.tolist(), names, strict=True)]))
+    inside = {
+        kind: [(max(lo, window.lo), min(hi, window.hi), visible(name)) for lo, hi, name in spans]
+        for kind, spans in rows
+    }
+    return band_rows({kind: [span for span in spans if span[0] < span[1]] for kind, spans in inside.items()})
 
 
-def band_row(kind: str, lo: Ints, hi: Ints, names: Sequence[str]) -> dict[str, Any]:
-    """A row of bands as the page gets it: what they are, in the plural, their first events, rising, the ones after their last, and names to be shown."""
-    return {"kind": kind, "lo": lo, "hi": hi, "names": pack_json(list(names))}
+def band_rows(spans: dict[str, list[tuple[int, int, str]]]) -> list[dict[str, Any]]:
+    """Rows of bands as the page gets them: what they are, in the plural, their first events, rising, the ones after their last, and names to be shown."""
+    columns = {kind: zip(*sorted(some, key=lambda one: one[0]), strict=True) for kind, some in spans.items() if some}
+    return [
+        {"kind": kind, "lo": np.array(lo, np.int64), "hi": np.array(hi, np.int64), "names": pack_json(names)}
+        for kind, (lo, hi, names) in columns.items()
+    ]

@@ -17,23 +17,16 @@ const SHOWN = { block: lifeOf, "block-event": lifeOf, moment: momentOf, range: r
  */
 export function legendTable(app) {
   const { stacks, levels } = app, head = element("caption"), body = element("tbody"), legend = element("table", { id: "legend", class: "groups" }, head, body);
-  const cells = /** @type {HTMLElement[]} */ ([]);
   /** @param {string} ink @param {string} name @param {Record<string, any>} [data] */
   const row = (ink, name, data = {}) => {
-    const bytes = element("td", { class: "right" });
-    cells.push(bytes);
     const sought = name.toLowerCase(), seek = () => app.look({ sought: app.sought === sought ? "" : name });
     const text = "data-group" in data ? button(shortName(name), seek, { "aria-pressed": String(app.sought === sought), title: `${name}: show it alone` }) : shortName(name);
-    return element("tr", data, element("th", { scope: "row", title: name }, swatch(ink), text), bytes);
+    return element("tr", data, element("th", { scope: "row", title: name }, swatch(ink), text), element("td", { class: "right" }));
   };
   const fill = () => {
-    const focused = body.contains(document.activeElement) ? document.activeElement?.closest("tr")?.rowIndex : undefined;
-    cells.length = 0;
-    const { key, groups } = stacks.way, names = groups.map(({ name }) => name).reverse();
-    const others = [...(key === "all" ? [] : [row("", "allocated, all of these", { class: "total" })]), ...(levels.reservedPeak > 0 ? [row("reserved", "reserved")] : [])];
-    const bytesOf = cells.splice(0);
-    body.replaceChildren(...names.map((name, k) => row(groups[groups.length - 1 - k].ink, name, { "data-group": groups.length - 1 - k })), ...others);
-    cells.push(...bytesOf);
+    const focused = body.contains(document.activeElement) ? document.activeElement?.closest("tr")?.rowIndex : undefined, { key, groups } = stacks.way;
+    body.replaceChildren(...groups.map(({ ink, name }, group) => row(ink, name, { "data-group": group })).reverse(),
+      ...(key === "all" ? [] : [row("", "allocated, all of these", { class: "total" })]), ...(levels.reservedPeak > 0 ? [row("reserved", "reserved")] : []));
     if (focused !== undefined) legend.rows[focused]?.querySelector("button")?.focus();
     show(null);
   };
@@ -41,9 +34,8 @@ export function legendTable(app) {
   const show = (at) => {
     const { moment } = app, found = at ?? levels.highest(Math.max(moment, app.axis.lo), Math.max(moment, app.axis.lo) + 1);
     if (!found) return;
-    const { sums, event } = stacks.at(found.event), all = stacks.way.key === "all" ? [] : [found.bytes];
-    const figures = [...(stacks.way.key === "all" ? [found.bytes] : sums.reverse()), ...all, found.reserved];
-    cells.forEach((cell, k) => {
+    const { sums, event } = stacks.at(found.event), figures = [...(stacks.way.key === "all" ? [] : sums.reverse()), found.bytes, found.reserved];
+    [...body.rows].forEach(({ cells: [, cell] }, k) => {
       cell.textContent = formatBytes(figures[k]);
       cell.dataset.bytes = String(figures[k]);
     });

@@ -1,7 +1,7 @@
-/** What is live at the peak, or at the moment that is selected, by whom it was allocated: boxes as wide as their bytes, callers above or below. */
+/** What is live at the peak, or at the moment that is selected, by whom it was allocated: boxes as wide as their bytes, each below its caller. */
 
 import { boxes } from "./boxes.js";
-import { button, element, section } from "./dom.js";
+import { element, section } from "./dom.js";
 import { formatBytes, formatCount, formatExact } from "./format.js";
 import { liveAt, momentText } from "./moment.js";
 
@@ -18,10 +18,9 @@ const FRAME = 19, FRAMES = 40, NARROW = 2e-4;
  * The frames of a flame graph, the root first and parents before their children; the bytes of each are the sum of its children's.
  * @param {any} flame columns of groups of blocks
  * @param {string[]} owners
- * @param {boolean} inward the outermost caller first, and not what allocates
  * @returns {Frame[]}
  */
-export function framesOf(flame, owners, inward) {
+export function framesOf(flame, owners) {
   /** @param {string} name @param {Frame | null} parent @param {number} group @returns {Frame} */
   const frame = (name, parent, group) => ({ name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, width: 0, group, children: new Map() });
   const root = frame("all that is live", null, -1), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
@@ -38,7 +37,7 @@ export function framesOf(flame, owners, inward) {
   for (let k = 0; k < flame.owners.length; k += 1) {
     const size = flame.size_bytes[k], blocks = flame.blocks[k], owner = flame.owners[k];
     const callers = owner >= 0 ? owners[owner].split(" < ", FRAMES) : known ? ["(no owner known)"] : [];
-    add([...(inward ? callers.reverse() : callers), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, k);
+    add([...callers.reverse(), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, k);
   }
   if (flame.left.bytes) add([`(${flame.left.groups ? `${formatCount(flame.left.groups)} ` : ""}smaller groups)`], flame.left.bytes, flame.left.blocks);
   // FREEs without an ALLOC make the level lower than what is live: that is a box that takes away.
@@ -77,8 +76,7 @@ export function flameGraph(app) {
   let flame = groupsAt(app);
   // Each box has the colour of the largest group in it, the one that the map has for its blocks.
   let inks = inksOf(app, flame.size_bytes, flame.owners);
-  const stacks = owners.some((owner) => owner.includes(" < "));
-  let inward = stacks, frames = framesOf(flame, owners, inward), focus = frames[0];
+  let frames = framesOf(flame, owners), focus = frames[0];
   const height = () => (frames.reduce((most, one) => Math.max(most, one.depth), 0) + 1) * FRAME;
   /** @param {Frame} one */
   const zoom = (one) => {
@@ -106,16 +104,11 @@ export function flameGraph(app) {
       Enter: () => zoom(at()), Escape: () => zoom(frames[0]), Backspace: () => zoom(focus.parent ?? focus),
     },
   });
-  const turn = button("What allocates first, callers below", () => {
-    inward = !inward;
-    turn.setAttribute("aria-pressed", String(!inward));
-    update();
-  }, { "aria-pressed": "false" });
   const what = element("p", {});
   const update = () => {
     flame = groupsAt(app);
     inks = inksOf(app, flame.size_bytes, flame.owners);
-    frames = framesOf(flame, owners, inward);
+    frames = framesOf(flame, owners);
     focus = frames[0];
     what.textContent = flame.words;
     picture.canvas.dataset.peakBytes = String(focus.bytes);
@@ -126,7 +119,7 @@ export function flameGraph(app) {
   if (!flame.owners.length) return section("flame", "Flame graph", what);
   app.onSelect(update);
   app.onLook(() => picture.show(height()));
-  return section("flame", "Flame graph", what, ...(stacks ? [element("p", { class: "controls" }, turn)] : []), picture.canvas, picture.line, picture.hint);
+  return section("flame", "Flame graph", what, picture.canvas, picture.line, picture.hint);
 }
 
 /**
