@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import window_of
 from made_lives import plain_blocks, random_rows, windows_of_made_logs
+from made_owners import run_of
 from night import many
 
 from memlens.analyzers.composition import Roles
@@ -185,3 +186,18 @@ def test_owners_that_read_alike_are_one_group_and_the_rest_is_others() -> None:
     largest = sorted(weight, key=lambda name: -weight[name])[:7]
     assert {group["name"] for group in way.groups} == {*largest, "other owners"}
     assert way.groups[-1]["ink"] == "owner-other"
+
+
+def test_where_an_owner_grows_what_he_keeps_beyond_a_step_piles_up() -> None:
+    # Each step keeps a result of another size, and makes another block anew; a block lives into the next step.
+    steps = [[(3000 + 7 * k, 0, 0), (900, 0, 1), (400 + 5000 * (k % 2), 1, 1)] for k in range(24)]
+    windows = run_of(steps, ("kept", "passing"))
+    log = windows[0].log
+    assert isinstance(log, Log)
+    assert log.owner is not None
+    of, found, *_ = stacked(log.whole, series=windows, growth=growth(windows))
+    assert (found[0].key, [group["name"] for group in found[0].groups]) == (
+        "growth",
+        ["other blocks that outlive their step", "piles up"],
+    )
+    assert found[0].code.tolist() == (log.owner[of.alloc] == 0).astype(int).tolist()

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
+from memlens.analyzers.series.growth import Grown
 from memlens.claims.roles import ROLES, TOLD_BY
 from memlens.columns import distinct
 from memlens.diffing.alignment.blocks import common_name
@@ -269,21 +270,22 @@ def _by_phase(of: WindowBlocks, pieces: Pieces | None) -> Way | None:
 
 def _piling(of: WindowBlocks, series: Sequence[Window], growth: Growth | None) -> Way | None:
     """What piles up, against what else outlives its step and what does not; nothing where memory does not grow."""
-    begun = None if growth is None else next((step.lo for step in series if step.name == growth.since), None)
-    if growth is None or growth.verdict != "growing" or begun is None:
+    if growth is None or (growth.verdict != "growing" and growth.grown is None):
         return None
-    end = max(step.hi for step in (series[:-1] if growth.open_end is not None else series))
-    known = of.freed()
+    known, edges = of.freed(), np.array([step.lo for step in series], np.int64)
     freed = np.where(known < 0, len(of.log), known)
-    piles = (of.alloc >= begun) & (of.alloc < end) & (freed >= end)
-    kinds = {(pile.size_bytes, pile.owner) for pile in islice(growth.piling, _PILES)}
-    if kinds:
-        number, sizes, labels = kinds_of_blocks(of.log, of.alloc, sizes=of.size)
-        names = owner_labels(of.log)
-        alike = [(size, names[label]) in kinds for size, label in zip(sizes.tolist(), labels.tolist(), strict=True)]
-        piles &= np.array(alike, np.bool_)[number]
-    edges = np.array([step.lo for step in series], np.int64)
     passes = (known >= 0) & (edges.searchsorted(of.alloc, "right") == edges.searchsorted(freed, "right"))
+    number, sizes, labels = kinds_of_blocks(of.log, of.alloc, sizes=of.size)
+    rows = list(zip(sizes.tolist(), map(owner_labels(of.log).__getitem__, labels.tolist()), strict=True))
+    if isinstance(most := growth.most, Grown):
+        alike = [name is not None and innermost(name) == most.owner for _, name in rows]
+        piles = np.array(alike, np.bool_)[number] & ~passes
+    else:
+        begun = next((step.lo for step in series if step.name == growth.since), len(of.log))
+        end = max(step.hi for step in (series[:-1] if growth.open_end is not None else series))
+        piles = (of.alloc >= begun) & (of.alloc < end) & (freed >= end)
+        if kinds := {(pile.size_bytes, pile.owner) for pile in islice(growth.piling, _PILES)}:
+            piles &= np.array([row in kinds for row in rows], np.bool_)[number]
     label = np.where(piles, 1, np.where(passes, 2, 0)).astype(np.int64)
     names_of = ["other blocks that outlive their step", "piles up", "freed in the step that allocates it"]
     inks = {0: "steady", 1: "piles", 2: "passing"}
