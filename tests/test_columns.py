@@ -167,30 +167,18 @@ def test_tables_compiled_give_what_the_reference_gives(problems: Any, worth: tup
 
 
 @native
-@given(st.lists(_ENTRY, max_size=30), st.lists(_ENTRY, max_size=30), st.data())
+@given(_SEQUENCES, st.booleans(), st.data())
 @settings(max_examples=many(400))
-def test_a_band_compiled_gives_what_the_reference_gives(one: Any, two: Any, data: st.DataObject) -> None:
-    edges = st.lists(st.tuples(*[st.integers(0, len(two))] * 2), min_size=len(one) + 1, max_size=len(one) + 1)
-    first, last = (np.sort(side) for side in np.sort(np.array(data.draw(edges)), axis=1).T)
-    both_ways(
-        *laid_out([one]), *laid_out([two]), np.array([2, 1, 1, 4, 4, 1, 1, 1]), np.array([100]), band=(first, last)
-    )
-
-
-@native
-@given(_SEQUENCES, st.data())
-@settings(max_examples=many(300))
-def test_what_is_saved_beyond_a_first_row_compiled_is_what_the_reference_gives(
-    problems: Any, data: st.DataObject
-) -> None:
+def test_bands_compiled_give_what_the_reference_gives(problems: Any, way_back: bool, data: st.DataObject) -> None:
     rows, others = laid_out([one for one, _ in problems]), laid_out([one for _, one in problems])
-    steps = st.lists(st.integers(0, 300), min_size=len(others[0]) + 1, max_size=len(others[0]) + 1)
-    before = [np.cumsum(data.draw(steps))[: len(one) + 1] for _, one in problems]
-    whole = np.concatenate([np.zeros(0, np.int64), *before])
-    partner, _ = both_ways(
-        *rows, *others, np.array([2, 1, 1, 4, 4, 1, 1, 1]), np.zeros(len(problems), np.int64), before=whole
-    )
-    assert partner == []
+    bands = [np.zeros((2, 0), np.int64)]
+    for one, two in problems:
+        edges = st.lists(st.tuples(*[st.integers(0, len(two))] * 2), min_size=len(one) + 1, max_size=len(one) + 1)
+        bands.append(np.sort(np.sort(np.array(data.draw(edges)), axis=1).T))
+    first, last = np.concatenate(bands, axis=1)
+    worth, scale = np.array([2, 1, 1, 4, 4, 1, 1, 1]), np.full(len(problems), 100)
+    partner, _ = both_ways(*rows, *others, worth, scale, band=(first, last), way_back=way_back)
+    assert len(partner) == (len(rows[0]) if way_back else 0)
 
 
 @native
@@ -204,8 +192,7 @@ def test_what_is_saved_beyond_a_first_row_compiled_is_what_the_reference_gives(
         ({"key": [0, -1, 0]}, "keys that are counted"),
         ({"held": [False] * 2}, "one length"),
         ({"worth": range(7)}, "one length"),
-        ({"before": range(3)}, "one length"),
-        ({"band": (range(3), range(3))}, "a first and a last column for each"),
+        ({"band": (range(3), range(3))}, "one length"),
         ({"band": ([0] * 4, [0, 1, 2, 4])}, "stay among the columns"),
         ({"band": ([0, 0, 2, 1], [3] * 4)}, "bands that rise"),
         ({"band": ([2] * 4, [1, 2, 2, 2])}, "stay among the columns"),
@@ -216,6 +203,7 @@ def test_tables_that_do_not_fit_are_refused(wrong: dict[str, Any], message: str)
     side, starts = laid_out([[(1, False, 0, 0, 0)] * 3])
     rows = replace(side, **{name: np.array(wrong.pop(name)) for name in ("key", "held") if name in wrong})
     options: dict[str, Any] = {"row_starts": starts, "column_starts": starts, "worth": range(8), "scale": [1], **wrong}
+    options.setdefault("band", ([0] * (3 + len(options["scale"])),) * 2)
     for name, value in options.items():
         options[name] = tuple(map(np.array, value)) if name == "band" else np.array(value)
     with pytest.raises(ValueError, match=message):

@@ -10,13 +10,13 @@
    row, and whether it is the first one that the pair of row and column j - 1 raised.  */
 
 enum { ROW_KEY, ROW_HELD, ROW_WEIGHT, ROW_MARKS, ROW_STARTS, COLUMN_KEY, COLUMN_HELD, COLUMN_MARKS, COLUMN_STARTS,
-       WORTH, SCALE, FIRST, LAST, BEFORE, KEYS, PARTNER, SAVED };
+       WORTH, SCALE, FIRST, LAST, KEYS, PARTNER, SAVED };
 
 static const wanted of_align[] = {
     {"row_key", 4, 0},    {"row_held", 1, 0},    {"row_weight", 8, 0},   {"row_marks", 8, 0},     {"row_starts", 8, 0},
     {"column_key", 4, 0}, {"column_held", 1, 0}, {"column_marks", 8, 0}, {"column_starts", 8, 0}, {"worth", 8, 0},
-    {"scale", 8, 0},      {"first", 8, 0},       {"last", 8, 0},         {"before", 8, 0},        {"keys", 8, 0},
-    {"partner", 8, 1},    {"saved", 8, 1},
+    {"scale", 8, 0},      {"first", 8, 0},       {"last", 8, 0},         {"keys", 8, 0},          {"partner", 8, 1},
+    {"saved", 8, 1},
 };
 
 /* One table: its rows and columns, and what it is filled into. */
@@ -24,7 +24,7 @@ typedef struct {
     Py_ssize_t height, width;
     const int32_t *row_key;
     const uint8_t *row_held;
-    const int64_t *row_weight, *worth, *first, *last, *before;
+    const int64_t *row_weight, *worth, *first, *last;
     const uint64_t *row_marks, *column_marks;
     int64_t scale;
     int64_t *best;       /* width + 1 */
@@ -32,16 +32,15 @@ typedef struct {
     uint64_t *raised, *begun; /* bits of each row, one row after the other; NULL: no way back */
 } grid;
 
-/* The first and last cell of a row: of the band, or of all. */
-static inline Py_ssize_t low(const grid *g, Py_ssize_t row) { return g->first ? (Py_ssize_t)g->first[row + 1] : 0; }
-static inline Py_ssize_t high(const grid *g, Py_ssize_t row) { return g->last ? (Py_ssize_t)g->last[row + 1] : g->width; }
+/* The first and last cell of a row that are looked at. */
+static inline Py_ssize_t low(const grid *g, Py_ssize_t row) { return (Py_ssize_t)g->first[row + 1]; }
+static inline Py_ssize_t high(const grid *g, Py_ssize_t row) { return (Py_ssize_t)g->last[row + 1]; }
 
 /* Words that hold a bit for each cell of a row. */
 static inline Py_ssize_t words_of(const grid *g, Py_ssize_t row) { return (high(g, row) - low(g, row)) / 64 + 1; }
 
 /* Sums and products wrap like NumPy's: in C they must not overflow. */
 static inline int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static inline int64_t minus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
 static inline int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
 /* Set the bits from `from` up to, not including, `to`. */
@@ -90,8 +89,6 @@ static void fill(grid *g)
     }
     Py_ssize_t filled = high(g, -1); /* columns that `best` is known for */
     uint64_t *raised = g->raised, *begun = g->begun;
-    for (Py_ssize_t j = 0; j <= g->width; j++)
-        best[j] = g->before ? g->before[j] : 0;
     for (Py_ssize_t row = 0; row < g->height; row++) {
         const Py_ssize_t lo = low(g, row), hi = high(g, row);
         for (; filled < hi; filled++)
@@ -168,7 +165,7 @@ static const char *align_fault(const column *c)
     if (c[ROW_HELD].items != rows || c[ROW_WEIGHT].items != rows || c[ROW_MARKS].items != rows ||
         c[COLUMN_HELD].items != columns || c[COLUMN_MARKS].items != columns || c[ROW_STARTS].items != problems + 1 ||
         c[COLUMN_STARTS].items != problems + 1 || c[SAVED].items != problems || c[WORTH].items != 8 || c[KEYS].items != 1 ||
-        (c[PARTNER].items && c[PARTNER].items != rows) || (c[BEFORE].items && c[BEFORE].items != columns + problems))
+        (c[PARTNER].items && c[PARTNER].items != rows) || c[FIRST].items != rows + problems || c[LAST].items != rows + problems)
         return "columns of one length";
     const int64_t keys = *(const int64_t *)c[KEYS].view.buf;
     if (columns > INT32_MAX - 1 || rows > INT32_MAX - 1 || keys < 0 || keys > (int64_t)INT32_MAX + 1)
@@ -184,12 +181,11 @@ static const char *align_fault(const column *c)
             if (key[i] < 0 || key[i] >= keys)
                 return "keys that are counted";
     }
-    if (c[FIRST].items || c[LAST].items) {
-        const int64_t *first = c[FIRST].view.buf, *last = c[LAST].view.buf;
-        if (problems != 1 || c[BEFORE].items || c[FIRST].items != rows + 1 || c[LAST].items != rows + 1)
-            return "a first and a last column for each number of rows of one problem";
-        for (Py_ssize_t i = 0; i <= rows; i++)
-            if (first[i] < (i ? first[i - 1] : 0) || first[i] > last[i] || last[i] > columns || (i && last[i] < last[i - 1]))
+    const int64_t *first = c[FIRST].view.buf, *last = c[LAST].view.buf;
+    for (Py_ssize_t p = 0; p < problems; p++) {
+        const int64_t *rows_of = (const int64_t *)c[ROW_STARTS].view.buf + p, *columns_of = (const int64_t *)c[COLUMN_STARTS].view.buf + p;
+        for (int64_t i = rows_of[0], before = 0, until = 0; i <= rows_of[1]; i++, before = *first++, until = *last++)
+            if (*first < before || *first > *last || *last < until || *last > columns_of[1] - columns_of[0])
                 return "bands that rise and stay among the columns";
     }
     return NULL;
@@ -223,11 +219,7 @@ static int64_t align_one(grid *g, const int32_t *column_key, const uint8_t *colu
     fill(g);
     for (Py_ssize_t j = 0; j < g->width; j++)
         g->first_place[column_key[j]] = g->stop[column_key[j]] = 0;
-    int64_t saved = 0;
-    for (Py_ssize_t j = 0; j <= g->width; j++) {
-        int64_t more = minus(g->best[j], g->before ? g->before[j] : 0);
-        saved = more > saved ? more : saved;
-    }
+    int64_t saved = g->best[high(g, g->height - 1)];
     if (partner)
         walk_back(g, words, partner);
     free(g->best);
@@ -256,9 +248,8 @@ static const char *align_all(const column *c)
             .column_marks = (const uint64_t *)c[COLUMN_MARKS].view.buf + k,
             .worth = c[WORTH].view.buf,
             .scale = ((const int64_t *)c[SCALE].view.buf)[problem],
-            .first = c[FIRST].items ? c[FIRST].view.buf : NULL,
-            .last = c[LAST].items ? c[LAST].view.buf : NULL,
-            .before = c[BEFORE].items ? (const int64_t *)c[BEFORE].view.buf + k + problem : NULL,
+            .first = (const int64_t *)c[FIRST].view.buf + r + problem,
+            .last = (const int64_t *)c[LAST].view.buf + r + problem,
             .first_place = heads,
             .stop = heads + keys,
         };

@@ -195,7 +195,7 @@ def align(
     scale: Ints,
     *,
     band: tuple[Ints, Ints] | None = None,
-    before: Ints | None = None,
+    way_back: bool = True,
 ) -> Aligned:
     """Align each sequence of rows with the one of columns of its number, in order, so that their pairs save most.
 
@@ -213,20 +213,21 @@ def align(
         worth: Eight numbers, int64: what a unit of weight saves where the row and the column are (temporary, temporary), (temporary, held),
             (held, temporary), (held, held); and what each mark that both have is worth, the lowest one first.
         scale: What a unit of weight counts in each table, int64; 0: one, and marks do not count.
-        band: For one table, after each number of rows the least and the largest number of columns to look at, int64 (rows + 1), rising.
-        before: For each table what is saved before its first row with each number of columns, int64 (columns + 1 for each table), rising.
-            Given, ``saved`` is the most that any number of columns gains on it, and no way back is kept.
+        band: After each number of rows of each table the least and the largest number of columns to look at, int64 (rows + 1 for each table),
+            rising in each; all by default.
+        way_back: Keep what tells who pairs with whom.
     """
     if _native is None:
-        return reference_align(rows, row_starts, columns, column_starts, worth, scale, band=band, before=before)
-    none = np.zeros(0, np.int64)
-    partner, saved = none if before is not None else np.empty(len(rows), np.int64), np.empty(len(scale), np.int64)
+        return reference_align(rows, row_starts, columns, column_starts, worth, scale, band=band, way_back=way_back)
+    partner, saved = np.empty(len(rows) if way_back else 0, np.int64), np.empty(len(scale), np.int64)
     _native.align(
         *(_as(rows.key, np.int32), _as(rows.held, np.bool_), _as(rows.weight, np.int64), _as(rows.marks, np.uint64)),
         _as(row_starts, np.int64),
         *(_as(columns.key, np.int32), _as(columns.held, np.bool_), _as(columns.marks, np.uint64)),
-        *(_as(column, np.int64) for column in (column_starts, worth, scale, *(band or (none, none)))),
-        none if before is None else _as(before, np.int64),
+        *(
+            _as(column, np.int64)
+            for column in (column_starts, worth, scale, *(band or _all(row_starts, column_starts)))
+        ),
         np.array([1 + max(int(side.key.max(initial=-1)) for side in (rows, columns))]),
         *(partner, saved),
     )
@@ -242,24 +243,30 @@ def reference_align(
     scale: Ints,
     *,
     band: tuple[Ints, Ints] | None = None,
-    before: Ints | None = None,
+    way_back: bool = True,
 ) -> Aligned:
     """The reference implementation of :func:`align`, a row at a time.
 
     A row depends on itself only through the running maximum.
     """
-    partner, saved = np.full(0 if before is not None else len(rows), -1, np.int64), np.zeros(len(scale), np.int64)
+    partner, saved = np.full(len(rows) if way_back else 0, -1, np.int64), np.zeros(len(scale), np.int64)
+    band = band or _all(row_starts, column_starts)
     for number, ((top, bottom), (left, right)) in enumerate(
         zip(pairwise(row_starts.tolist()), pairwise(column_starts.tolist()), strict=True)
     ):
-        whole = np.zeros(bottom - top + 1, np.int64), np.full(bottom - top + 1, right - left)
-        start = np.zeros(right - left + 1, np.int64) if before is None else before[left + number : right + number + 1]
         sides = rows.take(slice(top, bottom)), columns.take(slice(left, right))
-        best, kept = _filled(*sides, worth, int(scale[number]), band or whole, start)
-        saved[number] = (best - start).max()
-        if before is None:
+        first, last = (edge[top + number : bottom + number + 1] for edge in band)
+        best, kept = _filled(*sides, worth, int(scale[number]), first, last)
+        saved[number] = best[last[-1]]
+        if way_back:
             partner[top:bottom] = _way_back(kept, right - left)
     return Aligned(partner, saved)
+
+
+def _all(row_starts: Ints, column_starts: Ints) -> tuple[Ints, Ints]:
+    """The band that is the whole of each table."""
+    last = np.repeat(np.diff(column_starts), np.diff(row_starts) + 1)
+    return np.zeros(len(last), np.int64), last
 
 
 #: Of a row of a table: its first and last cell, which of its cells save more than those above, and the columns whose pair makes the difference.
@@ -267,12 +274,12 @@ _Row = tuple[int, int, "NDArray[np.bool_]", "Ints"]
 
 
 def _filled(
-    rows: Symbols, columns: Symbols, worth: Ints, scale: int, band: tuple[Ints, Ints], before: Ints
+    rows: Symbols, columns: Symbols, worth: Ints, scale: int, of_first: Ints, of_last: Ints
 ) -> tuple[Ints, list[_Row]]:
     """Return the saving after the last row for each number of columns, and the table of steps back."""
     by_fates, of_marks = worth[:4].reshape(2, 2), worth[4:]
-    best, kept, filled = before.copy(), [], int(band[1][0])
-    for row, (first, last) in enumerate(zip(band[0][1:].tolist(), band[1][1:].tolist(), strict=True)):
+    best, kept, filled = np.zeros(len(columns) + 1, np.int64), [], int(of_last[0])
+    for row, (first, last) in enumerate(zip(of_first[1:].tolist(), of_last[1:].tolist(), strict=True)):
         # A band that moves on: what no row has come to yet saves as much as what is left of it.
         best[filled + 1 : last + 1] = best[filled]
         filled = max(filled, last)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from memlens.columns import Symbols
-from memlens.diffing.alignment import tables
+from memlens.diffing.alignment import align as alignment
 from memlens.diffing.alignment.align import align
 from memlens.diffing.alignment.tables import Problem, cut
 
@@ -45,7 +45,7 @@ def both(base: Symbols, head: Symbols, cells: int) -> tuple[int, int, int]:
     edges = np.array([0, len(base)]), np.array([0, len(head)])
     whole = align(base, head, *edges)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "_CELLS", 0)  # what the pieces give, and not what can be found once they are known
+        patch.setattr(alignment, "MOST_CELLS", 0)  # what the pieces give, and not what can be found once they are known
         pieces = align(base, head, *edges, cells=cells)
     assert not whole.inexact
     return saved(base, head, whole.partner), saved(base, head, pieces.partner), pieces.inexact[0].pieces

@@ -82,7 +82,7 @@ def compare(
         for number, (of_remaining, of_peak, figures) in enumerate(zip(*accounts, strict=True)):
             inexact = allocs.ordered.inexact.get(number)
             figures["cost_bytes"] = in_bytes(figures["cost_bytes"])
-            figures["approximation"] = inexact and Approximation(*inexact[:3], in_bytes(inexact.excess))
+            figures["approximation"] = inexact and Approximation(*inexact[:3], in_bytes(inexact.excess()))
             rows.append({**figures, "remaining": RemainingAccount(**of_remaining), "peak": PeakAccount(**of_peak)})
     lasting = np.concatenate(pairs, axis=1)
     both = lasting[0], lasting[1]

@@ -20,10 +20,21 @@ from msgspec import Struct
 
 from memlens.columns import Flags, Ints, Symbols, Words, mix, spans
 from memlens.diffing.alignment.indices import starts_of
-from memlens.diffing.alignment.tables import Corridor, Cutting, Problem, alone, cut, least_cost, savings, solve
+from memlens.diffing.alignment.tables import (
+    MOST_CELLS,
+    Cutting,
+    Problem,
+    Tables,
+    alone,
+    cells_of,
+    cut,
+    least_cost,
+    savings,
+    solve,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,17 +57,20 @@ class Inexact(NamedTuple):
         entries: Entries of both sides that were dealt out to pieces.
         pieces: How many of these there are.
         blind: Entries in pieces that were cut with nothing to go by.
-        excess: The cost is at most so much above the lowest, in halves of a unit of weight.
+        excess: Works out how much the cost is above the lowest at most, in halves of a unit of weight.
     """
 
     entries: int
     pieces: int
     blind: int
-    excess: int
+    excess: Callable[[], int]
 
     def plus(self, other: Inexact | None) -> Inexact:
         """Two parts of one window together."""
-        return self if other is None else Inexact(*map(sum, zip(self, other, strict=True)))
+        if other is None:
+            return self
+        entries, pieces, blind = (one + two for one, two in zip(self[:3], other[:3], strict=True))
+        return Inexact(entries, pieces, blind, lambda: self.excess() + other.excess())
 
 
 class Alignment(Struct, frozen=True, eq=False):
@@ -145,12 +159,12 @@ def _refine(symbols: Symbols, problem: Problem, cutting: Cutting, mate: Ints) ->
     rows = problem.rows[mate[problem.rows] >= 0]
     unpaired = int(alone(symbols, problem.rows).sum() + alone(symbols, problem.columns).sum())
     cost = unpaired - int(savings(symbols, symbols, rows, mate[rows]).sum())
-    corridor = Corridor.of(symbols, problem, cost)
-    if not corridor.solvable:
-        least = least_cost(symbols, problem, cost)
-        return Inexact(len(problem.rows) + len(problem.columns), len(cutting.pieces), cutting.blind, cost - least)
+    tables = Tables.of(symbols, [problem])
+    if cells_of(tables.corridor(np.array([cost]))) > MOST_CELLS:
+        entries, pairs = len(problem.rows) + len(problem.columns), (rows, mate[rows])
+        return Inexact(entries, len(cutting.pieces), cutting.blind, lambda: cost - least_cost(symbols, problem, pairs))
     mate[problem.rows] = -1
-    rows, columns = corridor.solve(symbols)
+    rows, columns = solve(symbols, [problem], cost)
     mate[rows] = columns
     return None
 

@@ -17,13 +17,14 @@ found in every step: nothing but the offset tells the steps apart.  Where nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
 
-from memlens.columns import Flags, Ints, Symbols, Words, align, chain
+from memlens.columns import Aligned, Flags, Ints, Symbols, Words, align, chain
 from memlens.diffing.alignment.indices import batches, grams, starts_of
 
 #: What a block without a partner costs: a temporary one, a held one.
@@ -39,9 +40,11 @@ WORTH = np.concatenate((SAVED.ravel(), MARKS))
 #: Cells of the tables that are filled by one call: what is gathered for it is small, and between calls a signal is heard.
 _CELLS_OF_A_CALL = 1 << 28
 #: Cells that are filled to solve a problem exactly, a row at a time, at most; a row takes at least as long as so many cells.
-_CELLS, _CELLS_OF_A_ROW = 1 << 28, 1 << 9
-#: Cells that are filled to bound its cost, about, and rows of a stretch, at least.
-_CELLS_OF_BOUND, _STRETCH = 1 << 29, 1 << 10
+MOST_CELLS, _CELLS_OF_A_ROW = 1 << 28, 1 << 9
+#: Cells that are filled to bound its cost, about.
+_CELLS_OF_BOUND = 1 << 28
+#: Tables of up to so many cells are filled as a whole; of larger ones the cost is guessed, so small a share of what all costs without partners.
+_SMALL, _GUESS = 1 << 14, 16
 #: Symbols in a gram: fewer are found by chance, and more are seldom left where many entries were changed.
 _GRAM = 12
 #: Entries between two cuts, at least: pieces this long cost little, and a longer one is seldom better.
@@ -129,146 +132,170 @@ class Problem(Struct, frozen=True, eq=False):
         return len(self.rows) * len(self.columns)
 
 
-def solve(symbols: Symbols, problems: Sequence[Problem], band: tuple[Ints, Ints] | None = None) -> tuple[Ints, Ints]:
+def solve(symbols: Symbols, problems: Sequence[Problem], cost: int | None = None) -> tuple[Ints, Ints]:
     """Align each problem at least cost; among equally cheap alignments one that shares most marks.
+
+    A large problem is looked at in the corridor of a cost that is guessed, and where it costs more, in the corridor of what was found there.
 
     Args:
         symbols: All symbols that problems take rows and columns from.
         problems: What to align.
-        band: For one problem, where to look; see :func:`memlens.columns.align`.
+        cost: What a known alignment of each costs, in halves of a unit of weight.
 
     Returns:
-        Indices of the pairs' rows and columns, int64, problem by problem, rising in each.
+        Indices of the pairs' rows and columns, int64, rising in each problem.
     """
-    found: list[tuple[Ints, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-    for some, rows, row_starts, columns, column_starts in _calls(problems):
-        one = symbols.take(rows)
-        # About what the rows of each problem weigh.
-        heaviest = np.add.reduceat(np.append(one.weight, 0), row_starts[:-1], dtype=np.float64).tolist()
-        scale = [scale_of(*of) for of in zip(heaviest, (min(len(p.rows), len(p.columns)) for p in some), strict=True)]
-        partner = align(
-            one, row_starts, symbols.take(columns), column_starts, WORTH, np.array(scale), band=band
-        ).partner
-        paired = np.flatnonzero(partner >= 0)
-        begin = np.repeat(column_starts[:-1], np.diff(row_starts))[paired]
-        found.append((rows[paired], columns[begin + partner[paired]]))
-    rows, columns = map(np.concatenate, zip(*found, strict=True))
+    found = [np.zeros((2, 0), np.int64)]
+    for call in batches([problem.cells for problem in problems], _CELLS_OF_A_CALL):
+        some = problems[call]
+        tables = Tables.of(symbols, some)
+        rows, columns = tables.alone
+        known = rows + columns if cost is None else np.full(len(some), cost)
+        large = np.array([problem.cells > _SMALL for problem in some])
+        guess = np.where(large, np.minimum(np.abs(rows - columns) + (rows + columns) // _GUESS, known), known)
+        pairs, number, costs = tables.pairs(tables.corridor(guess))
+        again = costs > guess
+        found.append(pairs[:, ~again[number]])
+        if again.any():
+            tables = Tables.of(symbols, [problem for problem, one in zip(some, again.tolist(), strict=True) if one])
+            found.append(tables.pairs(tables.corridor(np.minimum(costs, known)[again]))[0])
+    rows, columns = np.concatenate(found, axis=1)
     return rows, columns
 
 
-def _calls(problems: Sequence[Problem]) -> Iterator[tuple[Sequence[Problem], Ints, Ints, Ints, Ints]]:
-    """The problems that are solved by one call: rows laid end to end, where those of each begin and the last ones end, and so the columns."""
-    for call in batches([problem.cells for problem in problems], _CELLS_OF_A_CALL):
-        some = problems[call]
-        sides = [problem.rows for problem in some], [problem.columns for problem in some]
+class Tables(Struct, frozen=True, eq=False, dict=True):
+    """Problems whose tables are filled by one call, laid end to end.
+
+    Attributes:
+        rows: Their rows, indices of symbols, int64.
+        row_starts: Where those of each begin and the last ones end, int64.
+        columns: Their columns, likewise.
+        column_starts: Likewise.
+        of_rows: The symbols of the rows.
+        of_columns: Those of the columns.
+    """
+
+    rows: Ints
+    row_starts: Ints
+    columns: Ints
+    column_starts: Ints
+    of_rows: Symbols
+    of_columns: Symbols
+
+    @classmethod
+    def of(cls, symbols: Symbols, problems: Sequence[Problem]) -> Tables:
+        """Lay problems end to end."""
+        sides = [problem.rows for problem in problems], [problem.columns for problem in problems]
         (rows, row_starts), (columns, column_starts) = (
             (np.concatenate(side), np.cumsum([0, *map(len, side)])) for side in sides
         )
-        yield some, rows, row_starts, columns, column_starts
+        return cls(rows, row_starts, columns, column_starts, symbols.take(rows), symbols.take(columns))
 
-
-def _least_costs(symbols: Symbols, problems: Sequence[Problem]) -> int:
-    """Return the least cost of the rows of problems, wherever among its columns those of each stand, in halves of a unit of weight.
-
-    What stands before the first and after the last column that is used costs nothing; the columns in between cost what they do.
-    """
-    cost = 0
-    for some, rows, row_starts, columns, column_starts in _calls(problems):
-        one, two = symbols.take(rows), symbols.take(columns)
-        # With so many columns left out before, what the columns up to here cost alone is what there is to save.
-        before = np.concatenate([starts_of(costs) for costs in np.split(alone(two), column_starts[1:-1])])
-        scale = np.zeros(len(some), np.int64)
-        found = align(one, row_starts, two, column_starts, WORTH, scale, before=before)
-        cost += int(alone(one).sum() - found.saved.sum())
-    return cost
-
-
-class Corridor(Struct, frozen=True, eq=False):
-    """The part of a table through which each alignment runs that costs no more than a known one.
-
-    Attributes:
-        problem: The problem.
-        first: After each number of rows the least number of columns, int64 (rows + 1), rising.
-        last: The largest number of columns, likewise.
-    """
-
-    problem: Problem
-    first: Ints
-    last: Ints
-
-    @classmethod
-    def of(cls, symbols: Symbols, problem: Problem, cost: int) -> Corridor:
-        """The corridor of alignments that cost at most ``cost``, in halves of a unit of weight."""
-        rows, columns = (starts_of(alone(symbols, at)) for at in (problem.rows, problem.columns))
-        more = int(rows[-1] - columns[-1])
-        # |x| + |more - x| <= cost, with x what the rows have behind them less what the columns have.
-        first = np.searchsorted(2 * columns, 2 * rows - (cost + more), "left")
-        last = np.searchsorted(2 * columns, 2 * rows + (cost - more), "right") - 1
-        return cls(problem, first, last)
+    @cached_property
+    def _passed(self) -> tuple[Ints, Ints]:
+        """The cost of the first so many rows of all without partners, and of the first so many columns, in halves of a unit of weight, int64."""
+        return starts_of(alone(self.of_rows)), starts_of(alone(self.of_columns))
 
     @property
-    def solvable(self) -> bool:
-        """It is narrow enough to be solved as a whole."""
-        return int((self.last - self.first).sum()) + len(self.first) * _CELLS_OF_A_ROW <= _CELLS
+    def alone(self) -> tuple[Ints, Ints]:
+        """The cost of the rows of each problem without partners, and of its columns, likewise."""
+        rows, columns = self._passed
+        return np.diff(rows[self.row_starts]), np.diff(columns[self.column_starts])
 
-    def solve(self, symbols: Symbols) -> tuple[Ints, Ints]:
-        """The cheapest alignment, and of several the one that shares most marks: indices of the pairs' rows and columns."""
-        return solve(symbols, [self.problem], (self.first, self.last))
+    def corridor(self, costs: Ints) -> tuple[Ints, Ints]:
+        """A part of each table through which each alignment runs that costs at most so much, in halves of a unit of weight.
 
-    def stretches(self) -> list[Problem]:
-        """The rows taken apart into stretches, each with all columns that it can reach."""
-        height, wide = len(self.problem.rows), int((self.last - self.first).max())
-        edges = np.linspace(0, height, max(height // max(wide, _STRETCH), 1) + 1).astype(np.int64)
-        lo, hi = self.first[edges[:-1]], self.last[edges[1:]]
-        return [
-            Problem(self.problem.rows[top:bottom], self.problem.columns[left:right])
-            for top, bottom, left, right in zip(edges[:-1], edges[1:], lo, hi, strict=True)
-        ]
+        Returns:
+            After each number of rows the least and the largest number of columns; see :func:`memlens.columns.align`.
+        """
+        (rows, columns), (of_rows, of_columns) = self._passed, self.alone
+        number = np.repeat(np.arange(len(costs)), np.diff(self.row_starts) + 1)
+        begin, end = self.column_starts[number], self.column_starts[number + 1]
+        behind = rows[np.arange(len(number)) - number] - rows[self.row_starts[number]] + columns[begin]
+        more = of_rows - of_columns
+        # |x| + |more - x| <= cost, with x what the rows have behind them less what the columns have.
+        first = np.searchsorted(2 * columns, 2 * behind - (costs + more)[number], "left")
+        last = np.searchsorted(2 * columns, 2 * behind + (costs - more)[number], "right") - 1
+        first, last = np.clip(first, begin, end) - begin, np.clip(last, begin, end) - begin
+        # No alignment costs more than nothing paired; sums of enormous weights may overflow above.
+        every = (costs >= of_rows + of_columns)[number]
+        return np.where(every, 0, np.minimum(first, last)), np.where(every, end - begin, np.maximum(first, last))
+
+    def pairs(self, band: tuple[Ints, Ints]) -> tuple[Ints, Ints, Ints]:
+        """The pairs of the cheapest alignments within a band: int64 (2, pairs), the number of the problem of each, and what each problem costs."""
+        # About what the rows of each problem weigh.
+        heaviest = np.add.reduceat(np.append(self.of_rows.weight, 0), self.row_starts[:-1], dtype=np.float64).tolist()
+        most = np.minimum(np.diff(self.row_starts), np.diff(self.column_starts)).tolist()
+        scale = np.array([*map(scale_of, heaviest, most)], np.int64)
+        partner = self._fill(scale, band, way_back=True).partner
+        paired = np.flatnonzero(partner >= 0)
+        number = np.repeat(np.arange(len(scale)), np.diff(self.row_starts))[paired]
+        mate = self.column_starts[number] + partner[paired]
+        saved = np.zeros(len(scale), np.int64)
+        np.add.at(saved, number, savings(self.of_rows, self.of_columns, paired, mate))
+        return np.stack((self.rows[paired], self.columns[mate])), number, sum(self.alone) - saved
+
+    def costs(self, band: tuple[Ints, Ints]) -> Ints:
+        """What the cheapest alignments within a band cost, in halves of a unit of weight, int64."""
+        scale = np.zeros(len(self.row_starts) - 1, np.int64)
+        return sum(self.alone) - self._fill(scale, band, way_back=False).saved
+
+    def _fill(self, scale: Ints, band: tuple[Ints, Ints], *, way_back: bool) -> Aligned:
+        sides = self.of_rows, self.row_starts, self.of_columns, self.column_starts
+        return align(*sides, WORTH, scale, band=band, way_back=way_back)
 
 
-def least_cost(symbols: Symbols, problem: Problem, cost: int) -> int:
+def cells_of(band: tuple[Ints, Ints]) -> int:
+    """Cells that are filled, where a row counts as many as take as long at least."""
+    return int((band[1] - band[0]).sum()) + len(band[0]) * _CELLS_OF_A_ROW
+
+
+def least_cost(symbols: Symbols, problem: Problem, pairs: tuple[Ints, Ints]) -> int:
     """Return a cost that no alignment of a problem is below, in halves of a unit of weight.
 
-    The rows are taken apart into stretches, and each is put where among the columns that it can reach it costs least.  Where that takes too
-    long only the larger blocks are looked at so, and the smaller ones are counted without regard to order: what the blocks of one
-    key cost in an alignment is not less for the others being left out.
+    Where a problem is too large to be solved, only its larger blocks are aligned, and the smaller ones are counted without regard to order: what
+    the blocks of one key cost in an alignment is not less for the others being left out.
 
     Args:
         symbols: All symbols that the problem takes rows and columns from.
         problem: The problem.
-        cost: What a known alignment costs, in halves of a unit of weight.
+        pairs: Indices of rows and columns that pair in a known alignment.
     """
-    weights, unordered, blocks = unordered_costs_of(symbols, problem)
+    weights, unordered, blocks, alone_costs = unordered_costs_of(symbols, problem)
+    # From the largest weight on: what the known alignment costs, and how much there would be to fill.
+    of_pairs = np.searchsorted(-weights, -symbols.weight[pairs[0]])
+    saved = np.zeros(len(weights), np.int64)
+    np.add.at(saved, of_pairs, savings(symbols, symbols, *pairs))
+    known, held = np.cumsum(alone_costs - saved), np.cumsum(alone_costs)
+    cells = np.cumsum(blocks).astype(np.float64) ** 2 / 2 * np.minimum(known / np.maximum(held, 1), 0.5)
     least = int(unordered.sum())
-    # From the largest weight on: what is left to the others, and how much there would be to fill.
-    left = cost - (least - np.cumsum(unordered))
-    held = np.cumsum(blocks * weights)
-    cells = np.cumsum(blocks).astype(np.float64) ** 2 * np.minimum(left / np.maximum(held, 1), 1)
-    fits = np.flatnonzero(cells <= _CELLS_OF_BOUND)
-    if not len(fits):
-        return least
-    kept = int(fits[-1])
-    some = Problem(*(at[symbols.weight[at] >= weights[kept]] for at in (problem.rows, problem.columns)))
-    if not some.cells:
-        return least
-    stretches = Corridor.of(symbols, some, int(left[kept])).stretches()
-    if sum(stretch.cells for stretch in stretches) > 2 * _CELLS_OF_BOUND:
-        return least
-    return max(least, _least_costs(symbols, stretches) + int(unordered[kept + 1 :].sum()))
+    for kept in np.flatnonzero(cells <= _CELLS_OF_BOUND)[-1:].tolist():
+        some = Problem(*(at[symbols.weight[at] >= weights[kept]] for at in (problem.rows, problem.columns)))
+        tables = Tables.of(symbols, [some])
+        band = tables.corridor(known[kept : kept + 1])
+        if cells_of(band) <= 2 * _CELLS_OF_BOUND:
+            return max(least, int(tables.costs(band)[0] + unordered[kept + 1 :].sum()))
+    return least
 
 
-def unordered_costs_of(symbols: Symbols, problem: Problem) -> tuple[Ints, Ints, Ints]:
-    """The weights of a problem, falling; what their blocks cost without regard to order, in halves of a unit; and how many there are; int64."""
+def unordered_costs_of(symbols: Symbols, problem: Problem) -> tuple[Ints, Ints, Ints, Ints]:
+    """The weights of a problem, falling; of their blocks the cost without regard to order, the number, and the cost without partners; int64.
+
+    Costs are in halves of a unit of weight.
+    """
     at = np.concatenate((problem.rows, problem.columns))
     keys, first, key = np.unique(symbols.key[at], return_index=True, return_inverse=True)
     held, rows = symbols.held[at], len(problem.rows)
     one, two = (fate_counts(key[of], held[of], len(keys)) for of in (slice(rows), slice(rows, None)))
     weight = symbols.weight[at[first]]
     weights, of_key = np.unique(-weight, return_inverse=True)
-    costs, blocks = np.zeros(len(weights), np.int64), np.zeros(len(weights), np.int64)
-    np.add.at(costs, of_key, weight * unordered_cost(one - two))
-    np.add.at(blocks, of_key, (one + two).sum(axis=1))
-    return -weights, costs, blocks
+    found = np.zeros((3, len(weights)), np.int64)
+    both = one + two
+    for column, of in zip(
+        found, (weight * unordered_cost(one - two), both.sum(axis=1), weight * (both @ ALONE)), strict=True
+    ):
+        np.add.at(column, of_key, of)
+    return -weights, *found
 
 
 class Cutting(Struct, frozen=True, eq=False):

@@ -7,6 +7,7 @@ inequality), the others by a table of what each two of them save.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +70,11 @@ def align_windows(base: Blocks, head: Blocks, keys: Keys) -> Ordered:
         several &= blocks.sums(np.append(False, changes)) > 0
     if several.any():
         ordered = _by_thread(ordered, base, head, keys, symbols, several)
-    inexact = {window: part._replace(excess=part.excess * keys.unit) for window, part in ordered.inexact.items()}
+
+    def in_half_bytes(part: Inexact) -> Inexact:
+        return part._replace(excess=lambda: part.excess() * keys.unit)
+
+    inexact = {window: in_half_bytes(part) for window, part in ordered.inexact.items()}
     return replace(ordered, half_costs=ordered.half_costs * keys.unit, inexact=inexact)
 
 
@@ -99,7 +104,7 @@ def _by_thread(
     for number in guessed:
         # Other pairs of threads may be cheaper.
         entries = int(np.diff(base.starts)[number] + np.diff(head.starts)[number])
-        inexact[number] = Inexact(entries, int(threads[number]), 0, int(costs[number] - least[number]))
+        inexact[number] = Inexact(entries, int(threads[number]), 0, partial(int, costs[number] - least[number]))
     taken = several & (costs < whole.half_costs)
     sequences = base.window.copy(), head.window.copy()
     for numbers, (blocks, starts) in zip(sequences, laid_out, strict=True):
@@ -110,23 +115,35 @@ def _by_thread(
     return Ordered(
         np.where(taken[base.window], partner, whole.partner),
         np.where(taken, costs, whole.half_costs),
-        _joined(whole, costs, inexact, taken),
+        _joined(whole, costs, inexact, taken, least),
         np.where(taken, threads, 0),
         sequences,
     )
 
 
-def _joined(whole: Ordered, costs: Ints, inexact: Mapping[int, Inexact], taken: Flags) -> dict[int, Inexact]:
-    """Return the parts of the cheaper one of two alignments that are not exact: either may have missed what is cheaper still."""
+def _joined(
+    whole: Ordered, costs: Ints, inexact: Mapping[int, Inexact], taken: Flags, least: Ints
+) -> dict[int, Inexact]:
+    """Return the parts of the cheaper one of two alignments that are not exact: either may have missed what is cheaper still.
+
+    None costs less than ``least``, so that is the end of looking for it.
+    """
+
+    def excess(window: int) -> int:
+        parts = (costs, inexact.get(window)), (whole.half_costs, whole.inexact.get(window))
+        cost = lowest = min(int(whole.half_costs[window]), int(costs[window]))
+        for of, part in parts:
+            if part and lowest > least[window]:
+                lowest = min(lowest, int(of[window]) - part.excess())
+        return cost - lowest
+
     found: dict[int, Inexact] = {}
     for window in {*whole.inexact, *inexact}:
         both = whole.inexact.get(window), inexact.get(window)
-        cost = int(whole.half_costs[window]), int(costs[window])
-        lowest = min(each - (part.excess if part else 0) for each, part in zip(cost, both, strict=True))
-        own, excess = both[int(taken[window])], min(cost) - lowest
+        own = both[int(taken[window])]
         part = own or both[0] or both[1]
-        if part and (own or excess):
-            found[window] = part._replace(excess=excess)
+        if part and (own or excess(window)):
+            found[window] = part._replace(excess=partial(excess, window))
     return found
 
 
