@@ -44,7 +44,7 @@ MOST_CELLS, _CELLS_OF_A_ROW = 1 << 28, 1 << 9
 #: Cells that are filled to bound its cost, about.
 _CELLS_OF_BOUND = 1 << 28
 #: Tables of up to so many cells are filled as a whole; of larger ones the cost is guessed, so small a share of what all costs without partners.
-_SMALL, _GUESS = 1 << 14, 16
+_SMALL, _GUESS = 1 << 17, 16
 #: Symbols in a gram: fewer are found by chance, and more are seldom left where many entries were changed.
 _GRAM = 12
 #: Entries between two cuts, at least: pieces this long cost little, and a longer one is seldom better.
