@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_requests import CHOICES, UNIT, Choice, history_from, history_of, requests_of, rules_for
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from night import many
 
-from memlens.allocators.engine import Replay, replay
+from memlens.allocators.engine import Replay, nothing_idle, replay
 from memlens.allocators.history import ChunkChange, OpeningChunks, RequestHistory
 from memlens.allocators.models import MOST, NO_LIMIT, AllocatorRules, Groups, IdleChunks
 from memlens.allocators.placing import Addresses, Placement, tiled
@@ -35,6 +35,26 @@ def test_a_request_that_failed_as_recorded_does_not_end_the_replay() -> None:
     history = history_from([0, 0, 1, 0], [-1, -1, 0, -1], [10, 30, 0, 10], failed=np.array([1]))
     got = replay(history, simple(history), limit=20, trace=True)
     assert (got.failed, got.operations, got.allocated_end) == (1, 4, 10)
+
+
+@given(CHOICES, st.data())
+@settings(max_examples=many(300))
+def test_where_nothing_is_ever_idle_figures_are_those_of_a_replay_step_by_step(
+    choices: list[Choice], data: st.DataObject
+) -> None:
+    history = history_of([one for one in choices if one[0] != 18])
+    rules = simple(
+        history,
+        block=data.draw(st.sampled_from([history.size, history.size + UNIT])),
+        idle=IdleChunks.AFTER_FREE,
+        take_high=data.draw(st.booleans()),
+    )
+    rules = replace(rules, growth=rules.block, group=np.zeros(len(history), np.int32))
+    addresses = data.draw(st.sampled_from([*map(Addresses, Placement)]))
+    quick = nothing_idle(history, rules)
+    assert (quick is None) == bool(len(history.failed))
+    if quick is not None:
+        assert asdict(quick) == asdict(replay(history, rules, addresses=addresses))
 
 
 # --- a replay goes on from an opening ---
@@ -269,7 +289,7 @@ import signal, sys, time, threading, os
 sys.path[:0] = sys.argv[1:]
 from made_requests import history_from
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from memlens.allocators.engine import replay
 from memlens.allocators.models import AllocatorRules, Groups
 size = 20_000_000

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.allocators.history import ChunkChange, ChunkChanges, Operation
-from memlens.allocators.models import NO_LIMIT
+from memlens.allocators.models import MOST, NO_LIMIT, IdleChunks
 from memlens.allocators.placing import Addresses, Placement, fixed, tiled
 from memlens.errors import MemlensError, UsageError
 from memlens.native import load
@@ -148,6 +148,43 @@ def replay(
         return found
     changes = ChunkChanges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     return replace(found, address=address, block_bytes=block_bytes, changes=changes)
+
+
+def nothing_idle(history: RequestHistory, rules: AllocatorRules) -> Replay | None:
+    """The replay without a limit of chunks as large as their blocks that go as soon as these are freed: what is reserved is what is live, wherever it lies.
+
+    ``None`` where the rules are others, and where something is wrong, as :func:`replay` says.
+    """
+    request, freed = history.operation == Operation.REQUEST, np.flatnonzero(history.operation == Operation.FREE)
+    of, block, group = history.of[freed], rules.block, rules.group[request]
+    if (
+        rules.idle != IdleChunks.AFTER_FREE
+        or rules.preallocated
+        or rules.allowed is not None
+        or (rules.keep_opening and len(history.opening_chunks.size))
+        or len(history.failed)
+        or rules.groups.page.any()
+        or rules.groups.kept.any()
+        or not np.array_equal(block[request], rules.growth[request])
+        or not ((of >= 0) & (of < freed)).all()
+        or not request[of].all()
+        or (np.bincount(of, minlength=1) > 1).any()
+        or block[request].min(initial=1) < 1
+        or block[request].max(initial=1) > MOST
+        or block[request].sum(dtype=np.float64) + len(block) * 512.0 > 1 << 61
+        or group.min(initial=0) < 0
+        or group.max(initial=-1) >= len(rules.groups.page)
+    ):
+        return None
+    change = np.where(request, block, 0)
+    change[freed] = -block[of]
+    level = np.cumsum(change)
+    at = int(level.argmax()) if level.any() else -1
+    peak, end = (int(level[at]), int(level[-1])) if at >= 0 else (0, 0)
+    return Replay(
+        *(peak, at, end, peak, end, -1, 0, 0, 0, 0, 0, len(block)),
+        *(int(request.sum()), int(block[request].sum()), len(of), int(block[of].sum())),
+    )
 
 
 def replays_within(

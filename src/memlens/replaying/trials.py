@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from msgspec import Struct, field, structs
 
-from memlens.allocators.engine import Replay, replay, replays_within
+from memlens.allocators.engine import Replay, nothing_idle, replay, replays_within
 from memlens.allocators.history import Operation
 from memlens.allocators.placing import Addresses, Placement
 from memlens.errors import UsageError
@@ -162,8 +162,9 @@ class Trials(Struct, eq=False):
 
     def _peaks(self, one: _Replayed) -> None:
         rules = self._rules(one.values)
+        alike = nothing_idle(self.history, rules)
         for addresses in self.placements:
-            free = self._replay(rules, addresses)
+            free = alike or self._replay(rules, addresses)
             if not one.peaks:
                 one.chunks = free.taken, free.given_back
             one.peaks.append(free.reserved_peak)
