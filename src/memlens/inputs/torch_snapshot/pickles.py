@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 _LOWEST, _HIGHEST = 2, 5
-#: Bytes read at once.  No instruction but a long string reaches over the margin.
-WINDOW = 1 << 22
+#: Bytes read at once; of larger windows columns are fresh memory each time.  No instruction but a long string reaches over the margin.
+WINDOW = 1 << 20
 _MARGIN = 1 << 16
 #: Bytes after which the machine looks whether all is in proportion.
 _STRIDE = 1 << 15
