@@ -87,6 +87,10 @@ def test_a_frame_of_any_length_asks_for_nothing() -> None:
     for size in (0, 1, 2, 1 << 40, (1 << 64) - 1):
         assert read(b"\x80\x04\x95" + struct.pack("<Q", size) + b"].") == []
     assert read(b"\x80\x04" + (b"\x95" + bytes(8)) * 300_000 + b"].") == []
+    frames = (b"\x95" + bytes(8)) * (pickles.WINDOW // 9 * 5)
+    assert read(b"\x80\x04" + frames + b"].") == []  # nothing else is in several windows
+    text = b"a" * (pickles.WINDOW + 7)
+    assert read(b"\x80\x04X" + struct.pack("<I", len(text)) + text + b".") == text.decode()
 
 
 class Evil:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 _LOWEST, _HIGHEST = 2, 5
-#: Bytes read at once; of larger windows columns are fresh memory each time.  No instruction but a long string reaches over the margin.
+#: Bytes read at once; of larger windows columns are fresh memory each time.  No instruction but a long string
+#: reaches over the margin.
 WINDOW = 1 << 20
 _MARGIN = 1 << 16
 #: Bytes after which the machine looks whether all is in proportion.
@@ -199,9 +200,9 @@ class Machine:
         """See that what was made so far is in proportion, and have enough in the window; give the position that this is now."""
         self._reached = self._base + pos + _STRIDE
         self._check_amounts()
-        if not self._at_end and pos > len(self.window) - _MARGIN:
+        while not self._at_end and pos > len(self.window) - _MARGIN:
             pos = self._refill(pos)
-        elif pos >= len(self.window):
+        if pos >= len(self.window):
             raise BadPickle("it ends in the middle")
         room = len(self.window) if self._at_end else len(self.window) - _MARGIN
         self._limit = min(room, pos + _STRIDE)
@@ -304,7 +305,7 @@ class Machine:
     def _text(self, pos: int, size: int) -> int:
         """A text, whose length is a number of so many bytes."""
         length, pos = self._unsigned(pos, size), pos + 1 + size
-        if pos + length > len(self.window) and not self._at_end:
+        while pos + length > len(self.window) and not self._at_end:
             pos = self._refill(pos, length - (len(self.window) - pos) + _MARGIN)
         if pos + length > len(self.window):
             raise BadPickle("it ends in the middle, or a length in it is damaged")
