@@ -121,7 +121,8 @@ def _imported(places: tuple[str, ...], module: Any) -> None:
                 setattr(owner, operator, _replaced(operator, function))
     for operator, function in list(vars(module.Tensor).items()) if places == _WITH_TENSOR else ():
         if (operator.startswith("__") and type(function) is _METHOD) or operator in _METHODS:
-            setattr(module.Tensor, operator, _replaced(operator.strip("_"), function))
+            name = "Tensor" if operator == "__init__" else operator.strip("_")
+            setattr(module.Tensor, operator, _replaced(name, function))
 
 
 _BUILT_IN, _METHOD = type(len), type(str.join)
