@@ -223,6 +223,16 @@ def test_who_holds_tensors_when_memory_runs_out_is_written(ran: Ran) -> None:
     assert said(done, "met") == ["ResourceExhaustedError: Out of memory error on GPU 0"]
 
 
+def test_no_method_of_an_exception_of_the_user_s_is_called(ran: Ran) -> None:
+    done = ran(
+        "class Mine(RuntimeError):\n    def __str__(self): os._exit(9)\n    args = property(__str__)\n"
+        "def fails():\n    raise Mine('out of memory')\n    yield\n"
+        "try: _C_ops.take(fails())\nexcept Mine: pass\n"
+    )
+    assert done.returncode == 0
+    assert said(done, "met") == ["out of memory"]
+
+
 #: What Paddle 3.0 says on a GPU, the text from its header on.
 MESSAGE = """
 

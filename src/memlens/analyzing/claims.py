@@ -196,7 +196,7 @@ def _growing(log: LogAnalysis) -> Iterator[Claim]:
     growth, codes = log.growth, log.trust.doubt_codes
     assert growth is not None
     above, unit = _above(log, growth), _unit(log)
-    grows = growth.verdict == "growing"
+    grows = growth.verdict == "growing" or growth.grown is not None
     if grows:
         yield from filter(None, (growth_claim(growth, unit), _what_grows(growth, unit)))
         if growth.most is None and not UNPAIRED_DOUBTS & codes:

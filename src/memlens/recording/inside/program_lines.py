@@ -46,6 +46,7 @@ _BACKWARD = "run_backward"
 _PASS = _BACKWARD.encode()
 #: What an exception says, within so many characters, of memory that ran out; what Paddle calls it; so much of it is written.
 _OUT_OF_MEMORY, _SEARCHED, _REFUSED, _SAID = "ut of memory", 1 << 16, "ResourceExhaustedError", 400
+_ARGS: Any = vars(BaseException)["args"]
 #: What a pipe takes at once.
 _PIPE = 4096
 
@@ -142,8 +143,8 @@ def _replaced(operator: str, function: Any) -> Any:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
             result = function(*args, **kwargs) if kwargs else function(*args)
         except (RuntimeError, MemoryError, SystemError) as error:
-            if on[0] and _OUT_OF_MEMORY in (text := str(error)[:_SEARCHED]):
-                _ran_out(text)
+            if on[0]:
+                _failed(error)
             raise
         finally:
             if within is not None and on[0]:
@@ -161,11 +162,14 @@ def _replaced(operator: str, function: Any) -> Any:
     return call
 
 
-def _ran_out(text: str) -> None:
-    """Write who holds tensors when memory runs out, and what was said of it, for a program that goes on may say nothing."""
+def _failed(error: BaseException) -> None:
+    """Where memory ran out, write who holds tensors, and what was said of it, for a program that goes on may say nothing."""
+    text = next(iter(_ARGS.__get__(error)), "")  # by no method of the user's
+    at = text[:_SEARCHED].find(_OUT_OF_MEMORY) if type(text) is str else -1
+    if at < 0:
+        return
     for walks in _walks:
         walks.walk()
-    at = text.find(_OUT_OF_MEMORY)
     begin = text.rfind(_REFUSED, 0, at) if _REFUSED in text[:at] else text.rfind("\n", 0, at) + 1
     said = " ".join(text[begin : begin + _SAID].split())
     try:
