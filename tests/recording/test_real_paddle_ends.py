@@ -33,11 +33,28 @@ def test_an_out_of_memory_failure_keeps_its_exit_code_and_the_verdict_names_it(
     assert "OSError: (External)  CustomDevice error" in run.text
     assert "OSError: (External)  CustomDevice error" in run.out  # passed on: the user sees the traceback
     assert "Ran out of memory at line" in run.said
-    (failure,) = memlens.read(run.log).trust.ooms
+    trust = memlens.read(run.log).trust
+    failure, _ = trust.ooms  # what the recorder says of it, and the traceback
+    assert trust.distinct_ooms == 1
     assert failure.message_line is not None
     assert "CustomDevice error" in run.lines[failure.message_line - 1]
     assert f"Allocate {failure.asked_bytes} bytes" in run.lines[failure.line - 1]
     assert f"line {failure.line:,}: " in " ".join(run.said.split())
+
+
+def test_a_failure_that_the_program_catches_and_says_nothing_of_is_in_the_verdict(
+    paddle: RealPaddle, tmp_path: Path
+) -> None:
+    program = (
+        "import paddle\npaddle.set_device('hostdev')\nx = paddle.ones([256, 256])\n"
+        "try: paddle.ones([4096, 256])\nexcept Exception: pass\ny = [x + 1.0 for _ in range(9)]\n"
+    )
+    run = record(paddle, tmp_path, ["-c", program], HOSTDEV_CAPACITY_MB="4")
+    assert run.code == 0
+    assert "Traceback" not in run.text
+    (failure,) = memlens.read(run.log).trust.ooms
+    assert failure.asked_bytes == 4096 * 256 * 4
+    assert "and went on" in " ".join(run.said.split())
 
 
 @contextmanager

@@ -44,8 +44,9 @@ _METHODS = frozenset(
 
 _BACKWARD = "run_backward"
 _PASS = _BACKWARD.encode()
-#: What an exception says, within so many characters, of memory that ran out; what Paddle calls it; so much of it is written.
-_OUT_OF_MEMORY, _SEARCHED, _REFUSED, _SAID = "ut of memory", 1 << 16, "ResourceExhaustedError", 400
+#: What an exception says, within so many characters, of memory that ran out, a custom device the latter; what Paddle calls it; so much is written.
+_OUT_OF_MEMORY = "ut of memory", "CustomDevice error, the error code is : 2."
+_SEARCHED, _REFUSED, _SAID = 1 << 16, "ResourceExhaustedError", 400
 _ARGS: Any = vars(BaseException)["args"]
 #: What a pipe takes at once.
 _PIPE = 4096
@@ -142,7 +143,7 @@ def _replaced(operator: str, function: Any) -> Any:
         try:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
             result = function(*args, **kwargs) if kwargs else function(*args)
-        except (RuntimeError, MemoryError, SystemError) as error:
+        except (RuntimeError, MemoryError, SystemError, OSError) as error:
             if on[0]:
                 _failed(error)
             raise
@@ -165,7 +166,7 @@ def _replaced(operator: str, function: Any) -> Any:
 def _failed(error: BaseException) -> None:
     """Where memory ran out, write who holds tensors, and what was said of it, for a program that goes on may say nothing."""
     text = next(iter(_ARGS.__get__(error)), "")  # by no method of the user's
-    at = text[:_SEARCHED].find(_OUT_OF_MEMORY) if type(text) is str else -1
+    at = max(map(text[:_SEARCHED].find, _OUT_OF_MEMORY)) if type(text) is str else -1
     if at < 0:
         return
     for walks in _walks:
