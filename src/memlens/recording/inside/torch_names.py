@@ -184,12 +184,12 @@ class _Names:
         if not self.walks.on or not lock.acquire(timeout=_PATIENCE):
             return
 
-        graphs, plainly = self._is_still(frame), self._torch._C.DisableTorchFunctionSubclass
+        still, plainly = self._is_still(frame), self._torch._C.DisableTorchFunctionSubclass
 
         def work() -> None:  # which holds no frame: that would hold itself
             try:
                 with plainly():
-                    self._tensors.begin(graphs=graphs)
+                    self._tensors.begin(still=still)
                     self.walks.walk(at_exit=at_exit, after=after)
             except Exception:  # noqa: BLE001  the program goes on
                 self.walks.on = False
@@ -212,7 +212,7 @@ class _Names:
             self._one_by_one.release()
 
     def _is_still(self, frame: FrameType | None) -> bool:
-        """Whether nobody changes graphs: this thread, which waits, is in no backward pass, and all others wait somewhere in Python's own library."""
+        """Whether nobody changes gradients and graphs: this thread, which waits, is in no backward pass, and all others wait somewhere in Python's own library."""
         for _ in range(_DEEPEST):
             if frame is None:
                 break
@@ -300,11 +300,11 @@ class _Tensors:
         self._saved = getattr(getattr(torch._C, "_autograd", None), "SavedTensor", None)
         # Without it, what was saved can only be had by the hooks of the program.
         self._data = getattr(vars(self._saved).get("data"), "fget", None) if self._saved else None
-        self.whole = False
-        self.begin(graphs=False)
+        self.begin(still=False)
 
-    def begin(self, *, graphs: bool) -> None:
-        self.whole = graphs and self._data is not None
+    def begin(self, *, still: bool) -> None:
+        # What another thread changes meanwhile must not be read: PyTorch 2.13 dies of gradients that are.
+        self._still, self.whole = still, still and self._data is not None
         self._nodes: dict[int, Any] = {}  # which keeps them, so that no id is given again
         self._descriptors: dict[int, list[Any]] = {}
         self._layers: dict[int, Any] | None = None
@@ -335,10 +335,12 @@ class _Tensors:
             return 0
 
     def beyond(self, walk: Any, tensor: Any, _: str) -> Iterator[tuple[str, Any, str]]:
-        """The tensors that a tensor is made of, its gradient, and what its graph has saved."""
+        """The tensors that a tensor is made of, its gradient, and what its graph has saved, the latter where nobody changes them."""
         if type(tensor) not in self._plain:
             for _, inner in walk.stored(tensor, type(tensor)):
                 yield "", inner, ""
+        if not self._still:
+            return
         leaf, kept, node = (self._read(self._of[name], tensor) for name in ("is_leaf", "retains_grad", "grad_fn"))
         if (leaf or kept) and (grad := self._read(self._of["grad"], tensor)) is not None:
             yield ".grad", grad, "gradient"
