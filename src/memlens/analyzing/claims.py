@@ -13,7 +13,8 @@ from memlens.analyzers.composition import largest_share
 from memlens.analyzers.endings import ended, stopped_inside
 from memlens.analyzers.failures import failure_claim, most_telling
 from memlens.analyzers.groups import largest_of
-from memlens.analyzers.series.growth import Grown, bytes_of
+from memlens.analyzers.series.grown import Grown
+from memlens.analyzers.series.growth import bytes_of
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
@@ -250,10 +251,8 @@ def growth_claim(growth: Growth, unit: str) -> Claim:
 
 def _what_grows(growth: Growth, unit: str) -> Claim | None:
     """Which blocks pile up, or of whom more and more is live; blocks of a sawtooth, the last tooth of which is cut off, may be more than what is gained."""
-    if isinstance(grown := growth.most, Grown):
-        return claim("grown_by", Weight.GROWTH, grown, held_in_part=grown.held_in_part or None)
-    if grown is None:
-        return None
+    if (most := growth.most) is None or isinstance(most, Grown):
+        return None if most is None else claim("grown_by", Weight.GROWTH, most, held_in_part=most.held_in_part or None)
     alike, *others = growth.piles_alike
     pile, total, gained = alike[0], bytes_of(alike), growth.gained_bytes
     return claim(

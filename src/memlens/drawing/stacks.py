@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
-from memlens.analyzers.series.growth import Grown
+from memlens.analyzers.series.grown import Grown
 from memlens.claims.roles import ROLES, TOLD_BY
 from memlens.columns import distinct
 from memlens.diffing.alignment.blocks import common_name

@@ -9,24 +9,15 @@ from msgspec import structs
 
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import held_events, until
-from memlens.analyzers.groups import (
-    UNOWNED,
-    by_label,
-    by_size_and_owner,
-    commonest_holders,
-    holder_of,
-    kinds_of_blocks,
-    owner_labels,
-)
+from memlens.analyzers.groups import commonest_holders, kinds_of_blocks, owner_labels
+from memlens.analyzers.series.grown import Grown, freed_last, grown_of
 from memlens.analyzers.series.shapes import MINIMUM, floor_of
 from memlens.analyzers.series.trend import Trend, Verdict, began, judge
 from memlens.claims.roles import ROLES
 from memlens.columns import distinct, spans
-from memlens.facts import Kind
 from memlens.folding import bounds, profile
 from memlens.results import Result, Tables, deferred, lazy
-from memlens.spool import walk
-from memlens.text import STACK, innermost
+from memlens.text import innermost
 from memlens.windows.windows import BEFORE, judged, some_of
 
 if TYPE_CHECKING:
@@ -47,8 +38,6 @@ PILE_WINDOWS = 3
 _OFTEN = 1 / 3
 #: In so many windows it is counted what each leaves until a later one, as always.
 _SAMPLES = 16
-#: Of so many owners with the most live bytes it is asked whether they come to more and more.
-_LOOKED_AT = 20
 
 
 class Pile(Result, frozen=True):
@@ -78,30 +67,6 @@ class Pile(Result, frozen=True):
     holder: str | None = None
     held_in_part: bool = False
     role: str | None = None
-
-
-class Grown(Result, frozen=True):
-    """An owner of whom more and more is live, whatever the sizes of its blocks: a tensor that is made anew, larger, or results of one line of any length.
-
-    Attributes:
-        owner: It, as sentences name it: the operator or innermost frame, and the innermost of the user's own.
-        gained_bytes: By how much the floor of its live bytes at the ends of windows rose, as :attr:`Growth.gained_bytes` of all.
-        gained_bytes_per_window: As that of all.
-        since: Name of the window in which the first of these bytes were gained.
-        count: Its blocks that are live at the end of the last judged window.
-        holder: Who holds more than half of these bytes, where that was recorded.
-        held_in_part: Somebody else was seen to hold one of these blocks.
-        at_exit: So much of it is freed after the last ALLOC of the log.
-    """
-
-    owner: str
-    gained_bytes: int
-    gained_bytes_per_window: float
-    since: str
-    count: int
-    holder: str | None = None
-    held_in_part: bool = False
-    at_exit: bool = False
 
 
 @lazy("piling", "grown")
@@ -319,7 +284,7 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
     table = np.zeros((len(some), samples), np.int64)
     np.add.at(table, (some.searchsorted(part[len(left) :]), sample), ends)
     kept[some] -= np.sort(table)[:, samples // 2]
-    at_exit = np.bincount(part[inside], _freed_last(log, left[inside], end), minlength=len(parts)) >= kept
+    at_exit = np.bincount(part[inside], freed_last(log, left[inside], end), minlength=len(parts)) >= kept
     names, found = owner_labels(log), []
     holders = commonest_holders(log, left, kind[: len(left)], len(sizes))
     roles = _commonest_roles(log, left, kind[: len(left)], len(sizes))
@@ -336,52 +301,6 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
             each, owner = total / len(windows), names[owners[k]]
             found.append(Pile(size, count, total, owner, int(seen[k]), each, phase, late, held, in_part, roles.get(k)))
     return tuple(sorted(found, key=lambda pile: (-pile.total_bytes, -pile.size_bytes, pile.owner or "")))
-
-
-def _freed_last(log: EventLog, blocks: Ints, end: int) -> NDArray[np.bool_]:
-    """Which of the blocks that are live at event ``end`` are freed after the last ALLOC of the log."""
-    freed, allocs = until(log.lifetimes.partner)[blocks], np.flatnonzero(log.kind[end:] == Kind.ALLOC)
-    late: NDArray[np.bool_] = (freed < len(log)) & (freed >= (end + int(allocs[-1]) if len(allocs) else end))
-    return late
-
-
-def grown_of(windows: Sequence[Window], before: int, least: int) -> Grown | None:
-    """The owner of whom most is gained over a series, where his live bytes grow by themselves, by more than so many.
-
-    Args:
-        windows: The series that is judged, of one log.
-        before: How many of them precede it.
-        least: What must be gained.
-    """
-    log, _, hi = bounds(windows)
-    if log.owner is None:
-        return None
-    end, ends = int(hi.max()), np.sort(hi)
-    blocks = held_events(log, 0, end, end)
-    groups = by_size_and_owner(log, blocks)
-    live = {label: found for label, found in by_label(groups).items() if label not in UNOWNED}
-    labels = [label for label, (size, _) in live.items() if size > least][:_LOOKED_AT]
-    number, first = {label: k for k, label in enumerate(labels)}, {label.partition(STACK)[0] for label in labels}
-    alike = (name if name and name.partition(STACK)[0] in first else None for name in groups.names)
-    row = np.array([number.get(innermost(name), -1) if name else -1 for name in alike])
-    changes, partner = np.zeros((len(labels), len(ends) + 1), np.int64), until(log.lifetimes.partner)
-    for start, stop in walk(0, end):
-        of = row[log.owner[start:stop]]
-        events = np.flatnonzero((of >= 0) & (log.kind[start:stop] == Kind.ALLOC))
-        of, size = of[events], log.size[start:stop][events]
-        freed = np.minimum(partner[start:stop][events], end).astype(np.int64)
-        np.add.at(changes, (of, ends.searchsorted(start + events, "right")), size)
-        np.add.at(changes, (of, ends.searchsorted(freed, "right")), -size)
-    trends = zip(labels, (judge(levels, before) for levels in changes.cumsum(axis=1)[:, :-1]), strict=True)
-    grow = [(label, trend) for label, trend in trends if trend.since is not None and trend.gained_bytes > least]
-    if not grow:
-        return None
-    owner, trend = max(grow, key=lambda one: one[1].gained_bytes)
-    holder, in_part = holder_of(groups, owner, live[owner][0])
-    theirs = blocks[row[log.owner[blocks]] == number[owner]]
-    gained, rate = trend.gained_bytes, trend.gained_bytes_per_window
-    at_exit = int(log.size[theirs][_freed_last(log, theirs, end)].sum()) >= gained
-    return Grown(owner, gained, rate, windows[trend.since or 0].name, live[owner][1], holder, bool(in_part), at_exit)
 
 
 def _commonest_roles(log: EventLog, blocks: Ints, kind: Ints, kinds: int) -> dict[int, str | None]:
