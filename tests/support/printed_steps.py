@@ -110,6 +110,30 @@ PRINTS: dict[str, Print] = {
     "server": lambda at: (
         f"INFO:     127.0.0.1:{49000 + 7 * at.overall} - request {at.overall} done in {at.loss:.2f} ms, {at.chance.randint(8, 200)} tokens\n"
     ),
+    "swin": lambda at: (
+        f"[2024-07-10 09:56:31 swin_tiny](main.py 178): INFO Train: [{at.epoch}/{at.epochs}][{at.step}/{at.steps}]\teta 0:11:17 lr 0.000012\t time {at.loss:.4f} ({at.loss:.4f})\tloss {at.loss:.4f} ({at.loss:.4f})\tmem 10843MB\n"
+    ),
+    "timm": lambda at: (
+        f"Train: {at.epoch} [{at.step:4d}/{at.steps} ({100 * at.step // at.steps:3d}%)]  Loss: {at.loss:.3f} ({at.loss:.2f})  Time: {at.loss:.3f}s,  235.93/s  LR: 1.000e-05  Data: {at.loss:.3f}\n"
+    ),
+    "metric_logger": lambda at: (
+        f"[09:56:31.123456] Epoch: [{at.epoch}]  [{at.step:3d}/{at.steps}]  eta: 0:10:00  lr: 0.000{at.step}  loss: {at.loss:.4f} ({at.loss:.4f})  time: {at.loss:.4f}  data: 0.0001  max mem: 3042\n"
+    ),
+    "mmengine": lambda at: (
+        f"07/10 09:56:31 - mmengine - INFO - Epoch(train)   [{at.epoch + 1}][{at.step + 1:3d}/{at.steps}]  lr: 1.0000e-03  eta: 1:20:30  time: {at.loss:.4f}  data_time: {at.loss:.4f}  memory: 3042  loss: {at.loss:.4f}\n"
+    ),
+    "megatron_stamped": lambda at: (
+        f" [2024-07-10 09:56:31] iteration {at.overall + 1:8d}/{at.epochs * at.steps:8d} | consumed samples: {16 * at.overall:12d} | elapsed time per iteration (ms): {at.loss:.1f} | lm loss: {at.loss:.6E} |\n"
+    ),
+    "torchtitan": lambda at: (
+        f"[rank0]:[titan] 2024-07-10 09:56:31,{at.overall:03d} - root - INFO - step: {at.overall + 1:2d}  loss: {at.loss:8.4f}  grad_norm: {at.loss:7.4f}  memory:  3.04GiB(3.20%)  tps: 12,345  tflops: 12.34  mfu: 12.30%\n"
+    ),
+    "paddle_speech": lambda at: (
+        f"2024-07-10 09:56:31.{at.overall:03d} | INFO     | trainer:do_train:167 - Train: Rank: 0, epoch: {at.epoch}, iter: {at.overall}, batch_size: 32, loss: {at.loss:.6f}\n"
+    ),
+    "open_pcdet": lambda at: (
+        f"2024-07-10 09:56:31,{at.overall:03d}   INFO  Train: {at.epoch + 1:4d}/{at.epochs} ({100 * at.epoch // at.epochs:3d}%) [{at.step:4d}/{at.steps} ({100 * at.step // at.steps:3d}%)]  Loss: {at.loss:.3f} ({at.loss:.2f})  LR: 1.000e-03\n"
+    ),
     "done": lambda _: "one more batch is done\n",
 }
 #: What is printed before the steps of an epoch.

@@ -19,7 +19,8 @@ from memlens.log import Log
 from memlens.windows import anchor_lines
 from memlens.windows.anchor_discovery import Family, common_family, family
 from memlens.windows.anchor_lines import Kinds, counting_lines
-from memlens.windows.anchor_templates import may_mark, padded, shown_text, skeleton, templates, unpadded
+from memlens.windows.anchor_templates import padded, templates
+from memlens.windows.anchor_text import may_mark, shown_text, skeleton, unpadded
 from memlens.windows.patterns import Pattern
 
 

@@ -60,8 +60,8 @@ def test_steps_in_some_of_which_the_run_is_evaluated_are_not_lost_to_the_ends_of
         ('{"step": {}, "loss": 0.1}', '"step": {}', Work.STEP),
         ('{"loss": 0.1, "global_step": {}}', '"global_step": {}', Work.STEP),
         # A bracket is closed, and what is marked up is no name.
-        ("Train Epoch: 0 [{}/640 (10%)]\tLoss: 0.1", "Train Epoch: 0 [{}/640 (10%)]", Work.EPOCH),
-        ("Train Epoch: 0 [{}/640 (1.5%)]\tLoss: 0.1", "Train Epoch: 0 [{}/640 (1.5%)]", Work.EPOCH),
+        ("Train Epoch: 0 [{}/640 (10%)]\tLoss: 0.1", "Train Epoch: 0 [{}/640 (10%)]", Work.STEP),
+        ("Train Epoch: 0 [{}/640 (1.5%)]\tLoss: 0.1", "Train Epoch: 0 [{}/640 (1.5%)]", Work.STEP),
         ("STEP {} START | <b>x</b>", "STEP {}", Work.STEP),
         # What is read in once is kept.
         ("Loading batch {} of checkpoint shards", "Loading batch {} of checkpoint shards", Work.PART),

@@ -16,19 +16,8 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.scanner import pieces
-from memlens.windows.anchor_templates import (
-    NO_ANCHOR,
-    Place,
-    Template,
-    Work,
-    may_mark,
-    padded,
-    recurring,
-    shown_text,
-    skeleton,
-    templates,
-    unpadded,
-)
+from memlens.windows.anchor_templates import Place, Template, Work, padded, recurring, templates
+from memlens.windows.anchor_text import NO_ANCHOR, may_mark, shown_text, skeleton, unpadded
 from memlens.windows.anchors import text_blocks
 from memlens.windows.landmarks import LONGEST_LINE, at_margin, holds_word, word_scanner
 from memlens.windows.patterns import clean_line
@@ -75,7 +64,7 @@ class Kinds(Struct, frozen=True):
 
     Attributes:
         offsets: Where each line begins.
-        texts: What is shown of it (:func:`~memlens.windows.anchor_templates.shown_text`).
+        texts: What is shown of it (:func:`~memlens.windows.anchor_text.shown_text`).
         rows: The lines of each skeleton, as indices of these; none that is longer than an anchor.
     """
 

@@ -15,6 +15,8 @@ from enum import IntEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memlens.windows.anchor_text import decoded
+
 
 class Place(IntEnum):
     """Where a line stands in the work that it names, the best one to cut at first."""
@@ -56,14 +58,6 @@ class Template(Struct, frozen=True):
     counts: bool = True
 
 
-#: What no anchor holds: an address, JSON, an arrow, a progress bar, a header of glog.
-NO_ANCHOR = re.compile(rb'0x|\{|"|->|\r|%\||[IWEF][0-9]{4,8} [0-9][0-9]:')
-
-
-#: … but for JSON with the number of a step, and a bar that counts.
-_ANCHOR = re.compile(rb'\{.*"(?:global_)?step": ?[0-9]|.*%\|[^|]*\| *[0-9]+/[0-9]+ \[')
-
-
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
@@ -78,16 +72,22 @@ _UNITS = _set(
     "profilerstep minibatch graph block blocks layer layers stage stages round rounds phase phases pass passes loop loops segment segments sample samples "
     "request requests forward backward fwd bwd train eval validate validation update updates partition part section"
 )
-#: What a number after such a word says: whose line it is, or how much; it does not count the work.
-_FIGURES = _set(
+#: Whose line it is, says a number after such a word.
+_OWNERS = _set(
     "worker workers rank ranks process processes proc pid tid thread threads gpu gpus device devices dev card cards port node "
-    "host server trainer trainers seed size sizes len length lr loss acc accuracy time eta ips version code num nums number count "
+    "host server trainer trainers"
+)
+#: How much of something there is; it does not count the work, nor does what follows it.
+_FIGURES = _set(
+    "seed size sizes len length lr loss acc accuracy time eta ips version code num nums number count "
     "total attempt retry signal dim dims shape id uid slot level year month day hour"
 )
 _STEPS = _set(
     "step steps gstep profilerstep iter iters iteration iterations batch batches minibatch round rounds loop loops sample samples request requests update updates"
 )
 _EPOCHS = _set("epoch epochs")
+#: Behind the number of what holds many steps a second number counts these: ``Train: [3/300][40/1251]``.
+_OF_STEPS = _EPOCHS | _set("train training")
 _SMALLER = _set("micro microbatch sub")
 #: What is repeated is read in once, and kept; behind the number only where nothing else follows (``iter 3: data load 0.1s``).
 _LOADING = _set(
@@ -107,10 +107,7 @@ _STRANGE = _set(
 _PROGRESS = tuple(
     re.compile(expression)
     for expression in (
-        r"([Ee]poch: ?\[\d+\] ?\[ *\d+/\d+\])",  # PaddleDetection, torchvision: Epoch: [0] [ 110/3125] …
-        r"(epoch: ?\[\d+/\d+\], (?:global_step|iter): \d+)",  # PaddleOCR: epoch: [34/200], global_step: 12960, …
-        r"(\[Train\]\[Epoch \d+/\d+\]\[Iter: ?\d+/\d+\])",  # PaddleClas: [Train][Epoch 1/20][Iter: 0/1251]…
-        r"(global step \d+) ?/ ?\d+",  # PaddleMIX, PaddleNLP: global step 95 / 22140, …
+        r"([Ee]poch: ?\[\d+\] *\[ *\d+/\d+\])",  # torchvision: Epoch: [0]  [ 110/3125] mem_allocated: 1021 MB …
         r"(global_step: \d+)",  # PaddleNLP's trainer: loss: 2.1, …, global_step: 10, …
         r"(step_idx: \d+)",  # PaddleNLP's benchmarks: step_idx: 600, …
         r'^\{.*("(?:global_)?step": ?\d+)',  # a line of JSON: {"step": 600, …}
@@ -121,10 +118,6 @@ _PROGRESS = tuple(
     )
 )
 
-#: A header of glog right behind what was written without a line end: a bar that returns to its beginning.
-_JOINED = re.compile(rb"[IWEF][0-9]{4,8} [0-9]{2}:")
-#: Blanks before a number beyond what separates it: it is padded to a width.
-_PADDED = re.compile(rb"(?<=[ \t])[ \t]+(?=[0-9])|(?<=[\[(])[ \t]+(?=[0-9])")
 #: A figure in a skeleton.
 _FIGURE = re.compile(r"\b(?:nan|inf)\b|0(?:\.0)?(?:[eE][-+]?0)?")
 #: Words that the expression of a line has that counts nothing; between them stand figures, marks and exponents.
@@ -132,45 +125,26 @@ _WORDS_OF_MARK, _BETWEEN = 3, r"(?:[^A-Za-z]|e[-+]?\d)*"
 #: … and what such a line is called: the first of them that stand together.
 _NAME = re.compile(r"[^\W\d_]+(?: [^\W\d_]+){0,2}")
 
-#: Stamps, levels and addresses that a logger, a container, a launcher or a server puts before a line (numbers as they stand in a skeleton).
+#: Stamps, levels, places in the code and addresses that a logger, a container, a launcher or a server puts before a line (numbers as they stand in a
+#: skeleton).
 _HEADER = re.compile(
-    r"(?:(?:\[0,0\]<std(?:out|err)>:|\[?(?:0[-/])?0[-/]0[ T]0:0:0(?:[.,]0)?(?:Z|[+-]0:?0?)?\]?[ \t]*)+"
-    r"(?:(?:[-\w.]+ )?\[? *(?:INFO|DEBUG)\]?:?[ \t]*(?:- )?)?|(?:\[? *(?:INFO|DEBUG)\]|INFO:|DEBUG:)[ \t]*(?:- )?)?"
-    r"(?:0\.0\.0\.0(?::0)?[ \t]+(?:- )*)?"
+    r"(?:\[0,0\]<std(?:out|err)>:|\[?(?:0[-/])?0[-/]0[ T]0:0:0(?:[.,]0)?(?:Z|[+-]0:?0?)?|\[0:0:0(?:[.,]0)?|\b(?:INFO|DEBUG)\b|0\.0\.0\.0(?::0)?[ \t])"
+    r"[\]:|\s-]*(?:\[?[\w.]+:(?:\w+:)?0(?::\w+)?(?:\]| -)\s+)?"
 )
+_LONGEST_HEADER = 80
 _NUMBER = re.compile(r"0")
 _WORD = re.compile(r"[^\W\d_]+")
 #: An identifier that ends right before a number, with what may stand between: ``step_idx: ``, ``SOT_CALL_``, ``Epoch [``.
-_BEFORE = re.compile(r"([^\W\d]+)[\s:=#\[(_-]*\Z")
+_BEFORE = re.compile(r"([^\W\d]+)\)?[\s:=#\[(_-]*\Z")
 _TOTAL = re.compile(r"\s?/\s?0")
 _REST = re.compile(r"[\s\d/.(%)]*\]")
 _IS_TOTAL = re.compile(r"0\s?/\s?\Z")
 _OPENS = re.compile(r"([^\W\d_]+)[\s:]+")
-_STRANGE_CHARACTERS = re.compile(r"[^\w\s:\[\]()/#*=.,<>~+!|-]")
+_STRANGE_CHARACTERS = re.compile(r"[^\w\s:\[\]()/#*=.,%<>~+!|-]")
 _LONGEST = 100
 _MOST_NUMBERS = 3
-_DIGITS = re.compile(rb"[0-9]+")
 #: Characters with a meaning in an expression.
 _SPECIAL = re.compile(r"([\\.^$*+?{}\[\]|()])")
-
-
-def may_mark(line: bytes) -> bool:
-    """A quick first look at a line: it holds a number, and nothing that an anchor does not hold."""
-    return _DIGITS.search(line) is not None and (NO_ANCHOR.search(line) is None or _ANCHOR.match(line) is not None)
-
-
-def shown_text(line: bytes) -> bytes:
-    """What a terminal shows of a line: what follows its last return to its beginning, without a message of the framework that came before a line end."""
-    if b"] " in line and (joined := _JOINED.search(line)) is not None:  # a plain look first: most lines have none
-        line = line[: joined.start()]
-    if b"\r" in line or b"\b" in line:
-        line = next(filter(bytes.strip, reversed(re.split(rb"[\r\b]+", line))), b"")
-    return line
-
-
-def unpadded(line: bytes) -> bytes:
-    """A line with one blank, or none behind a bracket, where a number is padded to a width."""
-    return _PADDED.sub(b"", line) if b"  " in line or b"[ " in line or b"( " in line or b"\t" in line else line
 
 
 def padded(template: Template) -> Template:
@@ -192,7 +166,7 @@ def recurring(bones: bytes) -> Template | None:
     Returns:
         Its template, which counts nothing; ``None`` for an empty line, or one that is about something else.
     """
-    text = _FIGURE.sub("0", _decoded(bones))
+    text = _FIGURE.sub("0", decoded(bones))
     found = _WORD.findall(text)
     words = {word.lower() for word in found}
     if not (_STRANGE | _LOADING).isdisjoint(words):
@@ -207,19 +181,6 @@ def recurring(bones: bytes) -> Template | None:
     return Template(by, by, place, (), Work.STEP, aside, counts=False) if found or "0" in text else None
 
 
-def skeleton(line: bytes) -> bytes:
-    """A line with ``0`` for each of its numbers."""
-    return _DIGITS.sub(b"0", line)
-
-
-def _decoded(bones: bytes) -> str:
-    """The text of a skeleton without blanks at its end; ``""``, which is like no anchor, where it is no UTF-8."""
-    try:
-        return bones.decode().rstrip()
-    except UnicodeDecodeError:
-        return ""
-
-
 def templates(bones: bytes) -> tuple[Template, ...]:
     """The templates that a line may be one of.
 
@@ -229,11 +190,20 @@ def templates(bones: bytes) -> tuple[Template, ...]:
     Returns:
         Templates with different expressions; none for a line that is no anchor by its looks.
     """
-    text = _decoded(bones)
-    header = _HEADER.match(text)
-    begin = header.end() if header else 0
+    text = decoded(bones)
+    begin = _header_end(text)
     found = {template.by: template for template in (*_progress(text), *_heads(text, begin))}
     return tuple(found.values())
+
+
+def _header_end(text: str) -> int:
+    """Where what a logger puts before a line ends: behind the last mark of one that is not behind the words of an anchor."""
+    end = 0
+    for mark in _HEADER.finditer(text, 0, _LONGEST_HEADER):
+        if not _UNITS.isdisjoint(word.lower() for word in _WORD.findall(text, end, mark.start())):
+            break
+        end = mark.end()
+    return end
 
 
 def phase_template(bones: bytes) -> Template | None:
@@ -248,7 +218,7 @@ def phase_template(bones: bytes) -> Template | None:
     found = [template for template in templates(bones) if template.place in (Place.OPENING, Place.CLOSING)]
     if found:
         return found[-1]
-    text = _decoded(bones).lstrip()
+    text = decoded(bones).lstrip()
     words = [word.lower() for word in _WORD.findall(text)]
     if len(words) < 2 or "0" in text or not _plain(text, words):
         return None
@@ -272,7 +242,7 @@ def named_as_it_is(bones: bytes) -> Template | None:
     Returns:
         Its template, of an unnamed place; ``None`` for an empty line, one too long, or one that is no UTF-8.
     """
-    text = _decoded(bones).strip()
+    text = decoded(bones).strip()
     by = f"({_escaped(text)})"
     return Template(by, f"^{by}$", Place.UNNAMED, ()) if 0 < len(text) <= _LONGEST else None
 
@@ -293,28 +263,41 @@ def _heads(text: str, begin: int) -> Iterator[Template]:
     numbers = [
         match.start() for match in _NUMBER.finditer(text, begin) if not _IS_TOTAL.search(text, begin, match.start())
     ]
-    counting: list[int] = []
-    unit, work = False, Work.PART
+    counting, owners = list[int](), set[int]()
+    unit, work, of_steps = False, Work.PART, False
     for place in numbers:
         kind = _kind(text, begin, place)
         if kind == "figure" or (kind == "count" and len(counting) == _MOST_NUMBERS):
             return
-        if kind == "word":
+        if kind == "owner":
+            owners.add(text.count("0", 0, place))
+        if kind != "count":
             continue
         counting.append(place)
         named = _words_before(text, begin, place)
-        unit, work = unit or not _UNITS.isdisjoint(named), _work(text, begin, place, named) if named else work
+        if named:
+            unit, work = unit or not _UNITS.isdisjoint(named), _work(text, begin, place, named)
+            of_steps = not _OF_STEPS.isdisjoint(named)
+        elif of_steps:
+            work = Work.STEP
         end, bare = _head_end(text, place, numbers)
         template = _template(text, begin, end, counting, bare=bare, unit=unit)
         if template is not None:
             before = {word.lower() for word in _WORD.findall(text, begin, place)}
             words = before | {word.lower() for word in _WORD.findall(text, place, end)} if bare else before
-            yield replace(template, work=Work.PART if words & _LOADING else work, aside=not before.isdisjoint(_ASIDE))
+            yield replace(
+                template,
+                numbers=tuple(number for number in template.numbers if number not in owners),
+                work=Work.PART if words & _LOADING else work,
+                aside=not before.isdisjoint(_ASIDE),
+            )
 
 
 def _kind(text: str, begin: int, place: int) -> str:
-    """Whether a number may count, is a figure (after which no anchor goes on), or is part of a word (``fp16``)."""
+    """Whether a number may count, is a figure (after which no anchor goes on), is part of a word (``fp16``) or says whose line it is."""
     before, after = text[place - 1 : place] if place > begin else "", text[place + 1 : place + 2]
+    if before == "(" and text.startswith("%)", place + 1):
+        return "word"
     two_after = text[place + 1 : place + 3]
     if re.match(r"[.,:]0", two_after) or re.search(r"0[.,:]\Z", text[begin:place]) or before == "." or after == "%":
         return "figure"
@@ -323,6 +306,8 @@ def _kind(text: str, begin: int, place: int) -> str:
     words = _words_before(text, begin, place)
     if before.isalpha():
         return "count" if words[-1] in _UNITS else "word"
+    if words and words[-1] in _OWNERS:
+        return "owner"
     if words and words[-1] in _FIGURES and not (words[-1] in _ORDINALS and words[-2:-1] and words[-2] in _UNITS):
         return "figure"
     return "figure" if before in ("-", "+") and place - 1 > begin and text[place - 2].isspace() else "count"
