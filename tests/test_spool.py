@@ -52,7 +52,7 @@ def spooled(size: int, in_memory: int = 100, at_once: int = 64) -> Iterator[None
         mock.patch.object(blocks, "BLOCK_BYTES", size),
         mock.patch.object(spool, "IN_MEMORY", in_memory),
         mock.patch.object(spool, "_AT_ONCE", at_once),
-        mock.patch.object(folding, "BATCH", at_once),
+        mock.patch.object(folding, "BATCH", max(at_once // 2, 1)),
     ):
         yield
 

@@ -360,3 +360,18 @@ def test_requested_bytes_are_of_the_allocs_whose_request_is_known(
     assert got.requested_allocs == len(known)
     assert got.requested_bytes == (sum(asked for _, asked in known) if known else None)
     assert got.aligned_bytes == (sum(size for size, _ in known) if known else None)
+
+
+def test_what_is_live_in_a_log_as_large_as_logs_are_is_what_its_pairs_say() -> None:
+    """At the sizes of batches that are in use: a small log is all in one."""
+    chance = np.random.default_rng()
+    count = 5 * folding.BATCH + 77
+    freed = np.minimum(np.arange(count) + chance.geometric(1 / 3000, count), 2 * count)
+    moment = np.concatenate((2 * np.arange(count), 2 * freed + 1))  # of each ALLOC, and of each FREE
+    order = np.argsort(moment, kind="stable")
+    log = Log.from_rows([(Kind.ALLOC if one < count else Kind.FREE, 256, one % count) for one in order.tolist()])
+    place = np.empty(2 * count, np.int64)
+    place[order] = np.arange(2 * count)
+    for event in chance.integers(0, 2 * count, 50).tolist():
+        live = np.flatnonzero((place[:count] < event) & (place[count:] >= event))
+        assert fates.live_events(log, event).tolist() == np.sort(place[live]).tolist()

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
+from unittest import mock
 
 import numpy as np
 from hypothesis import strategies as st
 from logs import window_of
 
+from memlens import folding, spool
 from memlens.events import EventLog
 from memlens.facts import Facts, Kind
 from memlens.log import Log
@@ -78,14 +80,15 @@ def random_rows(chance: Random, events: int) -> list[tuple[Kind, int, int]]:
 
 @contextmanager
 def batches_of(size: int) -> Iterator[None]:
-    """Few events in a batch, so that small logs have many."""
+    """Few events in a batch, so that small logs have many, and two batches in a stretch of a column, as in large logs."""
     defaults = EventLog.batches.__kwdefaults__
     assert defaults is not None
-    before, defaults["size"] = defaults["size"], size
-    try:
+    with (
+        mock.patch.dict(defaults, size=size),
+        mock.patch.object(folding, "BATCH", size),
+        mock.patch.object(spool, "_AT_ONCE", 2 * size),
+    ):
         yield
-    finally:
-        defaults["size"] = before
 
 
 #: Events of any kind, of few sizes and addresses.

@@ -180,7 +180,7 @@ def live_events(log: EventLog, event: int) -> Ints:
     """
     outlive = _OUTLIVE.get(log)
     if outlive is None:
-        outlive = joined(held_events(log, start, stop, stop) for start, stop in walk(0, len(log)))
+        outlive = joined(held_events(log, start, stop, stop) for start, stop in walk(0, len(log), folding.BATCH))
         _OUTLIVE[log] = outlive
     batch = event - event % folding.BATCH
     earlier = outlive[: np.searchsorted(outlive, batch)]
