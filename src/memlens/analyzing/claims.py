@@ -147,7 +147,7 @@ def _stopped_inside(log: LogAnalysis) -> dict[str, str]:
     """The step or the window that a log stops inside, by the values of the claim."""
     steps = log.steps if not log.series and log.steps is not None and log.steps.repeated else None
     series, columns = (log.windows, log.figures) if steps is None else (steps.windows, steps.figures)
-    return stopped_inside(series, columns, "step" if log.by is None else "window")
+    return stopped_inside(series, columns, _unit(log))
 
 
 def _live_at_end(log: LogAnalysis) -> int | None:
@@ -297,7 +297,7 @@ def _grows(log: LogAnalysis) -> bool:
 
 def _unit(log: LogAnalysis) -> str:
     """What a window of a series is: a step, where steps were found."""
-    return "window" if log.steps is None else "step"
+    return "window" if log.steps is None else log.steps.unit
 
 
 def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
@@ -314,7 +314,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         line=None if at_start else line,
         entries=not log.trust.has_lines or None,
         window=None if window.whole else window.name,
-        unit="step" if log.by is None else "window",
+        unit=_unit(log),
         rise_bytes=(peak.rise_bytes or None) if not window.whole and peak.carried_in_bytes else None,
         snapshot=_state_only(log),
         since_recording=log.trust.peak_may_be_earlier,
@@ -390,7 +390,7 @@ def _most_reserved(log: LogAnalysis, peak_bytes: int, at_peak: int) -> Iterator[
         weight = Weight.WASTE if idle > max(kept, higher) and 10 * kept < peak_bytes else Weight.IDLE
         yield claim("reserved_idle", weight, reserved_peak_bytes=most, peak_bytes=peak_bytes, **where, **log.saving)
     elif 20 * most >= 21 * max(at_peak, 1):
-        where |= {"window": None if window.whole else window.name, "unit": "step" if log.by is None else "window"}
+        where |= {"window": None if window.whole else window.name, "unit": _unit(log)}
         yield claim("reserved_peak", Weight.PEAK, reserved_peak_bytes=most, **where)
 
 

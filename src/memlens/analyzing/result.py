@@ -75,6 +75,7 @@ class Steps(Result, frozen=True, eq=False):
         ends: Their lines come when the work is done, so that each window has the name of the line that ends it; the last one is ``(after)``.
         figures: Figures of all windows at once, by the names of the machine output, int64, one entry a window: for what looks at all of a
             long series.
+        unit: What each is: a ``step``, or a ``window`` where their lines do not count steps one by one.
     """
 
     in_json: ClassVar[tuple[str, ...]] = ("by", "anchors", "repeated", "ends", "windows")
@@ -86,6 +87,7 @@ class Steps(Result, frozen=True, eq=False):
     repeated: bool
     ends: bool = False
     figures: Mapping[str, NDArray[np.int64]] = {}
+    unit: str = "step"
 
 
 @lazy("curve", "ooms", "remedy", "saving")

@@ -82,6 +82,7 @@ class _Read(Struct, frozen=True, eq=False):
         log: Its events.
         windows: Its windows.
         steps: The windows over which growth is judged: those of a series, or the steps that are found; none where there are neither.
+        unit: What each of them is: a ``step``, or a ``window``.
         parts: Lines that mark parts of steps were found instead.
         run: Its summary.
         figures: What of that is judged, and kept.
@@ -91,6 +92,7 @@ class _Read(Struct, frozen=True, eq=False):
     log: Log
     windows: Sequence[Window]
     steps: Sequence[Window]
+    unit: str
     parts: bool
     run: Run
     figures: RunFigures
@@ -119,14 +121,14 @@ def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool, roles: b
         kind = Run(name, {}, "ok", device=log.device, layer=log.facts.layer)
         _check_alike(first := first or kind, kind)
         windows = cut.windows(log)
-        by, steps, parts = cut.by or "", windows if cut.series else (), False
+        by, steps, unit, parts = cut.by or "", windows if cut.series else (), "window", False
         if not cut.series and (family := find_steps(log)) is not None:
             parts = not family.repeated
-            by, steps = ("", ()) if parts else (family.family.by, family.windows)
+            by, steps, unit = ("", (), unit) if parts else (family.family.by, family.windows, family.unit)
         run = summarize(log, windows, cut, path=name, steps=steps, left_out=left_out)
         shares = [*peak_by_role(whole(log))] if roles else []
         figures = RunFigures.of(run, by, trust=trust, shares=shares)
-        found[key] = _Read(log, windows, steps, parts, run, figures, shares)
+        found[key] = _Read(log, windows, steps, unit, parts, run, figures, shares)
     return [found[key] for key in keys]
 
 
@@ -214,6 +216,7 @@ def _judged(order: Order) -> Verdict:
         head.figures.steps_by,
         _growth(head),
         _failed(head.log),
+        unit=head.unit,
         is_baseline=options.baseline is not None,
         shares=tuple(head.shares),
         top=options.top,

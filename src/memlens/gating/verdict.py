@@ -90,6 +90,7 @@ class Verdict(Tabular, frozen=True, eq=False):
         runs: How many runs the base was taken of; 0 where there is none.
         steps_by: The regular expression that cuts the log into the steps over which growth is judged; ``""`` where there are none.
         growth: How memory develops over these steps; ``None`` where there are none, or too few to tell.
+        unit: What they are called: a ``step``, or a ``window`` where that may hold several.
         failed: How the log ran out of memory; ``None`` where it did not.
         blame: What failed first compared with the base's, where the base's events are known.
         unblamed: Further windows that failed and could have been compared.
@@ -130,6 +131,7 @@ class Verdict(Tabular, frozen=True, eq=False):
     failed: Claim | None = None
     blame: tuple[Blame, ...] = ()
     unblamed: int = 0
+    unit: str = "step"
     is_baseline: bool = False
     shares: tuple[Share, ...] = ()
     top: int | None = 10
@@ -313,7 +315,7 @@ def _growing(verdict: Verdict) -> Iterator[Claim]:
     if found is None or not grows(verdict):
         return
     values = values_of(found, "gained_bytes", "since", windows=found.judged)
-    values["unit"] = "step" if verdict.anchors.by is None else "window"
+    values["unit"] = verdict.unit
     values["gained_bytes_per_window"] = round(found.gained_bytes_per_window)
     values["last_windows"] = found.growing_windows if found.growing_windows < found.judged else None
     values["within_limit"] = any(row.metric == "growth" and row.ok for row in verdict.judged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
 
 #: Where the stack of a backward function that is written in Python begins.
 _BACKWARD = re.compile(r"\btorch/autograd/function\.py:\d+ apply\Z")
+#: A row of how many nodes of each operator the graph has that a tensor leads to; that tensor's share of all of an operator's nodes, in tenths, at least, for
+#: what they have saved to be of its graph.
+_GRAPH, _SHARE = "graph ", 9
+#: Nodes that are not called after the operator.
+_NODES = {
+    "linear": ("matmul", "add"),
+    "sub": ("subtract", "scale"),
+    "rsub": ("subtract", "scale"),
+    "mul": ("multiply", "scale"),
+    "rmul": ("multiply", "scale"),
+    "truediv": ("divide", "divscale", "scale"),
+    "div": ("divide", "divscale", "scale"),
+    "radd": ("add", "scale"),
+    "add": ("add", "scale"),
+    "getitem_index_not_tensor": ("slice", "stridedslice"),
+    "clone": ("assign",),
+}
 #: Characters of a holder, at most.
 _LONGEST = 240
 
@@ -56,12 +74,16 @@ class Calls(NamedTuple):
         backward: A backward pass runs, bool.
         outside: The program itself runs, and no operator, bool.
         told: Of a FREE at this event or behind it nothing is known.
+        operator: The operator that runs, as an index of the operators, int32, -1 for none.
+        operators: Their names; none where they are not known.
     """
 
     place: NDArray[np.int32]
     backward: Flags
     outside: Flags
     told: int = 1 << 62
+    operator: NDArray[np.int32] = np.empty(0, np.int32)
+    operators: Sequence[str] = ()
 
 
 def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str], kind: NDArray[np.int8]) -> Calls | None:
@@ -140,7 +162,7 @@ def held(
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
-    What a walk that saw all has no row of is held by no variable; what an operator was given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make
+    What a walk that saw all has no row of is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make
     was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
     size of a parameter or of a gradient that was seen, is a gradient; what else is given back while no operator runs the program held.
 
@@ -165,27 +187,74 @@ def held(
         before, named, name = before[~given], named[~given], name[~given]
     row = join_streams(kind, addr, None, before, named, np.arange(len(named)))[alloc]
     # The last walk that saw all while the block was live, and the end of the walk before it.
-    ends = np.flatnonzero(named == 0)
+    graph = np.array([*(text.startswith(_GRAPH) for text in names), False])[name]
+    ends = np.flatnonzero((named == 0) & ~graph)
     saw_all = np.array([*(text == SAW_ALL for text in names), False])[name[ends]]
     began, start = np.append(-1, before[ends[saw_all]]), np.append(-1, np.append(-1, ends[:-1])[: len(ends)][saw_all])
     last = began[1:].searchsorted(free, "right")
     found = np.where(row >= 0, name[row], -1) if len(name) else row
     stays = np.array([*(text.startswith(STAYING) for text in names), False])
     nobody = (began[last] > alloc) & (row <= start[last]) & ~stays[found]
-    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT))
+    walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
+    saved = _saved(walk, [names[at] for at in name[graph]], calls.operators if calls is not None else ())
+    every = dict.fromkeys(
+        (
+            *names,
+            *(text for _, texts in saved for text in texts),
+            NO_VARIABLE,
+            GRAPH,
+            TEMPORARY,
+            OF_BACKWARD,
+            UNSEEN,
+            GRADIENT,
+        )
+    )
     number = {text: place for place, text in enumerate(every)}
     found[nobody] = number[NO_VARIABLE]
     if calls is not None:
+        for one, texts in saved:
+            those = np.flatnonzero(nobody & (last == one))
+            of_operator: Ints = np.array([*map(number.__getitem__, texts), number[NO_VARIABLE]])
+            found[those] = of_operator[calls.operator[alloc[those]]]
         # Weights that lie in one block may have gradients in several.
         of_weight = np.array([*(text.startswith(("parameter ", "gradient ")) for text in every), False])[found]
         like_one = np.isin(size[alloc], size[alloc][of_weight])
-        for those, text in _by_life(alloc, free, found < 0, nobody, like_one, calls):
-            found[those] = number[text]
+        for life, text in _by_life(alloc, free, found < 0, nobody, like_one, calls):
+            found[life] = number[text]
     holder = np.full(len(kind), -1, np.int64)
     holder[alloc] = found
     frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
     holder[frees] = holder[partner[frees]]
     return holder, (*every,)
+
+
+def _saved(walk: Ints, rows: Sequence[str], operators: Sequence[str]) -> list[tuple[int, list[str]]]:
+    """Who holds what each operator made and no tensor has, by the walk that saw it.
+
+    Args:
+        walk: The walk of each row, int64, rising.
+        rows: How many nodes of each operator the graph has that a tensor leads to.
+        operators: The operators.
+    """
+    by_walk = defaultdict[int, defaultdict[str, Counter[str]]](lambda: defaultdict(Counter))
+    for at, row in zip(walk.tolist(), rows, strict=True) if operators else ():
+        path, _, counts = row.removeprefix(_GRAPH).rpartition(": ")
+        words = counts.split()
+        for name, count in zip(words[::2], words[1::2], strict=False) if path else ():
+            by_walk[at][path][_plain(name).removesuffix("final")] += int(count) if count.isdecimal() else 0
+    return [(at, [_whose(graphs, operator) for operator in operators]) for at, graphs in by_walk.items()]
+
+
+def _whose(graphs: dict[str, Counter[str]], operator: str) -> str:
+    """The graph that has nearly all nodes of an operator; no variable where there is none."""
+    nodes = _NODES.get(operator, (_plain(operator),))
+    counts = Counter({path: sum(map(counted.__getitem__, nodes)) for path, counted in graphs.items()})
+    ((path, most),) = counts.most_common(1)
+    return f"saved {path}" if most and most * 10 >= counts.total() * _SHARE else NO_VARIABLE
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _let_go(after: Ints, free: Ints, calls: Calls | None) -> Flags:
@@ -216,7 +285,7 @@ def _by_life(
         like_parameter: It has the size of a parameter, or of a gradient that was seen.
         calls: What runs at each event.
     """
-    place, backward, outside, told = calls
+    place, backward, outside, told = calls[:4]
     freed = free < min(told, len(place))
     at = np.where(freed, free, 0)
     # How many events before each are not of a backward pass, and how often the place has changed up to each.

@@ -50,7 +50,7 @@ def steps_blocks(log: LogAnalysis, most: int, terms: Terms = LINES) -> Iterator[
     if steps is None:
         return
     trend = f", {word}" if (word := growth_word(growth)) else ""
-    what = "steps" if steps.repeated else "parts"
+    what = f"{steps.unit}s" if steps.repeated else "parts"
     ended = ", each ended by its line" if steps.ends else ""
     words = f"{plural(steps.anchors, what[:-1])}, detected automatically: --by '{steps.by}'{ended}{trend}"
     yield Line(words, label=what.capitalize())

@@ -42,6 +42,8 @@ _FEWEST_UNNAMED = 3
 _FEWEST_EVEN = 3
 #: Parts of one log (calls, blocks, layers) are shown, and nothing is judged over them: many of them are not worth their windows.
 _MOST_PARTS = 1000
+#: Lines whose numbers tell whether they count one by one.
+_MOST_COUNTED = 1000
 #: The numbers of a name.
 _IN_TEXT = re.compile("[0-9]+").findall
 _FAMILIES: WeakKeyDictionary[EventLog, Family | None] = WeakKeyDictionary()
@@ -79,6 +81,16 @@ class FoundSteps(Struct, frozen=True, eq=False):
     def repeated(self) -> bool:
         """Whether each is the same work again, so that memory that one leaves behind after the other is growth."""
         return self.family.work is not Work.PART
+
+    @property
+    def unit(self) -> str:
+        """What each is: a ``step`` where lines count steps one by one; else a ``window``, of several steps or of nobody knows how many."""
+        if self.family.work is not Work.STEP:
+            return "window"
+        numbers = [[*map(int, _IN_TEXT(name))] for name in self.family.anchors[0].names[:_MOST_COUNTED]]
+        pairs = [(before, after) for before, after in pairwise(numbers) if len(before) == len(after)]
+        changed = [next((b - a for a, b in zip(*pair, strict=True) if a != b), 0) for pair in pairs]
+        return "step" if changed and np.median(changed) == 1 else "window"
 
 
 def find_steps(log: EventLog) -> FoundSteps | None:

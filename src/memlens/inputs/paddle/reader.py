@@ -380,7 +380,7 @@ def _calls(owner: NDArray[np.int32], names: Sequence[str]) -> Calls:
         "GradNode" in operator or BACKWARD in (operator, *lines.split(STACK))
         for operator, lines in zip(operators, frames, strict=True)
     ]
-    return Calls(place[owner], np.array([*backward, False])[owner], owner < 0)
+    return Calls(place[owner], np.array([*backward, False])[owner], owner < 0, operator=owner, operators=operators)
 
 
 def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

@@ -97,8 +97,10 @@ def start(
     for module, places in _MODULES.items():
         when_imported(module, partial(_imported, places))
     if asked["holders"]:
-        walk = load("holders").Walk
-        when_imported("paddle", lambda paddle: _walks.append(_walks_of(walks, walk, paddle)))
+        walk, graphs = load("holders").Walk, load("graphs")
+        when_imported(
+            "paddle", lambda paddle: _walks.append(_walks_of(walks, walk, _Paddle(paddle, walks.others_wait, graphs)))
+        )
 
 
 def marked() -> None:
@@ -182,8 +184,9 @@ def _failed(error: BaseException) -> None:
 class _Paddle:
     """What a walk asks of Paddle."""
 
-    def __init__(self, paddle: Any) -> None:
-        self._paddle, tensor = paddle, paddle.Tensor
+    def __init__(self, paddle: Any, others_wait: Callable[[], bool], graphs: Any) -> None:
+        self._paddle, self._others_wait, tensor = paddle, others_wait, paddle.Tensor
+        self._graphs = graphs.Graphs(tensor).of
         self._tensor, self.whole = tensor, True
         #: Gives the bytes that were allocated at most on the device that :meth:`level` saw.
         self.peak: Callable[[], int] = int
@@ -203,9 +206,13 @@ class _Paddle:
             return 0
 
     def beyond(self, _: Any, tensor: Any, role: str) -> Iterator[tuple[str, Any, str]]:
-        """The gradient of a parameter; what is saved for backward is not open to Python."""
+        """The gradient of a parameter; what graphs have saved is not open to Python, but see :meth:`graphs`."""
         if role == "parameter" and (grad := self._of["_grad_ivar"](tensor)) is not None:
             yield ".grad", grad, "gradient"
+
+    def graphs(self, found: tuple[tuple[Any, str, str, str], ...]) -> Iterator[str]:
+        """The graphs that tensors lead to, unless another thread may be changing them."""
+        return self._graphs(found) if self._others_wait() else iter(())
 
     def address(self, tensor: Any) -> int:
         """Where the block of a tensor begins, 0 where it has none."""
@@ -214,12 +221,13 @@ class _Paddle:
         return int(self._of["data_ptr"](tensor) - self._of["_offset"](tensor))
 
 
-def _walks_of(walks: Any, walk: Any, paddle: Any) -> Any:
+def _walks_of(walks: Any, walk: Any, framework: _Paddle) -> Any:
     """Walks that are written as lines, of no more text than those of calls.
 
     ::
 
         I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x5606f8aeb000 variable feats[*] (main, train.py)
+        I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x0 graph total.grad_fn (main, train.py): Add 59 Relu 59
         I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x0 -
 
     The last one says that all was looked at that variables lead to: what has no line is held by none; ``some`` ends a short walk.
@@ -232,7 +240,7 @@ def _walks_of(walks: Any, walk: Any, paddle: Any) -> Any:
             text += os.write(2, chunk)
         paced[0] = _lines[-1]() + text
 
-    found = walks.Walks(walk, _Paddle(paddle), write, lambda: _lines[-1]() >= paced[0])
+    found = walks.Walks(walk, framework, write, lambda: _lines[-1]() >= paced[0])
     atexit.register(found.walk, at_exit=True)
     return found
 

@@ -65,7 +65,7 @@ _started: list[bool] = []
 
 def _imported(torch: Any, walks: Any, walk: Any) -> None:
     try:
-        _names.append(_Names(torch, walks.Walks, walk, walks.own_name_of))
+        _names.append(_Names(torch, walks, walk))
     except Exception as error:  # noqa: BLE001  the program goes on
         with suppress(Exception):
             sys.stderr.write(f"memlens: who holds tensors is not recorded: {type(error).__name__}: {error}\n")
@@ -92,10 +92,11 @@ def recording() -> None:
 class _Names:
     """Walks over the tensors of PyTorch, and what they found."""
 
-    def __init__(self, torch: Any, walks: Any, walk: Any, own_name: Callable[[str], str | None]) -> None:
-        self._torch, self._own_name, self._tensors = torch, own_name, _Tensors(torch)
+    def __init__(self, torch: Any, walks: Any, walk: Any) -> None:
+        self._torch, self._tensors = torch, _Tensors(torch)
+        self._own_name, self._others_wait = walks.own_name_of, walks.others_wait
         self._rows: array[int] = array("q")
-        self.walks = walks(walk, self._tensors, self._put, lambda: sum(self._rows) < _MOST_ROWS)
+        self.walks = walks.Walks(walk, self._tensors, self._put, lambda: sum(self._rows) < _MOST_ROWS)
         self.clear(on=True)
         places = (torch.autograd, "backward"), (torch.autograd, "grad"), (torch.autograd, "_engine_run_backward")
         #: What runs while a backward pass does.
@@ -219,9 +220,7 @@ class _Names:
             if frame.f_code in self._engine:
                 return False
             frame = frame.f_back
-        tops = sys._current_frames()
-        del tops[threading.get_ident()]  # the frame of this function, which would hold itself
-        return frame is None and all(_waits(top.f_code.co_filename) for top in tops.values())
+        return frame is None and self._others_wait()
 
     def _is_over(self) -> bool:
         """Whether the main thread has left the program: what its variables held is gone."""
@@ -256,14 +255,6 @@ class _Names:
             text = base64.b64encode(json.dumps(self._found(*self._since)).encode()).decode()
             if len(text) <= _LONGEST_NOTE:
                 self._torch.autograd._add_metadata_json(_KEY, f'"{text}"')
-
-
-_STDLIB = os.path.join(os.path.dirname(os.__file__), "")
-
-
-def _waits(file: str) -> bool:
-    """Whether a thread whose innermost frame is of a file does nothing to tensors."""
-    return file.startswith(_STDLIB) and "-packages" not in file
 
 
 def _put_in_place(torch: Any, owner: Any, name: str, function: Any) -> Any:
@@ -333,6 +324,10 @@ class _Tensors:
             return int(self._data_ptr(self._of["untyped_storage"](tensor)))
         except Exception:  # noqa: BLE001  sparse, fake, functorch's
             return 0
+
+    def graphs(self, _: Any) -> tuple[str, ...]:
+        """Nothing more: what graphs have saved are tensors that are found."""
+        return ()
 
     def beyond(self, walk: Any, tensor: Any, _: str) -> Iterator[tuple[str, Any, str]]:
         """The tensors that a tensor is made of, its gradient, and what its graph has saved, the latter where nobody changes them."""

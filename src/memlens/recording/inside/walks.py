@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+import threading
 import time
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
@@ -63,6 +64,17 @@ def own_name_of(file: str) -> str | None:
         return _files[file]
 
 
+def others_wait() -> bool:
+    """Whether all other threads wait somewhere in Python's own library, and so do nothing to tensors."""
+    tops = sys._current_frames()
+    del tops[threading.get_ident()]  # the frame of this function, which would hold itself
+    files = [top.f_code.co_filename for top in tops.values()]
+    return all(file.startswith(_STDLIB) and "-packages" not in file for file in files)
+
+
+_STDLIB = os.path.join(os.path.dirname(os.__file__), "")
+
+
 class Walks:
     """Looks who holds each tensor, from time to time.
 
@@ -73,7 +85,7 @@ class Walks:
     Args:
         walk: The class of a walk.
         framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out;
-            and ``level`` and ``peak``: the bytes that are allocated now, and that were at most, 0 where that is not known.
+            ``graphs``, for further rows of address 0 on what was found; and ``level`` and ``peak``: the bytes that are allocated now, and that were at most, 0 where that is not known.
         put: Takes the rows of a walk: an address, and who holds the block there.  One of address 0 ends it: ``-`` where all was
             looked at that variables lead to, and what has no row is held by none, ``some`` after a short one.
         room: Whether there is room for more rows.
@@ -185,7 +197,8 @@ class Walks:
         written, framework, short = {}, self._framework, passed is not None
         walk = self._walk(framework.is_tensor, own_name_of, garbage=garbage, beyond=framework.beyond, kept=self._kept)
         said: set[int] = set()
-        for tensor, role, path, where in (*walk.run(short=short), *_given(passed, framework)):
+        found = (*walk.run(short=short), *_given(passed, framework))
+        for tensor, role, path, where in found:
             address = framework.address(tensor)
             if not address or address in said:  # of views the shortest path
                 continue
@@ -197,8 +210,12 @@ class Walks:
             if not stays or (before is None if short else before != text):
                 yield address, text
         self._written = {**self._written, **written} if short else written
-        if short or (walk.whole and walk.named and framework.whole and not at_exit):
-            yield 0, "some" if short else "-"
+        if short:
+            yield 0, "some"
+        elif walk.whole and walk.named and framework.whole and not at_exit:
+            for text in framework.graphs(found):
+                yield 0, text
+            yield 0, "-"
 
 
 def _given(passed: Any, framework: Any) -> Iterator[tuple[Any, str, str, str]]:
