@@ -19,6 +19,7 @@ from memlens.diffing.result import Diff
 from memlens.diffing.window_pairs import WindowPairs
 from memlens.drawing import aligned as module
 from memlens.drawing.aligned import AlignedAxis, aligned, aligned_curves
+from memlens.drawing.differences import _columns
 from memlens.events import Kind
 from memlens.log import Log
 from memlens.windows.windows import Window
@@ -89,6 +90,13 @@ def assert_curves(axis: AlignedAxis, curves: dict[str, Ints]) -> None:
         columns = curves["slot"], curves["base_event"], curves["head_event"], curves["base_bytes"], curves["head_bytes"]
         assert tuple(int(column[number]) for column in columns) == farthest
     assert not len(axis) or curves["edges"][-1] == len(axis)
+    # A page has one of the two extremes of the difference, for the other is where the runs are farthest apart, or what they start from.
+    shown = _columns(axis, curves, exact=False)
+    ends = np.stack([curves["head_bytes"] - curves["base_bytes"], shown["other"]])
+    for fold, name in ((np.minimum, "low"), (np.maximum, "high")):
+        found = fold.reduce(ends)
+        found[:1] = fold(found[:1], shown["start_bytes"])
+        assert found.tolist() == curves[name].tolist()
 
 
 @pytest.mark.parametrize("seed", range(30))

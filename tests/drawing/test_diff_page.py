@@ -16,7 +16,7 @@ from unpacked import diff_of, unpacked
 import memlens
 from memlens.cli import main
 from memlens.drawing import differences
-from memlens.drawing.aligned import aligned
+from memlens.drawing.aligned import aligned, aligned_curves
 from memlens.drawing.differences import diff_view
 from memlens.events import Kind
 from memlens.log import Log
@@ -175,7 +175,7 @@ def test_a_long_axis_has_buckets_and_each_slot_around_findings(monkeypatch: pyte
     (pairs,) = found.in_order
     axis = aligned(pairs)
     assert len(shown["curves"]["edges"]) == 101
-    assert max(shown["curves"]["high"]) == shown["figures"]["high_bytes"] == found.windows[0].d_live_bytes
+    assert max(aligned_curves(axis, 100)["high"]) == shown["figures"]["high_bytes"] == found.windows[0].d_live_bytes
     assert max(shown["curves"]["base_high"]) == shown["figures"]["base_peak_bytes"]
     (row,) = shown["findings"]
     assert row["finding"]["kind"] == "missing_free"
@@ -197,7 +197,7 @@ def test_areas_of_a_long_axis_are_those_of_its_moments(monkeypatch: pytest.Monke
     for side, run in (("base", axis.base), ("head", axis.head)):
         one = view["stacks"][side]
         for way in one["ways"]:
-            sums = way["sums"].reshape(len(way["groups"]), -1)
+            sums = np.array(way["sums"])
             levels = run.levels[run.events_at(one["moments"]) - run.lo + 1]
             assert sums.sum(axis=0).tolist() == levels.tolist()
         assert [sum(start) for start in one["ways"][0]["start"]] == one["before"]

@@ -69,7 +69,7 @@ def check(window: Window, of: WindowBlocks, found: list[Way], drawn: Any, view: 
                     now[code] += signed - excess.get(event, 0)
                 assert now == live_by_group(of, way, event)
         if view["moments"] is not None:
-            sums = seen["sums"].reshape(len(way.groups), -1)
+            sums = np.array(seen["sums"])
             for k, event in enumerate(view["moments"].tolist()):
                 assert sums[:, k].tolist() == live_by_group(of, way, event)
 

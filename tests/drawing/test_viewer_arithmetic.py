@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from made_lives import random_rows
+from unpacked import unpacked
 from viewer_modules import VIEWER, answer
 
 import memlens
@@ -23,7 +24,8 @@ from memlens.drawing import stacks as stacks_module
 from memlens.drawing.levels import curve_of_page, levels, stretches_of
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import other_blocks
-from memlens.drawing.page import MODULES, Owners, encoded, pack, pack_json, script_of
+from memlens.drawing.packing import pack_json, packed
+from memlens.drawing.page import MODULES, Owners, encoded, script_of
 from memlens.drawing.stacks import stacks_view, ways
 from memlens.events import EventLog
 from memlens.facts import Facts, Kind
@@ -82,9 +84,30 @@ def test_columns_come_out_as_they_were_packed(node: Callable[..., str]) -> None:
         np.cumsum(chance.integers(-300, 300, 5000)),
         chance.integers(-(1 << 51), 1 << 51, 5000),
     ]
-    packed = [pack(column) for column in columns]
-    came = answer(node, "data", "unpacked", "(await unpacked(given)).map((column) => [...column])", packed)
+    came = answer(node, "data", "unpacked", "(await unpacked(given)).map((column) => [...column])", packed(columns))
     assert came == [column.tolist() for column in columns]
+
+
+def test_columns_come_out_whichever_way_they_are_written(node: Callable[..., str]) -> None:
+    chance = np.random.default_rng(4)
+    rises = np.cumsum(chance.integers(0, 1 << 20, 5001)) * 256
+    columns = {
+        "rises": rises,
+        "before": rises[:-1] - chance.integers(0, 9, 5000),  # less than one that is longer
+        "after": rises[:-1] + 3,
+        "kinds": chance.choice(np.array([-(1 << 51), 17, 1 << 50]), 5000),
+        "other kinds": chance.choice(np.array([5, 1 << 40]), 5000),
+        "noise": chance.integers(-7, 7, 5000) * 512,
+        "far": np.where(np.arange(5000) % 2, -1, 1) * ((1 << 52) - 1),  # steps of these are not exact
+        "near far": np.where(np.arange(5000) % 2, 1, -1) * ((1 << 52) - 1),
+        "none": np.zeros(0, np.int64),
+    }
+    written = packed(columns)
+    assert {"near", "table", "unit", "plain"} <= {key for column in written.values() for key in column}
+    assert "near" in written["before"] and "table" in written["kinds"] and "unit" in written["rises"]
+    expression = "Object.entries(await unpacked(given)).map(([name, column]) => [name, [...column]])"
+    came = answer(node, "data", "unpacked", expression, written)
+    assert dict(came) == {name: column.tolist() for name, column in columns.items()} == unpacked(written)
 
 
 def test_texts_come_out_as_they_were_packed(node: Callable[..., str]) -> None:

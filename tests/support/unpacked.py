@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 
-def unpacked(value: Any) -> Any:
+def unpacked(value: Any, beside: dict[str, Any] | None = None) -> Any:
     """The same tree with lists of integers and texts for what was packed, or is packed as the page is written."""
     if isinstance(value, list):
         return [unpacked(item) for item in value]
@@ -21,12 +21,28 @@ def unpacked(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "packed" in value:
-        data, n = zlib.decompress(base64.b64decode(value["packed"])), value["n"]
-        folded = [sum(data[plane * n + k] << 8 * plane for plane in range(value["planes"])) for k in range(n)]
-        return list(accumulate(-(number + 1) // 2 if number % 2 else number // 2 for number in folded))
+        return _column(value, beside or {})
     if set(value) == {"json"}:
-        return json.loads(zlib.decompress(base64.b64decode(value["json"])))
-    return {name: unpacked(item) for name, item in value.items()}
+        return json.loads(_bytes(value["json"]))
+    found: dict[str, Any] = {}
+    for name, item in value.items():
+        found[name] = unpacked(item, found)
+    return found
+
+
+def _column(packed: dict[str, Any], beside: dict[str, Any]) -> list[int]:
+    data, n = _bytes(packed["packed"]), packed["n"]
+    folded = [sum(data[plane * n + k] << 8 * plane for plane in range(packed["planes"])) for k in range(n)]
+    numbers = [(-(number + 1) // 2 if number % 2 else number // 2) * packed.get("unit", 1) for number in folded]
+    values = numbers if packed.get("plain") else list(accumulate(numbers))
+    if "table" in packed:
+        kinds = unpacked(packed["table"])
+        return [kinds[index] for index in values]
+    return [value + other for value, other in zip(values, beside[packed["near"]])] if "near" in packed else values
+
+
+def _bytes(text: str) -> bytes:
+    return zlib.decompress(base64.b85decode(text.translate(str.maketrans(".:,", "<>&"))))
 
 
 def view_of(html: str, log: int = 0) -> Any:

@@ -24,13 +24,12 @@ function slotsOf(count, chance) {
 function bucketsOf(slots, count) {
   const length = slots.base_bytes.length;
   const edges = Float64Array.from({ length: count + 1 }, (_, k) => Math.floor((k * length) / count));
-  const columns = { edges, slot: [], low: [], high: [], base_low: [], base_high: [], head_low: [], head_high: [], base_bytes: [], head_bytes: [], base_line: [], head_line: [] };
+  const columns = { edges, slot: [], other: [], base_low: [], base_high: [], head_low: [], head_high: [], base_bytes: [], head_bytes: [], base_line: [], head_line: [] };
   for (let k = 0; k < count; k += 1) {
     const own = [...Array(edges[k + 1] - edges[k]).keys()].map((n) => n + edges[k]);
     const apart = own.map((slot) => slots.head_bytes[slot] - slots.base_bytes[slot]);
     const slot = own.reduce((best, one) => (distance(slots, one) > distance(slots, best) ? one : best));
-    columns.low.push(Math.min(...apart));
-    columns.high.push(Math.max(...apart));
+    columns.other.push(slots.head_bytes[slot] > slots.base_bytes[slot] ? Math.min(...apart) : Math.max(...apart));
     for (const side of ["base", "head"]) {
       const levels = own.map((one) => slots[`${side}_bytes`][one]);
       columns[`${side}_low`].push(Math.min(...levels));
@@ -40,7 +39,7 @@ function bucketsOf(slots, count) {
     }
     columns.slot.push(slot);
   }
-  return Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, Float64Array.from(values)]));
+  return { ...Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, Float64Array.from(values)])), start_bytes: slots.head_bytes[0] - slots.base_bytes[0] };
 }
 
 const distance = (slots, slot) => Math.abs(slots.head_bytes[slot] - slots.base_bytes[slot]);

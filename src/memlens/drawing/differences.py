@@ -14,7 +14,7 @@ from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_curves
 from memlens.drawing.levels import band_rows, merged
 from memlens.drawing.lifetimes import WindowBlocks
-from memlens.drawing.page import pack_json
+from memlens.drawing.packing import pack_json
 from memlens.drawing.stacks import STRETCH, common_ways, stacked
 from memlens.errors import UsageError
 from memlens.inputs import device_label, without_cpu
@@ -46,7 +46,7 @@ AROUND, AROUND_FINDINGS = 1 << 8, 24
 _WAYS = 3
 #: Slots that are shown before and after a finding, at least.
 _ROOM = 16
-_CURVES = ("base_low", "base_high", "head_low", "head_high", "low", "high", "slot")
+_CURVES = ("base_low", "base_high", "head_low", "head_high", "slot")
 
 
 def compared(base: Input, logs: Sequence[Log], options: Report) -> Diff:
@@ -269,13 +269,17 @@ def _figures(axis: AlignedAxis, curves: dict[str, Ints]) -> dict[str, int]:
 
 
 def _columns(axis: AlignedAxis, curves: dict[str, Ints], exact: bool) -> dict[str, Any]:
-    """Columns of the curves; those of lowest and highest levels are left out where each bucket is one slot."""
-    names = ("edges", *(() if exact else _CURVES), "base_bytes", "head_bytes")
-    return {
-        **{name: curves[name] for name in names},
-        "base_line": _lines(axis.base, curves["base_event"]),
-        "head_line": _lines(axis.head, curves["head_event"]),
-    }
+    """Columns of the curves; those of lowest and highest levels are left out where each bucket is one slot.
+
+    Where the runs are farthest apart head less base is lowest or highest: ``other`` is the other of these, and ``start_bytes`` what the axis starts with.
+    """
+    columns = {name: curves[name] for name in ("edges", *(() if exact else _CURVES), "base_bytes", "head_bytes")}
+    if not exact:
+        above = curves["head_bytes"] > curves["base_bytes"]
+        start = int(axis.head.levels[0] - axis.base.levels[0])
+        columns |= {"other": np.where(above, curves["low"], curves["high"]), "start_bytes": start}
+    lines = {f"{side}_line": _lines(getattr(axis, side), curves[f"{side}_event"]) for side in ("base", "head")}
+    return columns | lines
 
 
 def _lines(run: AlignedRun, events: Ints) -> Ints:

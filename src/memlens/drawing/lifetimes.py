@@ -13,7 +13,7 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import all_elapsed_us, lines_at
 from memlens.columns import distinct
-from memlens.drawing.page import pack_json
+from memlens.drawing.packing import pack_json
 from memlens.facts import Kind
 from memlens.folding import levels_before, profile, tally
 from memlens.spool import leave, walk

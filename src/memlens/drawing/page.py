@@ -1,8 +1,5 @@
 """One HTML page that needs nothing else: the template, the style, the script and the data in one file.
 
-Columns of integers go into it as differences in byte planes, deflated, in base64, texts of owners once each; ``viewer/data.js`` unpacks them with nothing but
-what browsers have.
-
 The page sets a policy for itself (Content Security Policy Level 3, https://www.w3.org/TR/CSP3/) under which nothing runs but the one script whose hash it
 names, and nothing is loaded from anywhere.
 """
@@ -12,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import zlib
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -22,13 +18,11 @@ import numpy as np
 
 from memlens.analyzers.groups import owner_labels, owners_of
 from memlens.columns import distinct
-from memlens.errors import MemlensError
+from memlens.drawing.packing import pack_json, packed
 from memlens.text import innermost, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from numpy.typing import ArrayLike
 
     from memlens.columns import Ints
     from memlens.events import EventLog
@@ -42,11 +36,11 @@ MODULES = str.split(
 #: A module's imports, one a line, and what marks its exports: in one script neither is needed.
 _IMPORT = re.compile(r'^import [^;]+ from "\./[a-z_]+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const)\b)", re.MULTILINE)
+#: What only readers of the modules need: comments, and the white space that lines begin with.
+_COMMENT = re.compile(r"/\*\*(?:(?!\*/)[\s\S])*\*/ ?|^\s*//.*\n", re.MULTILINE)
+_INDENT = re.compile(r"^\s+", re.MULTILINE)
 #: What could end a script or begin a comment in HTML, in JSON text.
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-
-#: Numbers of JavaScript are exact up to twice this, which differences of two of them may be.
-_EXACT = 1 << 52
 
 
 def page(title: str, *, sentences: Sequence[str], tone: str, words: str, data: dict[str, Any] | None = None) -> str:
@@ -57,7 +51,7 @@ def page(title: str, *, sentences: Sequence[str], tone: str, words: str, data: d
         sentences: The verdict, likewise.
         tone: ``good``, ``bad`` or ``plain`` (:class:`memlens.text.Answer`).
         words: What is said below the pictures, as HTML without scripts and styles (:mod:`memlens.reports.html`).
-        data: What the script shows; arrays of integers in it are packed (:func:`pack`).  Without it the page has no script.
+        data: What the script shows; arrays of integers in it are packed (:mod:`memlens.drawing.packing`).  Without it the page has no script.
 
     Raises:
         MemlensError: A figure in the data is too large for a browser.
@@ -85,11 +79,12 @@ def page(title: str, *, sentences: Sequence[str], tone: str, words: str, data: d
 
 
 def script_of(names: Sequence[str]) -> str:
-    """Modules as one script: their texts in order, without the imports and exports between them.
+    """Modules as one script: their texts in order, without the imports and exports between them, and without comments.
 
     It is ASCII, so that its hash stays what it is where the page is served in another encoding.
     """
-    script = "".join(_EXPORT.sub("", _IMPORT.sub("", _text(f"{name}.js"))) for name in names)
+    texts = (_EXPORT.sub("", _IMPORT.sub("", _text(f"{name}.js"))) for name in names)
+    script = _INDENT.sub("", _COMMENT.sub("", "".join(texts)))
     return script.encode("ascii", "backslashreplace").decode()
 
 
@@ -100,7 +95,7 @@ def _embedded(data: dict[str, Any]) -> str:
 
 def encoded(data: dict[str, Any]) -> bytes:
     """Return a view of the page as JSON, arrays of integers packed."""
-    return msgspec.json.encode(data, enc_hook=pack)
+    return msgspec.json.encode(packed(data))
 
 
 def _policy(style: str, script: str) -> str:
@@ -115,41 +110,6 @@ def _hash(text: str) -> str:
 @cache
 def _text(name: str) -> str:
     return resources.files("memlens.drawing").joinpath("viewer", name).read_text("utf-8")
-
-
-def pack(values: ArrayLike) -> dict[str, Any]:
-    """A column of integers.
-
-    Args:
-        values: Integers of less than 2**52 in absolute value, in any order; the less neighbours differ, the smaller is what comes out.
-
-    Returns:
-        ``{"n", "planes", "packed"}``: how many values, how many bytes a difference takes, and the lowest byte of each difference, then the
-        second lowest of each, … deflated, in base64.  A difference ``d`` is written ``2d`` or ``-2d - 1``, so that small ones are small.
-
-    Raises:
-        MemlensError: A value is too large: no page could show it to the byte.
-    """
-    column = np.asarray(values, np.int64)
-    if len(column) and max(int(column.max()), -int(column.min())) >= _EXACT:
-        raise MemlensError(
-            f"a page cannot show figures of {_EXACT:,} and more: they are not exact in a browser",
-            "memlens analyze shows them.",
-        )
-    differences = np.diff(column, prepend=0)
-    folded = ((differences << 1) ^ (differences >> 63)).astype("<u8")
-    planes = max((int(folded.max(initial=0)).bit_length() + 7) // 8, 1)
-    data = folded.view(np.uint8).reshape(-1, 8)[:, :planes].T.tobytes()
-    return {"n": len(column), "planes": planes, "packed": _deflated(data)}
-
-
-def pack_json(value: object) -> dict[str, str]:
-    """Anything that JSON can hold: a long list of texts, as a rule."""
-    return {"json": _deflated(msgspec.json.encode(value))}
-
-
-def _deflated(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
 
 
 class Owners:

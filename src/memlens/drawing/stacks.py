@@ -308,7 +308,7 @@ def stacks_view(
         ``moments``, the events right after which the bytes of each group are known beside those of stretches that are there event by event, one in each
         :data:`STRETCH` buckets, the first of their highest level; ``None`` where all events are there.  ``before``, the level before each of these
         stretches; ``events`` and ``excess``, the FREEs in them whose size is not that of their ALLOC, and by how much it is less.  Of each of the ``ways``
-        its key, its name and its groups; ``bars``, the group of each bar, and of each of the ``others``; ``sums``, group by group their bytes at the moments; and of each stretch
+        its key, its name and its groups; ``bars``, the group of each bar, and of each of the ``others``; ``sums``, of each group its bytes at the moments; and of each stretch
         ``start``, the bytes of each group before its first event, and ``codes``, the group of the block of each of its events, of one that is no
         block's the number of groups.
     """
@@ -350,7 +350,7 @@ def stacked(
                 "key": way.key,
                 "name": way.name,
                 "groups": way.groups,
-                "sums": sums[:, at_moments].ravel(),
+                "sums": [*sums[:, at_moments]],  # a column each: those of one size have a unit
                 "start": [sums[:, k].tolist() for k in at_starts.tolist()],
                 "codes": [np.where(at < 0, count if len(of) else 0, way.code[at] if len(of) else 0) for at in places],
             }

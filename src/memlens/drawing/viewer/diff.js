@@ -26,9 +26,11 @@ export class Curves extends Buckets {
   /** @param {any} diff the data of the page, unpacked */
   constructor({ curves, details }) {
     super([...details, curves].map((columns) => {
-      const { base_bytes: base, head_bytes: head } = columns, apart = Float64Array.from(base, (bytes, k) => head[k] - bytes);
+      const { base_bytes: base, head_bytes: head, other, start_bytes: start } = columns, apart = Float64Array.from(base, (bytes, k) => head[k] - bytes);
+      // Where they are farthest apart is one end of a bucket; the first one has what the runs start from, too.
+      const ends = [Math.min, Math.max].map((end) => (other ? apart.map((bytes, k) => end(bytes, other[k], k ? bytes : start)) : apart));
       return partOf({ ...columns, away: apart.map(Math.abs) }, columns.lo ?? 0, {
-        base: [columns.base_low ?? base, columns.base_high ?? base], head: [columns.head_low ?? head, columns.head_high ?? head], apart: [columns.low ?? apart, columns.high ?? apart],
+        base: [columns.base_low ?? base, columns.base_high ?? base], head: [columns.head_low ?? head, columns.head_high ?? head], apart: [ends[0], ends[1]],
       });
     }));
   }

@@ -7,7 +7,7 @@ const STRETCH = 8;
 
 /**
  * A way to group what is live: its groups from the bottom of the stack, with their colours; those of sizes have bounds.
- * @typedef {{ key: string, name: string, groups: { ink: string, name: string, from?: number, to?: number }[], bars: Float64Array, others: Float64Array, sums: Float64Array, start: number[][], codes: Float64Array[] }} Way
+ * @typedef {{ key: string, name: string, groups: { ink: string, name: string, from?: number, to?: number }[], bars: Float64Array, others: Float64Array, sums: Float64Array[], start: number[][], codes: Float64Array[] }} Way
  */
 
 export class Stacks {
@@ -49,16 +49,10 @@ export class Stacks {
    */
   placeOf(event, chosen) {
     const { parts, whole } = this.levels, { moments } = this.view, stretch = moments?.length ? this.levels.stretchOf(event + 1) : 0, known = event < (parts[stretch]?.hi ?? event);
-    const sums = (this.known[chosen] ??= [])[known ? stretch + 1 : 0] ??= known ? this.#sumsOf(chosen, stretch) : this.#sumsAtMoments(chosen);
+    const sums = (this.known[chosen] ??= [])[known ? stretch + 1 : 0] ??= known ? this.#sumsOf(chosen, stretch) : this.ways[chosen].sums;
     if (known) return [sums, event - parts[stretch].lo + 1, event];
     const at = Math.floor(bucketOf(whole, Math.min(Math.max(event, whole.lo), whole.hi - 1)) / STRETCH);
     return [sums, at, moments[at]];
-  }
-
-  /** @param {number} chosen */
-  #sumsAtMoments(chosen) {
-    const { groups, sums } = this.ways[chosen], { length } = this.view.moments;
-    return groups.map((_, group) => sums.subarray(group * length, (group + 1) * length));
   }
 
   /**
