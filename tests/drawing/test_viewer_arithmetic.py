@@ -104,7 +104,7 @@ def test_columns_come_out_whichever_way_they_are_written(node: Callable[..., str
     }
     written = packed(columns)
     assert {"near", "table", "unit", "plain"} <= {key for column in written.values() for key in column}
-    assert "near" in written["before"] and "table" in written["kinds"] and "unit" in written["rises"]
+    assert ("near" in written["before"], "table" in written["kinds"], "unit" in written["rises"]) == (True, True, True)
     expression = "Object.entries(await unpacked(given)).map(([name, column]) => [name, [...column]])"
     came = answer(node, "data", "unpacked", expression, written)
     assert dict(came) == {name: column.tolist() for name, column in columns.items()} == unpacked(written)

@@ -38,7 +38,11 @@ def _column(packed: dict[str, Any], beside: dict[str, Any]) -> list[int]:
     if "table" in packed:
         kinds = unpacked(packed["table"])
         return [kinds[index] for index in values]
-    return [value + other for value, other in zip(values, beside[packed["near"]])] if "near" in packed else values
+    return (
+        [value + other for value, other in zip(values, beside[packed["near"]], strict=False)]
+        if "near" in packed
+        else values
+    )
 
 
 def _bytes(text: str) -> bytes:

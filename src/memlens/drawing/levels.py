@@ -47,9 +47,9 @@ AROUND_PEAK, AROUND_FAILURE, MOST_FAILURES = 1 << 12, 1 << 9, 16
 _MOST_MARKED, _MOST_PHASES = 100, 50_000
 
 
-def curve_of_page(window: Window) -> Curve:
-    """The curve that a page shows of a window."""
-    return curve(window, buckets=EXACT if len(window) <= EXACT else BUCKETS)
+def curve_of_page(window: Window, buckets: int | None = None) -> Curve:
+    """The curve that a page shows of a window; a long one in so many buckets, else in :data:`BUCKETS`."""
+    return curve(window, buckets=EXACT if len(window) <= EXACT else buckets or BUCKETS)
 
 
 def levels(window: Window, made: Curve, owners: Owners) -> dict[str, Any]:

@@ -90,7 +90,11 @@ def _ways(column: Ints, beside: Mapping[str, Ints]) -> Iterator[tuple[float, dic
 
     # Steps first: of ways that are alike the first is taken.
     parts: list[tuple[dict[str, Any], Ints, float]] = [({}, column, 0.0)]
-    parts += [({"near": name}, column - other[: len(column)], 0.0) for name, other in beside.items() if len(other) >= len(column)]
+    parts += [
+        ({"near": name}, column - other[: len(column)], 0.0)
+        for name, other in beside.items()
+        if len(other) >= len(column)
+    ]
     if len(column) > _SAMPLE and len(kinds := distinct(column)) * 2 <= len(column):
         parts.append(({"table": pack(kinds)}, kinds.searchsorted(column), bits(kinds) * len(kinds) / len(column)))
     for how, numbers, more in parts:

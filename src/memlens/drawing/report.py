@@ -18,7 +18,7 @@ from memlens.analyzers.composition import Roles
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
-from memlens.drawing.differences import compared, diff_view
+from memlens.drawing.differences import BUCKETS, compared, diff_view
 from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of, stretches_of
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import events_of, maps_view, moments_of, other_blocks
@@ -147,7 +147,9 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     series = series_of(log, options)
     roles = Roles(log, () if options.series else series)
     leave()
-    drawn, pieces = curve_of_page(window), phases_of(log, series)
+    # Beside another run head is drawn as closely as the two are.
+    drawn = curve_of_page(window, None if options.base is None else BUCKETS)
+    pieces = phases_of(log, series)
     leave()
     level = levels(window, drawn, owners)
     mapped, left_failures = moments_of(window, results["segments"])

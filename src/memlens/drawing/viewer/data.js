@@ -10,14 +10,19 @@ for (let k = 0; k < DIGITS.length; k += 1) DIGIT[DIGITS.charCodeAt(k)] = k;
  * @returns {Promise<Uint8Array>}
  */
 async function inflated(text) {
-  const bytes = new DataView(new ArrayBuffer(Math.ceil(text.length / 5) * 4)), whole = text.padEnd((bytes.byteLength / 4) * 5, "~");
-  for (let i = 0, at = 0; i < whole.length; i += 5, at += 4) {
-    let word = 0;
-    for (let k = i; k < i + 5; k += 1) word = word * 85 + DIGIT[whole.charCodeAt(k)];
-    bytes.setUint32(at, word);
+  const words = Math.ceil(text.length / 5), bytes = new Uint8Array(words * 4), whole = text.padEnd(words * 5, "~");
+  for (let i = 0, at = 0; at < bytes.length; i += 5, at += 4) {
+    let word = DIGIT[whole.charCodeAt(i)];
+    for (let k = 1; k < 5; k += 1) word = word * 85 + DIGIT[whole.charCodeAt(i + k)];
+    bytes[at] = word >>> 24;
+    bytes[at + 1] = word >>> 16;
+    bytes[at + 2] = word >>> 8;
+    bytes[at + 3] = word;
   }
-  const stream = new Blob([new Uint8Array(bytes.buffer, 0, Math.floor((text.length * 4) / 5))]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const { writable, readable } = new DecompressionStream("deflate"), writer = writable.getWriter();
+  writer.write(bytes.subarray(0, Math.floor((text.length * 4) / 5)));
+  writer.close();
+  return new Uint8Array(await new Response(readable).arrayBuffer());
 }
 
 /**
@@ -27,14 +32,15 @@ async function inflated(text) {
  * @returns {Promise<Float64Array>}
  */
 async function column({ n, planes, packed, unit = 1, plain = false, table }, near) {
-  const bytes = await inflated(packed), kinds = table && await column(table), values = new Float64Array(n);
-  for (let plane = 0, scale = 1; plane < planes; plane += 1, scale *= 256)
+  const bytes = await inflated(packed), kinds = table && await column(table), values = Float64Array.from(bytes.subarray(0, n));
+  for (let plane = 1, scale = 256; plane < planes; plane += 1, scale *= 256)
     for (let i = 0, at = plane * n; i < n; i += 1, at += 1) values[i] += bytes[at] * scale;
-  for (let i = 0, value = 0; i < n; i += 1) {
+  for (let i = 0, before = 0; i < n; i += 1) {
     const number = (bytes[i] & 1 ? -(values[i] + 1) / 2 : values[i] / 2) * unit;
-    value = plain ? number : value + number;
-    values[i] = kinds ? kinds[value] : near ? value + near[i] : value;
+    values[i] = plain ? number : before += number;
   }
+  if (kinds) for (let i = 0; i < n; i += 1) values[i] = kinds[values[i]];
+  if (near) for (let i = 0; i < n; i += 1) values[i] += near[i];
   return values;
 }
 

@@ -2,6 +2,7 @@
 
 import { Axis } from "./axis.js";
 import { color, stroke, write } from "./canvas.js";
+import { unpacked } from "./data.js";
 import { choice, element, legendOf } from "./dom.js";
 import { formatBytes, formatCount, formatExact, signedBytes } from "./format.js";
 import { fieldsOf, grid } from "./grid.js";
@@ -62,11 +63,18 @@ function stacksOf(diff, curves) {
   });
 }
 
+/** What stands below the picture. */
+const LISTED = ["findings", "windows", "left_out"];
+
 /**
- * @param {any} diff
- * @returns {{ place: HTMLElement, axis: Axis }}
+ * Two runs side by side: the picture, which needs no list, and what fills the lists below it.
+ * @param {any} packed
+ * @returns {Promise<{ place: HTMLElement, axis: Axis, fill: () => Promise<void> }>}
  */
-export function diffSection(diff) {
+export async function diffSection({ ...packed }) {
+  const lists = Object.fromEntries(LISTED.map((key) => [key, packed[key]]));
+  for (const key of LISTED) delete packed[key];
+  const diff = await unpacked(packed);
   const axis = new Axis(0, diff.slots), curves = new Curves(diff), { figures, bands: rows } = diff, sides = stacksOf(diff, curves), [{ stacks: base }, { stacks: head }] = sides;
   /** @type {any} */
   let chosen = null;
@@ -116,13 +124,19 @@ export function diffSection(diff) {
   if (base.ways.length > 1) picture.controls.prepend(choice("By", base.ways.map(({ name }) => name), look, { id: "diff-by" }));
   const [upper, lower, apart] = picture.tracks;
   picture.place.append(legend, element("p", { class: "hint" }, `Bars above the areas: the blocks of the chosen finding, from ALLOC to FREE.${rows.some((/** @type {any} */ row) => row.kind === "part") ? ` The runs part in ${diff.parting}.` : ""}`), picture.controls, upper, lower, element("p", { class: "caption" }, "Head less base"), apart,
-    picture.line, picture.hint, findingsPart(diff, (row, zooms) => {
-      chosen = row;
-      if (row && zooms) axis.show(row.shown[0], row.shown[1]);
-      picture.redraw();
-    }), pairsTable(diff, axis));
+    picture.line, picture.hint);
   Object.assign(picture.place.dataset, { slots: diff.slots, basePeakBytes: figures.base_peak_bytes, headPeakBytes: figures.head_peak_bytes });
-  return { place: picture.place, axis };
+  return {
+    place: picture.place, axis,
+    fill: async () => {
+      const listed = { ...diff, ...await unpacked(lists) };
+      picture.place.append(findingsPart(listed, (row, zooms) => {
+        chosen = row;
+        if (row && zooms) axis.show(row.shown[0], row.shown[1]);
+        picture.redraw();
+      }), pairsTable(listed, axis));
+    },
+  };
 }
 
 /**
