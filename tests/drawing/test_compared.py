@@ -123,6 +123,12 @@ def test_the_page_in_a_browser(chromium: Browser, leaks: list[str], tmp_path: Pa
     assert page.overflow() <= 0
     assert page.run("return document.scripts.length") == 0
     assert page.run("return document.querySelectorAll('svg.curve').length") == 3
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    page.resize(1046)  # A4 across, without its margins
+    assert (
+        page.run("return Math.max(...[...document.querySelectorAll('.scrolls')].map((one) => one.scrollWidth))") <= 1046
+    )
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     # Styles reach what is drawn.
     fill = "return getComputedStyle(document.querySelector('svg.curve .below')).fill"
     assert page.run(fill) not in ("", "rgb(0, 0, 0)")

@@ -147,6 +147,18 @@ def test_what_both_runs_hold_is_stacked_by_the_same_groups(made: Any, examples: 
     page.assert_well()
 
 
+def test_the_axis_of_two_runs_is_named(made: Any) -> None:
+    page = made.open()
+    page.run("""
+    const { prototype } = CanvasRenderingContext2D, fill = prototype.fillText;
+    window.written = [];
+    prototype.fillText = function (text, ...rest) { written.push(text); fill.call(this, text, ...rest); };""")
+    page.click("#diff .controls input")  # the scales are drawn anew
+    written = page.run("return window.written")
+    assert {"base line", "head line"} <= set(written)
+    assert not any(text.startswith("base ") and text != "base line" for text in written)
+
+
 def test_where_the_runs_part_is_marked(made: Any) -> None:
     page, view = made.open(), diff_of(made.path.read_text())
     assert view["parting"] == made.diff["parting"]

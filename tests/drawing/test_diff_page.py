@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from night import some
-from unpacked import diff_of, unpacked
+from unpacked import diff_of, unpacked, view_of
 
 import memlens
 from memlens.cli import main
@@ -123,6 +123,14 @@ def test_what_is_told_at_a_place_is_in_the_log(name: str, words: Callable[[str],
             kinds, sizes = run.log.kind[: event + 1], run.log.size[: event + 1]
             level = int(sizes[kinds == Kind.ALLOC].sum()) - int(sizes[kinds == Kind.FREE].sum())
             assert curves[f"{side}_bytes"][slot] == level
+
+
+def test_an_owner_has_one_colour_on_the_page_of_two_runs(words: Callable[[str], list[str]]) -> None:
+    head, _, base, *_ = words("case 1")
+    html = memlens.report(head, base=base).html
+    by_key = {way["key"]: way["groups"] for way in view_of(html)["stacks"]["ways"]}
+    for way in diff_of(html)["stacks"]["head"]["ways"]:
+        assert by_key[way["key"]] == way["groups"]
 
 
 def test_the_places_of_a_finding_are_those_of_its_events(words: Callable[[str], list[str]]) -> None:

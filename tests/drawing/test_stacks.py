@@ -165,6 +165,17 @@ def test_roles_come_first_where_they_are_told_of_half_of_the_peak(told: int, fir
     assert [way.key for way in found][:2] == [first, "role" if first == "owner" else "owner"]
 
 
+def test_of_a_state_without_events_the_largest_have_colours() -> None:
+    sizes = [512, *[256] * 30, 1 << 20]  # each of an owner of its own
+    events = [*((Kind.ALLOC, size, 4096 * k) for k, size in enumerate(sizes))]
+    state = Log.from_rows(events)
+    window = Window(state, "", len(state), len(state), 0, 0, 1, 1)
+    of = WindowBlocks(window)
+    (by_size,) = [way for way in ways(of, Roles(state), (), None, None) if way.key == "size"]
+    assert [group["ink"] for group in by_size.groups if group["name"] == "1.00 MiB"] == ["size-1"]
+    assert of.area().tolist() == sizes
+
+
 def test_where_nothing_grows_nothing_piles_up() -> None:
     log, series = leaking(40)
     flat = [Window(log, step.name, series[0].lo, series[0].hi, 0, 1, 1, 1) for step in series]

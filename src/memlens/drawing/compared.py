@@ -66,6 +66,8 @@ def _html(blocks: Iterable[Block], highest: int) -> Iterator[str]:
         elif isinstance(block, Table):
             of_runs = any(isinstance(cell, OfRun) for row in block.rows for cell in row)
             yield _table(block, highest if of_runs and not drawn else 0)
+            if of_runs and highest and not drawn:
+                yield f'<p class="quiet">Beside each peak: allocated bytes over the run, all on one scale, up to {format_bytes(highest)}.</p>'
             drawn = drawn or of_runs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import asdict
@@ -49,6 +49,23 @@ _ROOM = 16
 _CURVES = ("base_low", "base_high", "head_low", "head_high", "slot")
 
 
+class SideBySide(NamedTuple):
+    """Two runs over one axis.
+
+    Attributes:
+        axis: The axis.
+        groups: The blocks of base and of head, and the ways to group them alike.
+    """
+
+    axis: AlignedAxis
+    groups: list[tuple[WindowBlocks, list[Way]]]
+
+    def head_in(self, window: Window) -> Sequence[Way]:
+        """The ways to group the blocks of a window, if that is all of head."""
+        (_, (of, found)) = self.groups
+        return found if (of.log, of.lo, of.hi) == (window.log, window.lo, window.hi) else ()
+
+
 def compared(base: Input, logs: Sequence[Log], options: Report) -> Diff:
     """The log of a report compared with another one, both cut and read alike.
 
@@ -68,16 +85,26 @@ def compared(base: Input, logs: Sequence[Log], options: Report) -> Diff:
     return diff_with(base, log, Options(**options.of(ReadAs, Owners, Cut)))
 
 
-def diff_view(diff: Diff) -> dict[str, Any]:
+def side_by_side(diff: Diff) -> SideBySide:
+    """Return the axis of two runs, of one device each, and their blocks."""
+    (pairs,) = diff.in_order
+    axis = aligned(pairs)
+    return SideBySide(axis, groups_of(axis))
+
+
+def diff_view(diff: Diff, made: SideBySide | None = None) -> dict[str, Any]:
     """Return the page's view of a comparison of two runs, each of one device.
+
+    Args:
+        diff: The comparison.
+        made: The two side by side, where that is made already.
 
     Returns:
         ``base`` and ``head``, the names of the two; ``slots``, how long the axis is; ``curves``, columns with one entry a bucket, ``exact``
         where each bucket is one slot; ``details``, the slots around findings one by one, where that is not so; ``windows`` and their ``bands``; ``findings``, ``left_out``
         of them, and what all of them are ``of``: the window pair, or all window pairs of a series, alike findings as one.
     """
-    (pairs,) = diff.in_order
-    axis = aligned(pairs)
+    axis, groups = made or side_by_side(diff)
     findings = list(_findings(diff))
     shown = findings[:FINDINGS]
     rows = [_finding_row(axis, diff, window, finding, more) for window, finding, more in shown]
@@ -94,7 +121,7 @@ def diff_view(diff: Diff) -> dict[str, Any]:
         "figures": _figures(axis, curves),
         "curves": _columns(axis, curves, exact),
         "details": [] if exact else [_detail(axis, lo, hi) for lo, hi in _stretches(axis, rows)],
-        "stacks": _stacks(axis, curves, [(0, len(axis))] if exact else _stretches(axis, rows), exact),
+        "stacks": _stacks(axis, curves, [(0, len(axis))] if exact else _stretches(axis, rows), exact, groups),
         "parting": None if diff.parting is None else visible(diff.parting.label),
         "windows": pack_json(windows),
         "bands": _bands(windows, diff),
@@ -110,12 +137,16 @@ def groups_of(axis: AlignedAxis) -> list[tuple[WindowBlocks, list[Way]]]:
 
 
 def _stacks(
-    axis: AlignedAxis, curves: dict[str, Ints], stretches: list[tuple[int, int]], exact: bool
+    axis: AlignedAxis,
+    curves: dict[str, Ints],
+    stretches: list[tuple[int, int]],
+    exact: bool,
+    groups: list[tuple[WindowBlocks, list[Way]]],
 ) -> dict[str, Any]:
     """Return what is live in each run by the same groups: see :func:`memlens.drawing.stacks.stacks_view`, the slots of the axis for events."""
     slots = curves["slot"][: 0 if exact else None : STRETCH]
     views = {}
-    for side, run, (of, found) in zip(("base", "head"), (axis.base, axis.head), groups_of(axis), strict=True):
+    for side, run, (of, found) in zip(("base", "head"), (axis.base, axis.head), groups, strict=True):
         events = [run.events_at(np.arange(lo, hi)) for lo, hi in stretches]
         before = [int(run.events_at(np.array([lo - 1]))[0]) if lo else run.lo - 1 for lo, _ in stretches]
         fresh = [np.where(np.diff(own, prepend=first) > 0, own, -1) for own, first in zip(events, before, strict=True)]
@@ -273,7 +304,9 @@ def _columns(axis: AlignedAxis, curves: dict[str, Ints], exact: bool) -> dict[st
 
     Where the runs are farthest apart head less base is lowest or highest: ``other`` is the other of these, and ``start_bytes`` what the axis starts with.
     """
-    columns = {name: curves[name] for name in ("edges", *(() if exact else _CURVES), "base_bytes", "head_bytes")}
+    columns: dict[str, Any] = {
+        name: curves[name] for name in ("edges", *(() if exact else _CURVES), "base_bytes", "head_bytes")
+    }
     if not exact:
         above = curves["head_bytes"] > curves["base_bytes"]
         start = int(axis.head.levels[0] - axis.base.levels[0])

@@ -130,8 +130,8 @@ class WindowBlocks(Blocks):
         return cast("Ints", self.log.lifetimes.partner[self.alloc[rows]])
 
     def area(self, part: slice | Ints = slice(None)) -> NDArray[np.float64]:
-        """The bytes of each of some times the events that it is live for in the window."""
-        life = self.end[part] - np.maximum(self.alloc[part], self.lo)
+        """The bytes of each of some times the events that it is live for in the window; of a state without any their bytes."""
+        life = self.end[part] - np.maximum(self.alloc[part], self.lo) if self.hi > self.lo else np.int64(1)
         area: NDArray[np.float64] = np.multiply(self.size[part], life, dtype=np.float64)
         return area
 

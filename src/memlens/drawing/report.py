@@ -18,7 +18,7 @@ from memlens.analyzers.composition import Roles
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis
-from memlens.drawing.differences import BUCKETS, compared, diff_view
+from memlens.drawing.differences import BUCKETS, compared, diff_view, side_by_side
 from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of, stretches_of
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import events_of, maps_view, moments_of, other_blocks
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from memlens.analyzers.unmatched import Unmatched
     from memlens.analyzing.result import LogAnalysis
     from memlens.columns import Ints
+    from memlens.drawing.differences import SideBySide
     from memlens.log import Input, Log
     from memlens.trust import Trust
     from memlens.windows.windows import Window
@@ -102,7 +103,8 @@ def report_with(log: Input, options: Report) -> ReportPage:
     paths = [input_name(log), *([] if found is None else [found.base.path])]
     called = file_names(paths)
     title = visible(options.title or " against ".join(called[path] for path in paths))
-    views = [_view(of_log, options, one) for of_log, one in zip(logs, analysis.logs, strict=True)]
+    beside = None if found is None else side_by_side(found)
+    views = [_view(of_log, options, one, beside) for of_log, one in zip(logs, analysis.logs, strict=True)]
     # Of several devices the one first of which the verdict speaks: that ran out of memory, or is the fullest.
     fullest = [-view["figures"]["peak_bytes"] for view in views]
     rank = [(not one.ooms, one.device == "CPU", most) for one, most in zip(analysis.logs, fullest, strict=True)]
@@ -113,7 +115,7 @@ def report_with(log: Input, options: Report) -> ReportPage:
             view["verdict"] = {"sentences": [*map(visible, own.sentences)], "tone": own.tone}
     shown, words = (analysis, of(analysis)) if found is None else (found, of(found) + of(analysis))
     if found is not None:
-        data["diff"] = diff_view(found)
+        data["diff"] = diff_view(found, beside)
     html = page(title, sentences=shown.answer.sentences, tone=shown.answer.tone, words=words, data=data)
     return ReportPage(title=title, html=html, claims=shown.claims)
 
@@ -133,7 +135,7 @@ def _analyzed(logs: Sequence[Log], options: Report) -> Analysis:
     return claimed(Analysis(tuple(analyses)), claims_of)
 
 
-def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
+def _view(log: Log, options: Report, analysis: LogAnalysis, beside: SideBySide | None) -> dict[str, Any]:
     """Return all that the page shows of one log."""
     terms = terms_of(log.facts.has_lines)
     window = whole(log) if options.series else options.windows(log)[0]
@@ -148,7 +150,7 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     roles = Roles(log, () if options.series else series)
     leave()
     # Beside another run head is drawn as closely as the two are.
-    drawn = curve_of_page(window, None if options.base is None else BUCKETS)
+    drawn = curve_of_page(window, None if beside is None else BUCKETS)
     pieces = phases_of(log, series)
     leave()
     level = levels(window, drawn, owners)
@@ -160,7 +162,8 @@ def _view(log: Log, options: Report, analysis: LogAnalysis) -> dict[str, Any]:
     leave()
     named = np.append(blocks.peak, events_of(window, mapped))
     others = other_blocks(blocks, owners, bars["alloc"], named, stretches_of(level), counted["event"])
-    grouped = ways(blocks, roles, series, pieces, analysis.growth)
+    alike = beside.head_in(window) if beside is not None else ()
+    grouped = ways(blocks, roles, series, pieces, analysis.growth, alike)
     return {
         "path": visible(analysis.path),
         "command": f"memlens block {quote(visible(analysis.path))}",

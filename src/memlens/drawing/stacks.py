@@ -88,7 +88,12 @@ _NOTHING = Way("all", "nothing", [{"ink": "allocated", "name": "allocated"}], np
 
 
 def ways(
-    of: WindowBlocks, roles: Roles, series: Sequence[Window], pieces: Pieces | None, growth: Growth | None
+    of: WindowBlocks,
+    roles: Roles,
+    series: Sequence[Window],
+    pieces: Pieces | None,
+    growth: Growth | None,
+    base: Sequence[Way] = (),
 ) -> list[Way]:
     """Return the ways in which a page groups the blocks of a window, the one that it begins with first.
 
@@ -98,10 +103,11 @@ def ways(
         series: The windows or steps that the log is cut into.
         pieces: The phases of these.
         growth: What is said of their growth.
+        base: Ways in which the page has grouped the blocks beside those of another run (:func:`common_ways`): what looks alike on a page is alike.
     """
     if not len(of):
         return [_NOTHING]
-    found = [*_for_all(of, [of], [roles]), _by_fate(of), _by_phase(of, pieces)]
+    found = [*(base or _for_all(of, [of], [roles])), _by_fate(of), _by_phase(of, pieces)]
     if (piling := _piling(of, series, growth)) is not None:
         seen = of.size[piling.code == 1].sum() >= _SEEN * of.size[of.at_peak].sum()
         found.insert(0 if seen else len(found), piling)

@@ -83,7 +83,7 @@ export async function diffSection({ ...packed }) {
     "What both runs allocate stands at one place. Drag, or Ctrl and wheel, to zoom; double click for the whole run; click on a window to show it. Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 comma and dot step",
     axis, curves, [...SIDES.map((side, k) => ({
       label: `What is live in ${side} by ${base.way.name}; the peak is ${formatExact(figures[`${side}_peak_bytes`])}`,
-      height: RUN_HEIGHT + (k ? LINES_HEIGHT : ROW * rows.length), top: (k ? 0 : ROW * rows.length) + LANE + 6, foot: k ? LINES_HEIGHT : 4, rows: k ? [] : rows, whole, fits: SIDES, name: side,
+      height: RUN_HEIGHT + (k ? LINES_HEIGHT : ROW * rows.length), top: (k ? 0 : ROW * rows.length) + LANE + 6, foot: k ? LINES_HEIGHT : 4, rows: k ? [] : rows, whole, fits: SIDES, name: side, axisNames: () => /** @type {[string, string][]} */ (k ? SIDES.map((one) => [`${one} ${diff.line}`, one]) : []),
       curves: (/** @type {any} */ frame) => {
         sides[k].draw(frame);
         line(frame, pixelsOf(frame, curves, side)[0], side);
@@ -173,7 +173,7 @@ function drawLines({ context, axis, width, bottom, x }, curves) {
     const at = x(place.slot + 0.5);
     stroke(context, color("quiet"), [at, bottom], [at, bottom + 4]);
     [place.baseLine, place.headLine].forEach((line, row) => {
-      if (line) write(context, `${SIDES[row]} ${formatCount(line)}`, at, bottom + 10 + row * 13, { align: "center", ink: color(SIDES[row]) });
+      if (line) write(context, formatCount(line), at, bottom + 11 + row * 13, { align: "center", ink: color(SIDES[row]) });
     });
   }
 }

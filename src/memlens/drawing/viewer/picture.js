@@ -73,7 +73,7 @@ export function pictureOf(app, point) {
     + "Keys: \u2190 \u2192 move \u00b7 + \u2212 zoom \u00b7 Home whole run \u00b7 P peak \u00b7 comma and dot step \u00b7 Enter select \u00b7 [ and ] begin and end a range \u00b7 Esc back",
     axis, levels, [{
       label: label(),
-      height: HEIGHT, top, foot: SCALE, rows, axisName: () => (axis.overTime ? "time" : "event"),
+      height: HEIGHT, top, foot: SCALE, rows, axisNames: () => [[axis.overTime ? "time" : "event", "quiet"]],
       whole: [levels.lowest, Math.max(levels.peak, levels.reservedPeak)], fits: ["allocated"],
       curves: draw, over: drawOver, dots: (at) => [at.bytes],
     }], {

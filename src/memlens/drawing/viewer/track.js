@@ -23,8 +23,8 @@ const NEAR = 2;
 
 /**
  * One of the pictures: its heights, the lowest and highest of its scale, the curves that this can be fitted to, and what is drawn below and above the lines
- * of the scale; its name, a colour as well, and that of its axis stand beside it. In a signed one 0 always stays in sight.
- * @typedef {{ label: string, height: number, top: number, foot: number, whole: [number, number], fits: string[], signed?: boolean, rows: Row[], curves: (frame: Frame & { high: number }) => void, over: (frame: Frame) => void, dots: (at: any) => number[], name?: string, axisName?: () => string }} Track
+ * of the scale; its name, a colour as well, and those of its axis, with their colours, stand beside it. In a signed one 0 always stays in sight.
+ * @typedef {{ label: string, height: number, top: number, foot: number, whole: [number, number], fits: string[], signed?: boolean, rows: Row[], curves: (frame: Frame & { high: number }) => void, over: (frame: Frame) => void, dots: (at: any) => number[], name?: string, axisNames?: () => [string, string][] }} Track
  */
 
 /**
@@ -52,7 +52,7 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
       const frame = framed(context, width, height);
       for (const tick of scaleOf(frame)) write(context, `${track.signed && tick.at > 0 ? "+" : ""}${tick.text}`, width - 6, Math.min(frame.y(tick.at), frame.bottom - 4), { align: "right", ink: color("quiet") });
       if (track.name) write(context, track.name, width - 6, track.top - ROW / 2 - 2, { align: "right", ink: color(track.name) });
-      if (track.axisName) write(context, track.axisName(), width - 6, frame.bottom + 11, { align: "right", ink: color("quiet") });
+      track.axisNames?.().forEach(([text, ink], row) => write(context, text, width - 6, frame.bottom + 11 + row * 13, { align: "right", ink: color(ink) }));
     });
     const picture = drawing(track.label, track.height, (context, width, height) => {
       const frame = framed(context, width, height), ticks = scaleOf(frame);
