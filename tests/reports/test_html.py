@@ -20,6 +20,7 @@ from memlens.reports.blocks import Block, Column, Excerpt, Figure, Figures, Fold
 TAGS = frozenset(
     [
         "div",
+        "span",
         "p",
         "h3",
         "strong",
@@ -31,8 +32,6 @@ TAGS = frozenset(
         "tr",
         "th",
         "td",
-        "br",
-        "em",
         "img",
         "details",
         "summary",
@@ -47,7 +46,9 @@ def assert_harmless(shown: Elements) -> None:
         set(one) == {"src", "alt"} and str(one["src"]).startswith("data:image/svg+xml;base64,") for one in pictures
     )
     others = [attributes for tag, attributes in shown.tags if tag != "img"]
-    assert [attributes for attributes in others if attributes not in ({}, {"style": "text-align:right"})] == []
+    styles = ("heading", "strong", "good", "bad", "doubt", "hint", "quiet", "plain", "scrolls")
+    ours = ({}, {"style": "text-align:right"}, *({"class": style} for style in styles))
+    assert [attributes for attributes in others if attributes not in ours] == []
 
 
 @pytest.fixture(scope="module")

@@ -9,30 +9,27 @@ A page is made of a comparison that has kept the curves::
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from memlens.drawing.page import page
 from memlens.drawing.report import ReportPage
-from memlens.reports.blocks import Block, Line, Table, Toned, Value
+from memlens.reports import html
+from memlens.reports.blocks import Block, Line, Table, Value
 from memlens.reports.compare import compare_blocks
 from memlens.reports.compare.tables import OfRun
-from memlens.text import NO_BREAK, format_bytes, format_value, plural, shorten, visible
+from memlens.text import format_bytes, plural, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from memlens.analyzers.series.curve import Curve
     from memlens.comparing.result import Comparison
-    from memlens.reports.blocks import Column
 
 __all__ = ["comparison_page"]
 
 #: The height of a curve in units of its own; it is as wide as it has buckets.
 _HEIGHT = 40
-#: Long enough for any name that means something.
-_WIDEST_NAME = 200
 
 
 def comparison_page(comparison: Comparison, *, top: int | None = None, brief: bool = False) -> ReportPage:
@@ -48,56 +45,28 @@ def comparison_page(comparison: Comparison, *, top: int | None = None, brief: bo
     title = comparison.template or plural(len(comparison.present), "run")
     highest = max((int(run.curve.high_bytes.max(initial=0)) for run in comparison.runs if run.curve), default=0)
     # The verdict stands above all.
-    blocks = () if brief else dropwhile(lambda block: block is not None, compare_blocks(comparison, top=top, full=True))
-    words = "".join(_html(blocks, highest))
+    below = dropwhile(lambda block: block is not None, compare_blocks(comparison, top=top, full=True))
+    blocks = [] if brief else list(below)
+    # Only the first table of runs has curves, for those of the others would be the same.
+    first = next((k for k, block in enumerate(blocks) if highest and _is_of_runs(block)), len(blocks))
+    words = html.render(blocks[:first]) + html.render(blocks[first : first + 1], partial(_curve_of, highest))
+    if first < len(blocks):
+        scale = f"Beside each peak: allocated bytes over the run, all on one scale, up to {format_bytes(highest)}."
+        words += html.render([Line(scale, "quiet"), *blocks[first + 1 :]])
     answer = comparison.answer
-    html = page(f"Comparison of {visible(title)}", sentences=answer.sentences, tone=answer.tone, words=words)
-    return ReportPage(title=title, html=html, claims=comparison.claims)
+    text = page(f"Comparison of {visible(title)}", sentences=answer.sentences, tone=answer.tone, words=words)
+    return ReportPage(title=title, html=text, claims=comparison.claims)
 
 
-def _html(blocks: Iterable[Block], highest: int) -> Iterator[str]:
-    """Blocks as HTML.  Only the first table of runs has curves, for those of the others would be the same."""
-    drawn = False
-    for block in blocks:
-        if isinstance(block, Line):
-            label = f"<b>{_text(block.label.strip())}</b> " if block.label.strip() else ""
-            name = f"<code>{_name(block.name)}</code> " if block.name else ""
-            yield f'<p class="{block.style}">{label}{name}{_text(block.text)}</p>'
-        elif isinstance(block, Table):
-            of_runs = any(isinstance(cell, OfRun) for row in block.rows for cell in row)
-            yield _table(block, highest if of_runs and not drawn else 0)
-            if of_runs and highest and not drawn:
-                yield f'<p class="quiet">Beside each peak: allocated bytes over the run, all on one scale, up to {format_bytes(highest)}.</p>'
-            drawn = drawn or of_runs
+def _is_of_runs(block: Block) -> bool:
+    return isinstance(block, Table) and any(isinstance(cell, OfRun) for row in block.rows for cell in row)
 
 
-def _table(table: Table, highest: int) -> str:
-    heads = "".join(f"<th{_right(column)}>{_text(column.title)}</th>" for column in table.columns)
-    rows = "".join(
-        f"<tr>{''.join(_cell(column, value, highest) for column, value in zip(table.columns, row, strict=True))}</tr>"
-        for row in table.rows
-    )
-    title = f"<h2>{_text(table.title)}</h2>" if table.title else ""
-    more = f'<p class="hint">{_text(table.more)}</p>' if table.more else ""
-    return (
-        f'{title}<div class="scrolls"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{more}'
-    )
-
-
-def _right(column: Column) -> str:
-    return ' class="right"' if column.numeric else ""
-
-
-def _cell(column: Column, value: Value, highest: int) -> str:
-    if column.kind == "name":
-        return f"<td>{_name(str(value)) if value else ''}</td>"
-    text = _text(format_value(column.kind, value)).strip()
-    if isinstance(value, Toned):
-        text = f'<span class="{value.tone}">{text}</span>'
-    drawing = ""
-    if highest and isinstance(value, OfRun) and value.run is not None and value.run.curve is not None:
-        drawing = _curve(value.run.curve, highest, value.window)
-    return f"<td{_right(column)}>{text}{drawing}</td>"
+def _curve_of(highest: int, value: Value) -> str:
+    """The curve of the run that a value is of; nothing where there is none."""
+    if not isinstance(value, OfRun) or value.run is None or value.run.curve is None:
+        return ""
+    return _curve(value.run.curve, highest, value.window)
 
 
 def _curve(curve: Curve, highest: int, window: str | None) -> str:
@@ -126,7 +95,7 @@ def _curve(curve: Curve, highest: int, window: str | None) -> str:
         words += f", {plural(len(curve.failures), 'out-of-memory failure')}"
     return (
         f'<svg class="curve" role="img" viewBox="0 0 {count} {_HEIGHT}" width="160" height="{_HEIGHT}" preserveAspectRatio="none">'
-        f"<title>{_text(words)}</title>{marked}"
+        f"<title>{escape(words)}</title>{marked}"
         f'<polygon class="between" points="{" ".join([*upper, *lower])}"/>'
         f'<polygon class="below" points="0,{_HEIGHT} {" ".join(reversed(lower))} {count},{_HEIGHT}"/>{failed}</svg>'
     )
@@ -139,13 +108,3 @@ def _stretch(curve: Curve, window: str | None) -> tuple[int, int] | None:
             after = curve.steps[number + 1 : number + 2]
             return first, after[0][0] if after else int(curve.edges[-1])
     return None
-
-
-def _text(text: str) -> str:
-    """Words of memlens that may quote a log."""
-    return escape(visible(text.replace(NO_BREAK, " ")))
-
-
-def _name(text: str) -> str:
-    """Text from a log, or of a path."""
-    return escape(shorten(visible(text), _WIDEST_NAME))

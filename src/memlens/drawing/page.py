@@ -36,9 +36,8 @@ MODULES = str.split(
 #: A module's imports, one a line, and what marks its exports: in one script neither is needed.
 _IMPORT = re.compile(r'^import [^;]+ from "\./[a-z_]+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const)\b)", re.MULTILINE)
-#: What only readers of the modules need: comments, and the white space that lines begin with.
+#: What only readers of the modules need.
 _COMMENT = re.compile(r"/\*\*(?:(?!\*/)[\s\S])*\*/ ?|^\s*//.*\n", re.MULTILINE)
-_INDENT = re.compile(r"^\s+", re.MULTILINE)
 #: What could end a script or begin a comment in HTML, in JSON text.
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -69,7 +68,7 @@ def page(title: str, *, sentences: Sequence[str], tone: str, words: str, data: d
         sentences=[visible(sentence) for sentence in sentences],
         tone=tone,
         # Styles on elements are refused by the policy, which knows those of the style sheet alone.
-        words=re.sub(r' style="text-align:(right|left|center)"', r' class="\1"', words),
+        words=words.replace(' style="text-align:right"', ' class="right"'),
         style=style,
         script=script,
         data="" if data is None else _embedded(data),
@@ -84,7 +83,7 @@ def script_of(names: Sequence[str]) -> str:
     It is ASCII, so that its hash stays what it is where the page is served in another encoding.
     """
     texts = (_EXPORT.sub("", _IMPORT.sub("", _text(f"{name}.js"))) for name in names)
-    script = _INDENT.sub("", _COMMENT.sub("", "".join(texts)))
+    script = _COMMENT.sub("", "".join(texts))
     return script.encode("ascii", "backslashreplace").decode()
 
 

@@ -15,8 +15,6 @@ const LETTER = 6.2;
  * @property {number} height
  * @property {string} [fill] a colour of the style sheet
  * @property {string} [edge] likewise
- * @property {[number, number]} [part] how much of the height is filled, from the bottom
- * @property {number} [least] CSS pixels that it is wide at least
  * @property {string} [text] written on it where there is room: bytes as a whole, names cut
  * @property {any} [of] what it shows, told where the pointer or the keyboard is; several boxes may show one thing
  */
@@ -101,10 +99,10 @@ export function boxes({ id, label, hint: words, height, lay, tell, act, stops = 
  * @param {number} width of the picture
  * @param {(name: string) => string} ink colours of the style sheet
  */
-function drawBox(context, { left, right, top, height, fill, edge, part: [from, to] = [0, 1], least = 0, text = "" }, width, ink) {
-  const x = left * width, w = Math.max((right - left) * width, least);
+function drawBox(context, { left, right, top, height, fill, edge, text = "" }, width, ink) {
+  const x = left * width, w = (right - left) * width;
   context.fillStyle = ink(fill ?? "text");
-  if (fill) context.fillRect(x, top + height * (1 - to), w > 3 ? w - 0.5 : w, height * (to - from));
+  if (fill) context.fillRect(x, top, w > 3 ? w - 0.5 : w, height);
   if (edge) {
     context.strokeStyle = ink(edge);
     context.strokeRect(Math.round(x) + 0.5, Math.round(top) + 0.5, Math.max(w - 1, 0.5), height - 1);
