@@ -65,12 +65,12 @@ def pack(values: ArrayLike, beside: Mapping[str, Ints] | None = None) -> dict[st
         MemlensError: A value is too large: no page could show it to the byte.
     """
     column = np.asarray(values, np.int64)
-    if len(column) and max(int(column.max()), -int(column.min())) >= _EXACT:
+    if _largest(column) >= _EXACT:
         raise MemlensError(
             f"a page cannot show figures of {_EXACT:,} and more: they are not exact in a browser",
             "memlens analyze shows them.",
         )
-    _, how, numbers = min(_ways(column, beside or {}), key=lambda way: way[0])
+    how, numbers = next(way for way in _ways(column, beside or {}) if _largest(way[1]) < _EXACT)
     unit = int(np.gcd.reduce(numbers)) if len(numbers) else 0
     if unit > 1:
         numbers, how = numbers // unit, how | {"unit": unit}
@@ -81,26 +81,31 @@ def pack(values: ArrayLike, beside: Mapping[str, Ints] | None = None) -> dict[st
     return {"n": len(column), "planes": planes, **how, "packed": _text(data, zlib.Z_FILTERED)}
 
 
-def _ways(column: Ints, beside: Mapping[str, Ints]) -> Iterator[tuple[float, dict[str, Any], Ints]]:
-    """Ways to write a column: about how many bits a value takes, what says so, and the numbers to be written."""
-    step = max(len(column) // _SAMPLE, 1)
+def _largest(numbers: Ints) -> int:
+    return max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+
+
+def _ways(column: Ints, beside: Mapping[str, Ints]) -> Iterator[tuple[dict[str, Any], Ints]]:
+    """Ways to write a column, the one that seems to take the fewest bits first: what says so, and the numbers to be written."""
+    at = np.arange(1, len(column), max(len(column) // _SAMPLE, 1))
 
     def bits(numbers: Ints) -> float:
-        return float(np.log2(np.abs(numbers[::step]) + 1.0).mean()) if len(numbers) else 0.0
+        return float(np.log2(np.abs(numbers) + 1.0).mean()) if len(numbers) else 0.0
 
-    # Steps first: of ways that are alike the first is taken.
-    parts: list[tuple[dict[str, Any], Ints, float]] = [({}, column, 0.0)]
-    parts += [
-        ({"near": name}, column - other[: len(column)], 0.0)
-        for name, other in beside.items()
-        if len(other) >= len(column)
-    ]
+    parts: list[tuple[dict[str, Any], Ints, Ints | None, float]] = [({}, column, None, 0.0)]
+    parts += [({"near": name}, column, other, 0.0) for name, other in beside.items() if len(other) >= len(column)]
     if len(column) > _SAMPLE and len(kinds := distinct(column)) * 2 <= len(column):
-        parts.append(({"table": pack(kinds)}, kinds.searchsorted(column), bits(kinds) * len(kinds) / len(column)))
-    for how, numbers, more in parts:
-        for kind, written in (({}, np.diff(numbers, prepend=0)), ({"plain": True}, numbers)):
-            if max(int(written.max(initial=0)), -int(written.min(initial=0))) < _EXACT:
-                yield bits(written) + more, how | kind, written
+        more = bits(kinds) * len(kinds) / len(column)
+        parts.append(({"table": pack(kinds)}, kinds.searchsorted(column), None, more))
+    found = []
+    for how, numbers, other, more in parts:
+        here, before = (numbers[k] - (0 if other is None else other[k]) for k in (at, at - 1))
+        found += [(bits(here - before) + more, how, numbers, other)]
+        found += [(bits(here) + more, how | {"plain": True}, numbers, other)]
+    # Steps first: of ways that are alike the first is taken.
+    for _, how, numbers, other in sorted(found, key=lambda way: way[0]):
+        written = numbers if other is None else numbers - other[: len(numbers)]
+        yield how, written if "plain" in how else np.diff(written, prepend=0)
 
 
 def pack_json(value: object) -> dict[str, str]:
@@ -110,5 +115,5 @@ def pack_json(value: object) -> dict[str, str]:
 
 def _text(data: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
     """Bytes deflated, in base 85 as ``base64.b85encode`` has it, but for three characters."""
-    made = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS, 9, strategy)
+    made = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS, 9, strategy)
     return base64.b85encode(made.compress(data) + made.flush()).translate(_SAFE).decode("ascii")
