@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make reports of long logs, open them in headless Chromium, and measure them: size, time to make, first picture, zoom.
+"""Make reports of long logs, open them in headless Chromium, and measure them: size, time to make, first picture, zoom, processor time of a key.
 
 See README.md beside this file.  Prints and judges; it never fails on a slow machine.
 """
@@ -68,7 +68,10 @@ KEYS = ["+"] * 12 + ["ArrowRight", "ArrowLeft"] * 6 + ["-"] * 12
 
 @dataclass(frozen=True)
 class Measured:
-    """One page: its bytes, how it was made (seconds, bytes of memory), and how it is shown (seconds from the beginning of the navigation; of a zoom; of a frame)."""
+    """One page: its bytes, how it was made (seconds, bytes of memory), and how it is shown.
+
+    These are seconds from the beginning of the navigation; of a zoom; of a frame; and, of a key, of processor time of the browser's main thread.
+    """
 
     name: str
     size: int
@@ -78,20 +81,21 @@ class Measured:
     all: list[float]
     zoom: list[float]
     frame: list[float]
+    key: list[float]
 
     def row(self) -> str:
         """A line of the table."""
         made = f"{self.wall:>8.2f}{self.peak / MB:>8.0f}" if self.wall else f"{'–':>8}{'–':>8}"
         shown = (
             f"{median(times) * 1000:>8.0f}{max(times) * 1000:>6.0f}" if times else f"{'–':>8}{'–':>6}"
-            for times in (self.first, self.all, self.zoom, self.frame)
+            for times in (self.first, self.all, self.zoom, self.frame, self.key)
         )
         return f"  {self.name:<44}{self.size / MB:>8.2f}{made}{''.join(shown)}"
 
 
 HEAD = (
-    f"  {'':<44}{'page':>8}{'made in':>8}{'memory':>8}{'first picture':>14}{'all':>14}{'zoom':>14}{'frame':>14}\n"
-    f"  {'':<44}{'MB':>8}{'s':>8}{'MB':>8}" + f"{'ms':>8}{'most':>6}" * 4
+    f"  {'':<44}{'page':>8}{'made in':>8}{'memory':>8}{'first picture':>14}{'all':>14}{'zoom':>14}{'frame':>14}{'key, processor':>14}\n"
+    f"  {'':<44}{'MB':>8}{'s':>8}{'MB':>8}" + f"{'ms':>8}{'most':>6}" * 5
 )
 
 
@@ -134,6 +138,23 @@ def zooms(page: Page, picture: str, *, held: bool) -> list[float]:
     return [milliseconds / 1000 for milliseconds in times]
 
 
+def keys_of_main_thread(page: Page, picture: str) -> list[float]:
+    """Seconds of the browser's main thread for each key until its frame is made, by the thread's own clock."""
+    driver, times = page.driver, []
+    driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent() -> float:
+        metrics = driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
+    for key in KEYS:
+        begin = spent()
+        driver.execute_async_script(ZOOMS, f"{picture} canvas", [key], True)
+        times.append(spent() - begin)
+    driver.execute_cdp_cmd("Performance.disable", {})
+    return times
+
+
 def measure(
     name: str, command: list[str], page: Path, opener: Browser, repeat: int, picture: str = "#picture"
 ) -> Measured:
@@ -141,7 +162,7 @@ def measure(
     made = [run(command) for _ in range(repeat)]
     first: list[float] = []
     every: list[float] = []
-    times: tuple[list[float], list[float]] = [], []
+    times: tuple[list[float], list[float], list[float]] = [], [], []
     for number in range(repeat + 1):
         shown = opener.open(page)
         if number:  # the first one warms the browser
@@ -150,6 +171,7 @@ def measure(
             # A page of its own for each, for what it did before is done faster.
             times[0].extend(zooms(shown, picture, held=False))
             times[1].extend(zooms(opener.open(page), picture, held=True))
+            times[2].extend(keys_of_main_thread(opener.open(page), picture))
     return Measured(
         name, page.stat().st_size, median(wall for wall, _ in made), max(peak for _, peak in made), first, every, *times
     )
@@ -174,7 +196,7 @@ def beside_torch(viewer: Path, snapshot: Path, folder: Path, opener: Browser, re
     shown.settle()
     asked = ", ".join(url for url in shown.requests() if url.startswith("http"))
     size, wall, peak = to.stat().st_size, median(wall for wall, _ in made), max(peak for _, peak in made)
-    row = Measured(f"  memory_viz trace_plot, {snapshot.name}", size, wall, peak, [], [], [], [])
+    row = Measured(f"  memory_viz trace_plot, {snapshot.name}", size, wall, peak, [], [], [], [], [])
     return row, f"  memory_viz asks for {asked}, and shows {len(shown.all('canvas, svg'))} pictures without it"
 
 
@@ -237,6 +259,7 @@ def main() -> None:
             print(judged("first picture", median(row.first), MOST_FIRST, "ms", scale=1000))
             print(judged("frame", median(row.frame), MOST_FRAME, "ms", scale=1000))
             print(judged("longest frame", max(row.frame), LONGEST_FRAME, "ms", scale=1000))
+            print(judged("longest key, main thread", max(row.key), LONGEST_FRAME, "ms", scale=1000))
 
 
 if __name__ == "__main__":
