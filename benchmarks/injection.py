@@ -26,13 +26,11 @@ from random import Random
 from memlens.diffing.run import diff_windows
 
 ROOT = Path(__file__).resolve().parents[1]
-# The injection and its judges are what the tests use, too
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "benchmarks" / "support"), str(ROOT / "tests" / "support")]
 
+from injected import MIXES, Pair, inject  # noqa: E402
 from real_windows import RELATIONS, real_windows  # noqa: E402
 from verdicts import Score, Verdict, verdict  # noqa: E402
-
-from injection import MIXES, Pair, inject  # noqa: E402
 
 STORIES = ("unique", "ambiguous", "another")
 

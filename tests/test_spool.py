@@ -131,7 +131,7 @@ def test_real_logs(part: int, cut: dict[str, Any], shared: Path) -> None:
         if path.is_file() and path.stat().st_size < 1 << 19 and not path.name.endswith((".json", ".md"))
     ]
     checked = 0
-    for path in some(paths[part::8], 2):
+    for path in some(paths[part::8], 3):
 
         def found(path: Path = path) -> Any:
             analyzed = memlens.analyze(path, top=None, **cut).to_dict()
@@ -144,7 +144,7 @@ def test_real_logs(part: int, cut: dict[str, Any], shared: Path) -> None:
         with spooled(1 << 15, at_once=1 << 10):
             assert result(found) == in_memory, path.name
         checked += not isinstance(in_memory, str)
-    assert checked > 2
+    assert checked > 1
 
 
 def test_devices_of_a_format_of_ones_own(tmp_path: Path) -> None:

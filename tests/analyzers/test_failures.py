@@ -407,7 +407,7 @@ def test_a_run_that_went_on_has_not_ended_in_its_failure() -> None:
 
 
 def test_the_real_failure_has_its_request_its_owner_and_its_cause(examples: Path) -> None:
-    """What was in use, and what was free between it, is replayed in ``test_gaps_on_real_logs.py``."""
+    """What was in use, and what was free between it, is replayed by the judge of claims."""
     found = only(memlens.read(examples / "oom.log.gz"))
     # The last line of the allocator before the traceback is "Allocate 786432 bytes, aligned to 786432"; its last frame calls _C_ops.relu.
     assert found.requested_bytes == 786432

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_trainings import Training, live_at
-from night import NIGHT
+from night import NIGHT, some
 from raw_runs import read_packed
 
 import memlens
@@ -268,7 +268,7 @@ def test_roles_of_real_traces_are_adam_s_arithmetic(shared: Path, name: str, lea
     )
 
 
-@pytest.mark.parametrize("name", ["cnn_nostack", "gpu_2021_resnet50", "gpu_2022_rank1"])
+@pytest.mark.parametrize("name", some(["cnn_nostack", "gpu_2021_resnet50", "gpu_2022_rank1"], 3))
 def test_of_traces_without_frames_or_without_addresses_no_role_is_told(shared: Path, name: str) -> None:
     for log in read_all(shared / "data" / "torch" / "kineto" / f"{name}.json.gz"):
         assert roles_by_stack(log) is None

@@ -113,7 +113,7 @@ def run(examples: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize("by", [None, BY], ids=["whole", "by step"])
-@pytest.mark.parametrize("name", some(EDITS, 2))
+@pytest.mark.parametrize("name", some(EDITS, 3))
 def test_what_is_claimed_of_edited_runs_is_so(
     run: list[Row], tmp_path: Path, rounds: Callable[[int], range], name: str, by: str | None
 ) -> None:
@@ -135,7 +135,7 @@ LATE = [(f"{name}_pt.log", f"{name}_pir.log") for name in ("30b2_ast_transformer
 
 
 @pytest.mark.parametrize(
-    ("base", "head"), dict.fromkeys([*LATE, *some([(one, other) for _, one, other in RUNS if one != other], 8)])
+    ("base", "head"), dict.fromkeys([*LATE, *some([(one, other) for _, one, other in RUNS if one != other], 16)])
 )
 def test_what_is_claimed_of_real_runs_is_so(shared: Path, base: str, head: str) -> None:
     logs = shared / "data/paddle"
@@ -179,7 +179,7 @@ def test_what_is_claimed_of_one_window_of_real_runs_is_so(shared: Path) -> None:
 def gated(base: Path, head: Path, chance: Random) -> set[str]:
     """Judge what gate claims where growth is judged too, perhaps under a budget, and of each figure that fails."""
     pair, seen = RawPair(base, head, BY), set[str]()
-    for budgets in ((), f"peak={round(pair.head.peak * chance.uniform(0.9, 1.02))}B", "reserved=1GiB"):
+    for budgets in some(((), f"peak={round(pair.head.peak * chance.uniform(0.9, 1.02))}B", "reserved=1GiB"), 2):
         gate = memlens.gate(head, base=base, by=BY, trust=False, budgets=budgets)
         seen |= judge([*gate.to_dict()["claims"], *(claim_of(row).to_dict() for row in gate.failing)], pair)
     return seen

@@ -11,20 +11,10 @@ import pytest
 from logs import LogText
 from made_trainings import Training
 
-import memlens as api
 from memlens.comparing.run import compare
 from memlens.summarizing.figures import OF_ROLES
 
 MIB = 1 << 20
-SNAPSHOTS = (
-    "medium_256_training",
-    "medium_512_training",
-    "train_19464",
-    "pre_existing_blocks",
-    "ring_3000",
-    "forward_fp32",
-)
-LOGS = ("331_dygraph_cnn", "331_ast_pt_cnn", "30_ast_transformer_pir", "30_sot_cnn_breaks_pt", "262_ast_cnn_pt")
 
 
 def recorded(path: Path, kept: int, *, weights: int = 1, strangers: int = 0) -> Path:
@@ -65,28 +55,6 @@ def test_roles_of_trainings_are_those_that_blocks_were_made_for(tmp_path: Path) 
         rest = sum(size for role, size in roles.items() if role in ("saved", "temporary"))
         assert rest == sum(truth[role] for role in ("saved", "temporary", "variable"))
         assert (run.told_by, row["told_by"]) == ("steps", "steps")
-
-
-@pytest.mark.parametrize("kind", ["snapshots", "logs", "series"])
-def test_roles_of_real_runs_are_those_of_analyze(shared: Path, kind: str) -> None:
-    names = LOGS if kind != "snapshots" else SNAPSHOTS
-    where = "data/paddle/{}.log" if kind != "snapshots" else "data/torch/snapshots/{}.pickle"
-    by = r"STEP (\d+) START" if kind == "series" else None
-    paths = [shared / where.format(name) for name in names]
-    found = compare(paths, metrics="roles", by=by)
-    windows = 0
-    for path, run, out in zip(paths, found.runs, found.to_dict()["runs"], strict=True):
-        values = api.analyze(path, by=by, analyzers=["composition", "peak"], top=None).to_dict()
-        for window, own, written in zip(values["logs"][0]["windows"], run.windows, out["windows"], strict=True):
-            shares = [one for one in window["composition"]["roles"] if one["at"] == "peak"]
-            told = {one["role"]: one["total_bytes"] for one in shares if one["role"]}
-            assert written["roles"] == own.roles == (told or None)
-            assert {one["told_by"] for one in shares} <= {run.told_by, None if told else "stacks"}
-            windows += bool(told)
-            if told:
-                unknown = sum(one["total_bytes"] for one in shares if not one["role"])
-                assert sum(told.values()) + unknown == own.peak_bytes
-    assert windows >= len(paths)
 
 
 def test_one_window_has_the_roles_that_the_steps_of_its_whole_log_tell(shared: Path) -> None:

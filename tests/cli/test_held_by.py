@@ -30,19 +30,6 @@ def run(path: Path, *, keeps: bool) -> Path:
     return path
 
 
-def test_tables_say_who_holds_blocks(memlens: Any, tmp_path: Path) -> None:
-    head = run(tmp_path / "head.log", keeps=True)
-    shown = memlens("analyze", head).out
-    assert "held by feats[*] (main, train.py)" in shown
-    lines = shown.splitlines()
-    for title in ("Piling up", "Live at the peak: 6.00 MiB in 7 blocks"):
-        at = lines.index(title)
-        assert lines[at + 1].endswith("Held by")
-        assert lines[at + 2].endswith("  feats[*]")
-    # The first walk names it, and the second one has nothing of it.
-    assert lines[at + 3].endswith("  no variable")
-
-
 def test_a_run_that_needs_more_than_its_base_has_who_holds_that(memlens: Any, tmp_path: Path) -> None:
     base, head = run(tmp_path / "base.log", keeps=False), run(tmp_path / "head.log", keeps=True)
     # In another line of the program the variable is the same one.
@@ -55,16 +42,6 @@ def test_a_run_that_needs_more_than_its_base_has_who_holds_that(memlens: Any, tm
         assert "held by" not in memlens("compare", first, second).out
 
 
-def test_what_is_live_when_memory_runs_out_has_who_holds_it(memlens: Any, tmp_path: Path) -> None:
-    path = run(tmp_path / "run.log", keeps=True)
-    with path.open("a") as log:
-        log.write("ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 9.000000GB memory on GPU 0.\n")
-    lines = memlens("analyze", path, "--full").out.splitlines()
-    at = lines.index("6.00 MiB live in 7 blocks then")
-    assert lines[at + 1].endswith("Held by")
-    assert lines[at + 2].endswith("  feats[*]")
-
-
 def test_where_a_log_names_nobody_it_is_said_how_to_get_names(memlens: Any, tmp_path: Path) -> None:
     named = run(tmp_path / "named.log", keeps=True)
     nameless = tmp_path / "nameless.log"
@@ -75,35 +52,6 @@ def test_where_a_log_names_nobody_it_is_said_how_to_get_names(memlens: Any, tmp_
     assert hint not in memlens("analyze", named).out
     nameless.write_text("".join(line for line in lines if not line.startswith("STEP")))  # and nobody asks
     assert hint not in memlens("analyze", nameless).out
-
-
-def test_what_diff_finds_has_who_holds_it(memlens: Any, tmp_path: Path) -> None:
-    base, head = run(tmp_path / "base.log", keeps=False), run(tmp_path / "head.log", keeps=True)
-    assert "Held by" in memlens("diff", base, head).out
-    assert "Held by" not in memlens("diff", base, base).out
-
-
-def test_the_life_of_a_block_has_who_held_it_and_so_has_its_row_when_it_is_read_again(
-    memlens: Any, tmp_path: Path
-) -> None:
-    head = run(tmp_path / "head.log", keeps=True)
-    line = next(at for at, text in enumerate(head.read_text().splitlines(), 1) if text.endswith(f"ptr = {1 << 24:#x}"))
-    shown = memlens("block", head, line).out
-    assert "never freed; feats[0] (main, train.py) holds it." in " ".join(shown.split())
-    assert "variable feats[0] (main, train.py)" in shown.partition("Held by")[2].splitlines()[0]
-    events = tmp_path / "events.parquet"
-    memlens("export", head, "-o", events)
-    assert "held by feats[*] (main, train.py)" in " ".join(memlens("analyze", events).out.split())
-
-
-def test_a_rank_that_stands_out_has_who_holds_what_it_has_more_of(memlens: Any, tmp_path: Path) -> None:
-    ranks = [run(tmp_path / f"rank{rank}.log", keeps=rank == 2) for rank in range(6)]
-    shown = memlens("compare", *ranks).out
-    words = "in 5 blocks of 1.00 MiB of relu < train.py:10 main, held by feats[*] (main, train.py)."
-    assert words in " ".join(shown.split())
-    at = next(at for at, line in enumerate(shown.splitlines()) if "Holds more" in line)
-    assert shown.splitlines()[at].endswith("Held by")
-    assert shown.splitlines()[at + 1].endswith("  feats[*]")
 
 
 def test_a_gate_names_who_holds_what_piles_up_and_points_at_the_line_of_the_program(

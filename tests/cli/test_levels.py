@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-from snapshots import Allocator, entry, frame, pickled, segment, snapshot
+from snapshots import entry, frame, pickled, segment
 
 import memlens as package
-from memlens.text import format_bytes
 
 MIB = 1 << 20
 HERE = [frame("train.py", 7, "step")]
@@ -67,40 +64,6 @@ def test_the_json_of_a_snapshot_says_the_same(memlens: Any, tmp_path: Path) -> N
 # --- held, remaining and live never contradict each other ---
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("last", [0, 1, 40, 200])
-def test_what_a_snapshot_shows_as_held_is_what_is_live_at_its_end(
-    memlens: Any, tmp_path: Path, seed: int, last: int
-) -> None:
-    allocator = Allocator(random.Random(seed)).run(200)
-    path = write(tmp_path, snapshot([allocator], last=min(last, len(allocator.entries))))
-    text = memlens("analyze", path, columns=80).out
-    live = sum(size for size, _ in allocator.live.values())
-    shown = figures(text)
-    assert shown["Live" if "Live" in shown else "Remaining"] == format_bytes(live)
-    held = re.search(r"^Held at the end: ([^;\n]*?)(?: in [\d,]+ blocks?|;)", text, re.MULTILINE)
-    assert held is not None
-    assert held[1] == (format_bytes(live) if live else "nothing")
-
-
-def test_chunk_lines_alone_say_nothing_of_blocks(memlens: Any, tmp_path: Path) -> None:
-    log = tmp_path / "run.log"
-    log.write_text(
-        "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:120] Not found and reallocate 1024(0x10), and remaining 0\n"
-    )
-    ran = memlens("analyze", log, columns=120)
-    assert "Held at the end: cannot be told" in ran.out
-    assert "free inside" not in ran.out
-
-
-def test_a_level_that_no_block_accounts_for_is_explained(memlens: Any, tmp_path: Path) -> None:
-    log = tmp_path / "run.log"
-    line = "I0712 10:54:13.000001  1120 auto_growth_best_fit_allocator.cc:169] {} bytes, ptr = 0x10\n"
-    log.write_text(line.format("Alloc 1024") + line.format("Free 512") + "LATER\n" + line.format("Free 256"))
-    ran = memlens("analyze", log, "--start", "LATER", columns=120)
-    assert "Live at the peak: nothing.\n\nThe level is 512 B: FREEs that have no ALLOC in the log" in ran.out
-
-
 # --- windows of a snapshot ---
 
 
@@ -123,21 +86,6 @@ def test_opening_blocks_are_carried_into_the_first_window_and_born_in_none(tmp_p
 
 
 # --- compare ---
-
-
-def test_a_snapshot_whose_peak_may_lie_before_it_is_named_in_a_comparison(memlens: Any, tmp_path: Path) -> None:
-    logs = [write(tmp_path, falling(), f"{name}.pickle") for name in "ab"]
-    trace = [entry("segment_alloc", 0, 512), entry("alloc", 0, 7)]
-    logs.append(
-        write(
-            tmp_path, {"segments": [segment(0, 512, [(7, "active_allocated")])], "device_traces": [trace]}, "c.pickle"
-        )
-    )
-    text = " ".join(memlens("compare", *logs, columns=120).out.split())
-    assert (
-        "In 2 of 3 runs: The peak may lie before the first recorded event: what came before is not in the input."
-        in text
-    )
 
 
 def test_a_later_window_of_a_snapshot_does_not_hold_what_was_there_before_the_input(

@@ -29,7 +29,7 @@ def logs(shared: Path) -> list[Window]:
 
 @pytest.mark.parametrize("factor", some(FACTORS), ids=str)
 def test_a_factor_is_found_in_real_logs_whatever_the_padding(logs: list[Window], factor: Fraction) -> None:
-    for log in some(logs[::3], 6):
+    for log in some(logs[::3], 12):
         for padding in (256, 512):
             other = scaled(log, factor, padding=padding)
             assert (common_factor([log], [other]), common_factor([other], [log])) == (factor, 1 / factor)

@@ -9,6 +9,7 @@ import pytest
 from diff_judge import check
 from jitter import jittered
 from made_threads import found_sizes
+from night import some
 from paddle import read
 from real_windows import real_windows
 
@@ -22,7 +23,7 @@ def windows(shared: Path) -> list[Window]:
     return [pair.base for pair in real_windows(shared, ["same run"]) if pair.longest <= 1500]
 
 
-@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize("share", some([0.1, 0.02, 0.3]))
 def test_real_windows_whose_neighbours_changed_places_miss_no_free(windows: list[Window], share: float) -> None:
     chance = Random(f"jitter {share}")
     for number in range(40):

@@ -71,7 +71,7 @@ return weak;"""
 
 @pytest.mark.parametrize("scheme", some(["dark", "light"]))
 def test_text_stands_out(report: Make, inputs: Make, scheme: str) -> None:
-    for name in NAMES:
+    for name in some(NAMES):
         assert report(*inputs(name)).open(scheme=scheme).run(CONTRAST) == []
 
 

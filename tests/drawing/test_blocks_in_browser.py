@@ -69,7 +69,7 @@ def pointed_at(page: Page) -> Iterator[tuple[float, float]]:
     """Places of the picture of the first steps where a bar is."""
     page.drag(CANVAS, 0.002, 0.1)
     page.run("[...document.querySelectorAll('#picture label')].find((e) => /height/.test(e.textContent)).click()")
-    for x in some((0.15, 0.35, 0.5, 0.65, 0.8, 0.89), 2):
+    for x in some((0.15, 0.35, 0.5, 0.65, 0.8, 0.89), 3):
         for y in (0.94, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3):
             page.hover(CANVAS, x, y)
             if page.data("#picture-at").get("block", "-1") != "-1":
@@ -114,7 +114,7 @@ def test_a_bar_tells_its_whole_life(page: Page, blocks: list[Block], examples: P
     page.assert_well()
 
 
-@pytest.mark.parametrize("share", some([0.2, 0.001, 0.5, 0.85, 0.999]))
+@pytest.mark.parametrize("share", some([0.2, 0.001, 0.5, 0.85, 0.999], 5))
 def test_a_click_beside_bars_tells_exactly_what_is_live_there(
     page: Page, blocks: list[Block], examples: Path, share: float
 ) -> None:

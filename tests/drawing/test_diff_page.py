@@ -155,6 +155,7 @@ def test_the_places_of_a_finding_are_those_of_its_events(words: Callable[[str], 
                         assert run.events_at(np.array([slot])).tolist() == [event]
 
 
+@pytest.mark.night
 def test_the_only_gpu_of_one_run_is_compared_with_the_only_one_of_the_other(shared: Path) -> None:
     base, head = (
         shared / "data/torch/kineto" / name for name in ("gpu_2021_resnet50.json.gz", "gpu_2022_rank1.json.gz")

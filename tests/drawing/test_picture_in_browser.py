@@ -44,7 +44,7 @@ def test_a_drag_shows_what_was_dragged_over(leak: Page) -> None:
     leak.assert_well()
 
 
-@pytest.mark.parametrize("share", some([0.37, 0.0, 0.1, 0.999, 0.5, 0.81], 3))
+@pytest.mark.parametrize("share", some([0.37, 0.0, 0.1, 0.999, 0.5, 0.81], 6))
 @pytest.mark.parametrize("zoomed", some([True, False]))
 def test_the_pointer_finds_the_highest_level_near_it(leak: Page, examples: Path, share: float, zoomed: bool) -> None:
     levels, lines = plain_levels(examples / "leak.log.gz")

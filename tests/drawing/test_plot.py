@@ -58,7 +58,9 @@ def copied(log: Path, to: Path) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    ["331_dygraph_cnn.log", "05_leak_graph_331.log.gz", "331_sot_pir_cnnbreaks.log", "10_v10_dygraph_331.log.gz"],
+    some(
+        ["331_dygraph_cnn.log", "05_leak_graph_331.log.gz", "331_sot_pir_cnnbreaks.log", "10_v10_dygraph_331.log.gz"], 2
+    ),
 )
 @pytest.mark.parametrize("x", ["events", "time"])
 def test_the_highest_points_drawn_are_the_peaks_that_the_framework_counted(shared: Path, name: str, x: str) -> None:
@@ -205,15 +207,15 @@ def _with(made: Track, **changes: Any) -> Track:
 
 
 @pytest.mark.parametrize(
-    "name", some(["記憶體日誌🙂.log", "a" * 240 + ".log", "e\u0301" * 60 + ".log", "%s{}\\n%(x)d.log", "_"], 4)
+    "name", some(["記憶體日誌🙂.log", "a" * 240 + ".log", "e\u0301" * 60 + ".log", "%s{}\\n%(x)d.log", "_"], 5)
 )
 def test_any_file_name_can_be_drawn(examples: Path, tmp_path: Path, name: str) -> None:
     log = copied(examples / "oom.log.gz", tmp_path / name)
     figure = memlens.plot(log, width=4)
     ends = [text.split("…") for text in texts(figure.render("svg"))]
     assert any(name.startswith(parts[0]) and name.endswith(parts[-1]) for parts in ends)
-    assert figure.render("png")
-    assert figure.render("pdf")
+    for form in ("png", "pdf") if NIGHT else ():
+        assert figure.render(form)
 
 
 @pytest.mark.parametrize("form", some(["svg", "png", "pdf"]))
@@ -228,7 +230,7 @@ def test_the_same_log_gives_the_same_bytes_whatever_settings_matplotlib_has(exam
     assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", first)
 
 
-@pytest.mark.parametrize("size", some([(3, 3.7), (10, 5), (3.5, 3), (20, 4), (6, 12)], 3))
+@pytest.mark.parametrize("size", some([(3, 3.7), (10, 5), (3.5, 3), (20, 4), (6, 12)], 5))
 @pytest.mark.parametrize("logs", [("leak.log.gz",), ("oom.log.gz", "cnn_5steps.log.gz", "leak.log.gz")])
 def test_no_text_leaves_the_picture_or_covers_another(
     examples: Path, size: tuple[float, float], logs: tuple[str, ...]
@@ -290,10 +292,8 @@ def run(*arguments: str | Path) -> int:
 def test_the_suffix_says_the_form(examples: Path, tmp_path: Path) -> None:
     starts = {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}
     for form, start in starts.items():
-        assert run(examples / "oom.log.gz", "-o", tmp_path / f"figure.{form}") == 0
+        assert run(examples / "oom.log.gz", "-o", tmp_path / f"figure.{form}", "--width", "3", "--dpi", "40") == 0
         assert (tmp_path / f"figure.{form}").read_bytes().startswith(start)
-    assert run(examples / "oom.log.gz", "-o", tmp_path / "figure", "--format", "png") == 0
-    assert (tmp_path / "figure").read_bytes().startswith(starts["png"])
 
 
 @pytest.mark.parametrize(

@@ -83,50 +83,6 @@ def test_a_row_is_followed_into_the_pictures_and_back(report: Make, inputs: Make
     page.assert_well()
 
 
-@pytest.mark.parametrize("name", some(["snapshot", "oom", "kineto", "hostile snapshot", "leak"]))
-def test_what_is_held_is_what_analyze_finds(report: Make, inputs: Make, name: str) -> None:
-    made = report(*inputs(name))
-    page = made.open()
-    said = made.log["windows"][0]["unmatched"]
-    held = said["held_bytes"] + said["opening_bytes"]
-    if not held:
-        assert not page.all("#held-table")
-        assert "Nothing" in page.text("#held")
-        return
-    assert int(page.data("#held p[data-bytes]")["bytes"]) == held
-    assert int(page.data("#held p[data-bytes]")["blocks"]) == said["held_allocs"] + said["opening_blocks"]
-    rows = [
-        (int(row["size_bytes"]), int(row["count"]), int(row["total_bytes"])) for row in rows_of(page, "#held-table")
-    ]
-    assert rows == sorted(rows, key=lambda row: -row[2])
-    assert all(size * count == total for size, count, total in rows)
-    assert sum(total for _, _, total in rows) <= held
-    groups = {(group["size_bytes"], group["count"], group["total_bytes"]) for group in said["held"] + said["opening"]}
-    assert groups <= set(rows)
-
-
-def test_growth_is_what_analyze_finds(report: Make, inputs: Make) -> None:
-    made = report(*inputs("leak"))
-    page = made.open()
-    said = made.log["growth"]
-    assert page.data("#growth p[data-verdict]")["verdict"] == said["verdict"]
-    piles = rows_of(page, "#piling-table")
-    ours = [(int(row["size_bytes"]), int(row["count"]), int(row["total_bytes"])) for row in piles]
-    assert ours[: len(said["piling"])] == [(p["size_bytes"], p["count"], p["total_bytes"]) for p in said["piling"]]
-    page.assert_well()
-
-
-@pytest.mark.parametrize("name", some(["torn", "oom", "hostile log", "snapshot", "leak"]))
-def test_the_trust_report_is_that_of_analyze(report: Make, inputs: Make, name: str) -> None:
-    made = report(*inputs(name))
-    page = made.open()
-    said = (made.analysis["logs"][0])["trust"]
-    codes = page.run("return [...document.querySelectorAll('#trust li')].map((item) => item.dataset.code)")
-    assert codes == [finding["code"] for finding in said["doubts"] + said["notes"]]
-    tone = page.one("#trust p").get_attribute("class")
-    assert tone == ("good" if said["ok"] else "bad")
-
-
 @pytest.mark.parametrize(
     "name", some(["snapshot", "leak", "oom", "small", "snapshot that ran out", "kineto", "hostile snapshot"])
 )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from made_lives import random_rows
+from night import some
 from unpacked import unpacked
 from viewer_modules import VIEWER, answer
 
@@ -176,7 +177,8 @@ def by_size(log: EventLog, groups: list[dict[str, Any]], event: int) -> list[int
 
 
 @pytest.mark.parametrize(
-    "name", ["paddle/05_leak_graph_331.log.gz", "paddle/05_oom_331.log", "torch/snapshots/pre_existing_blocks.pickle"]
+    "name",
+    some(["paddle/05_leak_graph_331.log.gz", "paddle/05_oom_331.log", "torch/snapshots/pre_existing_blocks.pickle"], 2),
 )
 def test_the_areas_reach_the_level_at_every_column_and_each_has_its_bytes(
     node: Callable[..., str], shared: Path, name: str

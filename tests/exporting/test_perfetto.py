@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from night import some
 from texts import read_packed
 from trace_processor import query
 
@@ -37,7 +38,7 @@ def exported(log: Any, folder: Path, **options: Any) -> Path:
 REAL = ["30_sot_cnn_breaks_pir.log", "05_leak_graph_331.log.gz", "331_dygraph_cnn.log"]
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", some(REAL, 2))
 def test_the_highest_value_of_each_counter_is_the_peak_that_the_framework_says(
     shared: Path, tmp_path: Path, name: str
 ) -> None:
@@ -65,7 +66,7 @@ def test_each_lifetime_is_a_slice_and_those_that_are_never_freed_have_no_end(
     assert counted == [(blocks, sum(live.values()))]
 
 
-@pytest.mark.parametrize("name", ["medium_512_training.pickle", "train_19464.pickle", "segments_only.pickle"])
+@pytest.mark.parametrize("name", some(["medium_512_training.pickle", "train_19464.pickle", "segments_only.pickle"], 2))
 def test_a_snapshot_has_the_peak_that_was_worked_out_for_it(shared: Path, tmp_path: Path, name: str) -> None:
     folder = shared / "data" / "torch"
     (expected,) = json.loads((folder / "expected.json").read_text())[name].values()

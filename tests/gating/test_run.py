@@ -20,7 +20,6 @@ from memlens.errors import AnchorError, InputError, OutputError, UsageError
 from memlens.gating.baseline import read_baseline
 from memlens.options import Cut
 from memlens.reports.gate import allowed_words, telling
-from memlens.text import format_bytes
 from memlens.windows.windows import WHOLE
 
 EXAMPLES = Path(__file__).parents[2] / "examples/logs"
@@ -207,19 +206,6 @@ def test_a_log_in_doubt_is_not_judged_and_not_accepted(shared: Path, tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
-def test_what_was_not_judged_is_said_and_what_was_asked_for_must_be(tmp_path: Path) -> None:
-    base = log(tmp_path, "base.log", f"+{10 * MIB}@a", "loading")
-    memlens.accept(base, tmp_path / "memory.json")
-    alone = memlens.gate(base, base=base)
-    assert (alone.verdict, [row.metric for row in alone.judged]) == ("pass", ["peak"])
-    assert alone.explanation.endswith("Not judged: growth of the run (no step lines found; use --by).")
-    kept = memlens.gate(base, baseline=tmp_path / "memory.json")
-    assert kept.explanation.endswith("Not judged: growth of the run (no step lines found; accept a run with --by).")
-    for limits in (["growth=0"], ["peak=off"], ["peak=off", "rise=0"]):
-        verdict = memlens.gate(base, base=base, limits=limits)
-        assert (verdict.verdict, verdict.exit_code) == ("pass", 0) if "rise=0" in limits else ("unjudged", 1)
-
-
 def test_nothing_passes_against_a_baseline_without_blocks_and_accepting_it_says_so(
     shared: Path, tmp_path: Path
 ) -> None:
@@ -233,40 +219,6 @@ def test_nothing_passes_against_a_baseline_without_blocks_and_accepting_it_says_
     steps_of_chunks = log(tmp_path, "chunks.log", *[f"STEP {step} START" for step in range(9)])
     verdict = memlens.gate(steps_of_chunks, base=data / "05_fixed_331.log.gz", limits=["peak=off", "growth=1GiB"])
     assert verdict.verdict == "unjudged"
-
-
-def test_what_is_reserved_and_not_judged_is_mentioned_where_it_grew(tmp_path: Path) -> None:
-    blocks = [f"+{MIB}@a", f"-{MIB}@a"]
-    base, head = (
-        write_log(
-            tmp_path, f"{mib}.log", f"{HEADER}Not found and reallocate {mib * MIB}(0x1), and remaining 0", *blocks
-        )
-        for mib in (8, 100)
-    )
-    said = "Reserved grew from 8.00 MiB to 100.00 MiB (+1150.00%) and is not judged, for no limit names it (--limit reserved=2%)."
-    verdict = memlens.gate(head, base=base)
-    assert verdict.ok
-    assert verdict.explanation.endswith(said)
-    assert memlens.gate(head, base=base, limits="reserved=2%").verdict == "regression"
-    assert "Reserved" not in memlens.gate(base, base=base).explanation
-
-
-def test_accepting_says_what_the_limits_will_be(shared: Path, tmp_path: Path) -> None:
-    """By the figures of the baseline that it writes: the default limit, and the spread of two peaks."""
-    data, file = shared / "data" / "paddle", tmp_path / "memory.json"
-    leak = memlens.accept(data / "05_leak_graph_331.log.gz", file)
-    (run,) = leak.runs
-    peak = run.peak_bytes or 0
-    gained = run.step_levels[-1] - run.step_levels[0]  # from the end of the first step on
-    assert allowed_words(leak) == (
-        f"the peak of {format_bytes(peak)} may grow by {format_bytes(peak // 50)} (2%); steps may gain "
-        f"{format_bytes(gained // 50)} (2% of the peak) beyond the {format_bytes(gained)} that they gain"
-    )
-    file.unlink()
-    one, other = (log(tmp_path, f"{mib}.log", f"+{mib * MIB}@a") for mib in (100, 90))
-    assert allowed_words(memlens.accept([one, other], file)) == (
-        "the peak of 100.00 MiB may grow by 10.00 MiB (10%); growth cannot be judged against it (no steps found)"
-    )
 
 
 def test_a_doubtful_base_log_is_nothing_to_judge_by(shared: Path, tmp_path: Path) -> None:
@@ -453,15 +405,3 @@ def test_memlens_gate_is_the_function_whatever_was_imported_before() -> None:
     for first in some(("import memlens.cli.verbs.gate", "import memlens.gating.run", "from memlens.gating import run")):
         code = f"{first}; import memlens, inspect; assert inspect.isfunction(memlens.gate), memlens.gate"
         subprocess.run([sys.executable, "-c", code], env=HERE, check=True)
-
-
-def test_with_nothing_to_judge_by_it_says_what_to_give() -> None:
-    with pytest.raises(UsageError) as caught:
-        memlens.gate(PT)
-    assert all(option in caught.value.hint for option in ("--baseline", "--accept", "--budget", "--base"))
-    with pytest.raises(UsageError, match="a limit says how much"):
-        memlens.gate(PT, budgets="peak=1GiB", limits="peak=1%")
-    with pytest.raises(UsageError, match="nothing would be judged"):
-        memlens.gate(PT, base=PT, limits=["peak=off", "growth=off"])
-    with pytest.raises(UsageError, match="a baseline is a file"):
-        memlens.accept(PT, "-")

@@ -106,6 +106,7 @@ def test_a_url_that_ends_with_a_slash_stands_for_the_logs_there(elsewhere: str) 
     assert [run.path for run in memlens.compare(elsewhere).runs] == found
 
 
+@pytest.mark.night
 def test_a_template_finds_logs_in_a_store(elsewhere: str) -> None:
     found = memlens.compare(f"{elsewhere}workerlog.{{rank}}").runs
     assert [run.fields["rank"] for run in found][:4] == ["0", "1", "2", "3.gz"]

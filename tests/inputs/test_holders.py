@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from kineto_judge import read_bytes
-from snapshots import entry, frame, read, segment
+from snapshots import entry, read, segment
 
-from memlens.claims.roles import GRAPH, OF_BACKWARD, TEMPORARY, UNSEEN
 from memlens.log import Log
 
 START = 1_700_000_000_000_000
@@ -124,76 +123,4 @@ def test_a_note_that_is_no_text_of_base_64_is_none() -> None:
         assert log.holder is None
 
 
-FORWARD = [frame("/home/u/model.py", 5, "forward"), frame("/home/u/train.py", 9, "main")]
-PROGRAM = [frame("/home/u/train.py", 12, "main")]
 _FUNCTION = "/usr/lib/python3.12/site-packages/torch/autograd/function.py"
-COMPILED = [frame("/tmp/torchinductor_u/ab/c.py", 3, "call"), frame(_FUNCTION, 317, "apply")]
-#: Six blocks: their address and size, when they are made and given back, and what runs then: a call, the program, a backward pass.
-LIVES = {
-    "in a call": (4096, (11, FORWARD), (13, FORWARD)),
-    "saved": (8192, (12, FORWARD), (32, [])),
-    "saved, for a compiled function": (12288, (14, FORWARD), (36, COMPILED)),
-    "of the program": (16384, (15, FORWARD), (25, PROGRAM)),
-    "of the pass": (20480, (31, []), (33, [])),
-    "kept": (24576, (16, FORWARD), None),
-}
-EXPECTED = {
-    "in a call": TEMPORARY,
-    "saved": GRAPH,
-    "saved, for a compiled function": GRAPH,
-    "of the program": UNSEEN,
-    "of the pass": OF_BACKWARD,
-    "kept": None,
-}
-
-
-def lives() -> list[tuple[int, int, bool, Any]]:
-    """The time, the address, and whether it is an ALLOC of each event, with the stack; in order."""
-    ends = [
-        (end, addr, end is made) for addr, made, freed in LIVES.values() for end in (made, freed) if end is not None
-    ]
-    return sorted(((time, addr, first, stack) for (time, stack), addr, first in ends), key=lambda one: one[0])
-
-
-def lives_of_snapshot() -> Log:
-    trace = [
-        entry(action, addr, 512, time_us=START + time, frames=stack)
-        for time, addr, first, stack in lives()
-        for action in (("alloc",) if first else ("free_requested", "free_completed"))
-    ]
-    blocks = [{"size": 512, "requested_size": 512, "state": "active_allocated", "frames": []}]
-    kept = LIVES["kept"][0]
-    blocks = [{"size": kept - 4096, "requested_size": 0, "state": "inactive", "frames": []}, *blocks]
-    whole = {**segment(4096, kept + 512 - 4096), "blocks": blocks}
-    (log,) = read({"segments": [whole], "device_traces": [trace], "memlens": noted((50, []))})
-    return log
-
-
-def lives_of_trace() -> Log:
-    spans = [
-        ("aten::linear", 10, 10),
-        ("aten::empty", 11, 1),
-        (f"{_ENGINE}: LinearBackward0", 30, 10),
-        ("aten::mm", 31, 1),
-    ]
-    events: list[dict[str, Any]] = [
-        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": time, "dur": lasts}
-        for name, time, lasts in spans
-    ]
-    for time, addr, first, _ in lives():
-        args = {"Device Type": 0, "Device Id": -1, "Bytes": 512 if first else -512, "Addr": addr}
-        events.append({"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": time, "args": args})
-    text = base64.b64encode(json.dumps(noted((50, []))).encode()).decode()
-    whole = {"memlens": text, "baseTimeNanoseconds": START * 1000, "traceEvents": events}
-    (log,) = read_bytes(json.dumps(whole).encode())
-    return log
-
-
-_ENGINE = "autograd::engine::evaluate_function"
-
-
-@pytest.mark.parametrize("read_log", [lives_of_snapshot, lives_of_trace])
-def test_of_what_no_walk_saw_its_life_tells_who_held_it(read_log: Any) -> None:
-    log = read_log()
-    found = {addr: log.holder_of(event) for event, addr in enumerate(log.addr.tolist()) if log.kind[event] < 2}
-    assert {name: found[addr] for name, (addr, _, _) in LIVES.items()} == EXPECTED

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from night import some
 
 import memlens
 from memlens.errors import InputError
@@ -262,7 +263,7 @@ def test_a_long_log_of_a_web_server_is_read_whole_and_looked_up(server: str, tmp
     ]
 
 
-@pytest.mark.parametrize("size", [len(LONG), len(LONG) // 2])
+@pytest.mark.parametrize("size", some([len(LONG), len(LONG) // 2], 2))
 def test_what_is_written_anew_while_it_is_read_is_no_mixed_log(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 16)
     files = fsspec.filesystem("memory")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import made_diffs as made
 import made_verdicts as verdicts
 import pytest
 from answers import replace
@@ -63,33 +62,6 @@ def test_no_text_of_a_log_makes_it_longer_than_a_screen(name: str, text: str, co
     assert len(render(gate_blocks(verdict), width=80).splitlines()) <= 40
     unjudged = replace(verdicts.unjudged(), path=name, reasons=(text,) * (count + 1), notes=(text,) * count)
     assert len(render(gate_blocks(unjudged), width=80).splitlines()) <= 40
-
-
-def test_the_verdict_stands_first_with_the_worst_figure_and_the_count() -> None:
-    first, _, below = screen(verdicts.failing(), None).partition("\n\n")
-    # Of the run before its windows, where both fail.
-    assert first.startswith(
-        "Regression in the run: peak is 64.50 MiB, +512.00 KiB against 64.00 MiB. That is over the budget"
-    )
-    base, head = ([verdicts.window("a", 9, size)] for size in (made.BLOCK, 2 * made.BLOCK))
-    # 3.375 MiB became 6.75; 1 MiB more is allowed, for that is more than 2 %.
-    assert verdicts.verdict(base, head).explanation.startswith(
-        "Regression in a: remaining went from 3.38 MiB to 6.75 MiB, +3.38 MiB (+100.00%). That is over the limit of 4.38 MiB"
-    )
-    # The peak, and 3 windows with 2 gated figures each: what remains in one, and the peak.
-    assert "2 of 7 figures are over the limit: the peak of the run and 1 window. " in first
-    assert below.startswith("runs/head.log  regression against memory.json\n")
-    # The peak and the reserved bytes of the run, and 2 windows.
-    assert "all 6 figures judged are within limits. Not judged: growth of the run (" in verdicts.passing().explanation
-    assert screen(verdicts.missing()).startswith("Regression: 2 windows are missing, EVAL_1, EVAL_2. ")
-
-
-def test_what_is_not_judged_says_why_and_what_to_do() -> None:
-    text = " ".join(screen(verdicts.unjudged()).split())
-    assert "Reason runs/head.log is doubtful: several processes" in text
-    assert "--no-trust judges it all the same." in text
-    other = replace(verdicts.unjudged(), doubtful=False)
-    assert "--no-trust" not in screen(other)
 
 
 @given(any_text, any_text, st.sampled_from([None, 45, 80]))

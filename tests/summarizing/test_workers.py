@@ -19,6 +19,7 @@ from typing import Any
 import made_runs as made
 import pytest
 from commands import HERE
+from night import some
 from worker_jobs import square_or_fail
 
 import memlens
@@ -226,7 +227,7 @@ def test_what_is_worked_out_later_is_worked_out_on_the_way() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes by /proc")
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("sent", some([signal.SIGINT, signal.SIGKILL], 2))
 def test_no_process_stays_behind(tmp_path: Path, sent: signal.Signals) -> None:
     """Neither where Ctrl-C ends the command nor where it is killed, in the midst of packed logs."""
     import gzip

@@ -28,10 +28,6 @@ def plain_levels(path: Path) -> tuple[list[int], list[int]]:
     return levels, lines
 
 
-#: Of :func:`small_log`: 3 MiB and 5 MiB live together.
-SMALL_PEAK = 8 << 20
-
-
 def small_log(folder: Path) -> Path:
     """Two steps of five events: 1 MiB stays, 3 and 5 MiB are temporary; 4 + 8 MiB are reserved."""
     text, clock = "", 0

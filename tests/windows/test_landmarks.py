@@ -60,7 +60,7 @@ def hostile(chance: random.Random, lines: int) -> bytes:
 def test_a_reader_finds_the_lines_that_a_look_at_each_line_finds(
     tmp_path: Path, rounds: Callable[[int], range], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for seed in rounds(60):
+    for seed in rounds(20):
         chance = random.Random(seed)
         text = hostile(chance, chance.randint(1, 300))
         path = tmp_path / f"{seed}.log"

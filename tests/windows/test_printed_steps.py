@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from night import some
 from printed_steps import LEAK, PRINTS, Run, marker, run
 
 import memlens
@@ -47,7 +48,7 @@ def steps_in(log: LogAnalysis, run: Run) -> list[tuple[str, list[int]]]:
     return found
 
 
-@pytest.mark.parametrize("name", PRINTS)
+@pytest.mark.parametrize("name", some(PRINTS, 2))
 def test_steps_are_found_and_judged_however_they_are_printed(name: str, rounds: Callable[[int], range]) -> None:
     wrong: Counter[str] = Counter()
     tried = 0
@@ -100,7 +101,7 @@ def test_where_lines_begin_steps_they_hold_what_follows_and_where_nothing_is_fou
     assert silent.verdict.endswith("no step lines found; growth not checked (use --by).")
 
 
-@pytest.mark.parametrize("name", PRINTS)
+@pytest.mark.parametrize("name", some(PRINTS, 2))
 def test_two_runs_are_cut_into_the_steps_that_each_has_alone(name: str, tmp_path: Path) -> None:
     runs = [run(name, random.Random(name), leak=leak) for leak in (False, True)]
     paths = [tmp_path / "base.log", tmp_path / "head.log"]

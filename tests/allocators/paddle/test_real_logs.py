@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from night import some
 from paddle import read
 from real_logs import ONE_PROCESS
 from texts import read_packed
@@ -55,7 +56,7 @@ def test_each_log_is_listed(shared: Path) -> None:
     assert there == {*LOGS, *REASONS, *EMPTY}
 
 
-@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("name", some(LOGS, 2))
 def test_a_real_log_replays_exactly(shared: Path, name: str) -> None:
     path = shared / FOLDER / name
     text = read_packed(path)
@@ -152,7 +153,7 @@ def test_of_several_threads_they_do_not_tell_in_which_order(shared: Path) -> Non
     assert proof.addresses.matched / proof.addresses.of > 0.9
 
 
-@pytest.mark.parametrize("name", ["01_first_venv_dygraph.log", "06_free_idle_chunk.log"])
+@pytest.mark.parametrize("name", some(["01_first_venv_dygraph.log", "06_free_idle_chunk.log"], 2))
 def test_a_log_that_ends_anywhere_replays_as_far_as_it_goes(shared: Path, name: str) -> None:
     # Whatever is under way on the last line: a request, one that has its chunk already, a FREE whose chunk goes back next.
     lines = read_packed(shared / "data" / "paddle" / name).splitlines(keepends=True)

@@ -59,13 +59,13 @@ def trace(*events: object, **keys: object) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "name", some([name for name in TRACES if NIGHT or name not in (LARGE, TRACES[-1])], 2)
+    "name", some([name for name in TRACES if NIGHT or name not in (LARGE, TRACES[-1])], 3)
 )  # the large one takes ten seconds
 def test_a_real_trace_is_read_as_the_reference_implementation_reads_it(shared: Path, name: str) -> None:
     assert_as_plain(read_packed(shared / FOLDER / name), read(shared, name))
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", some(TRACES, 3))
 def test_no_real_trace_has_an_unmatched_free_or_an_address_taken_twice(shared: Path, name: str) -> None:
     for log in read(shared, name):
         trust = log.trust

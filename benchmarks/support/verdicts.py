@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from exact_alignment import Exact, cheapest_born, exact
+from injected import Injected, Missing
 
-from injection import Injected, Missing
 from memlens.diffing.result import WindowDiff
 
 
