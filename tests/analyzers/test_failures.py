@@ -16,7 +16,7 @@ from answers import failure_sentence
 from failing_runs import FailedAt, run_until_full
 from hypothesis import given
 from hypothesis import strategies as st
-from night import NIGHT
+from night import NIGHT, some
 from snapshots import entry, frame, segment
 from snapshots import read as read_snapshot
 
@@ -420,7 +420,7 @@ def test_the_real_failure_has_its_request_its_owner_and_its_cause(examples: Path
 
 
 def test_snapshots_fail_where_their_traces_say(shared: Path) -> None:
-    for name, devices in json.loads((shared / "data/torch/expected.json").read_text()).items():
+    for name, devices in some(json.loads((shared / "data/torch/expected.json").read_text()).items(), 2):
         path = shared / "data/torch/snapshots" / f"{name.removesuffix('.pickle')}.pickle"
         found = {str(log.device): [f.event for f in failures(log)] for log in Reading(()).read_all(path)}
         assert found == {device: figures["ooms"] for device, figures in devices.items()}, name

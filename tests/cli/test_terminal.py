@@ -237,7 +237,7 @@ def test_every_log_fits_its_terminal_with_the_answer_whether_there_is_room_for_a
 
 
 def test_a_picture_that_is_asked_for_stays_and_takes_nothing_from_the_lists(examples: Path) -> None:
-    for name in some(("leak", "oom", "cnn_5steps"), 2):
+    for name in some(("leak", "oom", "cnn_5steps"), 3):
         log = examples / f"{name}.log.gz"
         with_picture, without = (in_terminal("analyze", log, "--plot", plot, rows=24) for plot in ("always", "never"))
         assert picture_of(with_picture)

@@ -75,6 +75,7 @@ def test_text_stands_out(report: Make, inputs: Make, scheme: str) -> None:
         assert report(*inputs(name)).open(scheme=scheme).run(CONTRAST) == []
 
 
+@pytest.mark.night
 def test_on_paper_tables_are_whole_and_nothing_is_there_to_be_pressed(report: Make, inputs: Make) -> None:
     made = report(*inputs("leak"))
     page = made.open()

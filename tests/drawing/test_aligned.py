@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from made_lives import plain_levels, random_rows, rows_of
 from made_threads import run, threaded_program
+from night import some
 
 import memlens
 from memlens.columns import Ints
@@ -223,7 +224,7 @@ def test_case_1(examples: Path, cut: dict[str, Any]) -> None:
         ("traps/threads_base.log.gz", "traps/threads_head.log.gz"),
     ],
 )
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", some([False, True]))
 def test_real_runs(shared: Path, base: str, head: str, whole: bool) -> None:
     logs = [shared / "data" / name for name in (base, head)]
     axis = assert_figures(memlens.diff(*logs, whole=whole))

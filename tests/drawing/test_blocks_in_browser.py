@@ -211,7 +211,8 @@ def test_a_link_shows_the_same_view(page: Page) -> None:
     assert page.run("return document.querySelector('#picture-by').value") == "what piles up"
 
 
-@pytest.mark.parametrize("scheme", some(["dark", "light"]))
+@pytest.mark.night
+@pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_the_selected_bar_stands_out_from_whatever_lies_beside_it(report: Make, inputs: Make, scheme: str) -> None:
     page = report(*inputs("leak")).open(scheme=scheme)
     text, back = colour(page, "text"), colour(page, "back")

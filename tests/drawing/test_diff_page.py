@@ -67,7 +67,7 @@ def said(words: list[str], folder: Path) -> dict[str, Any]:
     return dict(json.loads(to.read_text()))
 
 
-@pytest.mark.parametrize("name", some(PAIRS, 3))
+@pytest.mark.parametrize("name", some(PAIRS, 6))
 def test_the_page_holds_what_diff_says(name: str, words: Callable[[str], list[str]], tmp_path: Path) -> None:
     line, page = words(name), tmp_path / "page.html"
     assert main(["report", *line, "-o", str(page), "-q"]) == 0

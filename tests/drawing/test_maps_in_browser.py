@@ -121,6 +121,7 @@ def test_a_click_on_a_flame_zooms_and_escape_shows_all(report: Make, inputs: Mak
     page.assert_well()
 
 
+@pytest.mark.night
 def test_what_is_sought_in_the_picture_keeps_its_colour_in_the_flame_graph(report: Make, inputs: Make) -> None:
     page = report(*inputs("snapshot")).open()
     colours = page.pixels("#flame canvas")

@@ -58,6 +58,7 @@ def test_the_page_fits_the_window(report: Make, inputs: Make, name: str, width: 
     assert page.overflow() <= 0
 
 
+@pytest.mark.night
 def test_zooms_are_tried_before_anybody_zooms_and_leave_the_view_as_it_was(report: Make, inputs: Make) -> None:
     page = report(*inputs("leak")).open()
     drawn = (
@@ -71,6 +72,7 @@ def test_zooms_are_tried_before_anybody_zooms_and_leave_the_view_as_it_was(repor
     assert (page.run(seen), page.data("#picture")) == (before, shown)
 
 
+@pytest.mark.night
 def test_the_links_lead_to_the_parts_in_the_frame_of_a_notebook_too(
     chromium: Browser, examples: Path, tmp_path: Path
 ) -> None:

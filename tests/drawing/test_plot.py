@@ -195,7 +195,7 @@ def test_text_of_logs_and_of_names_stays_text(tmp_path: Path, examples: Path) ->
         assert not re.search(r"url\((?!#)", svg.decode())
         assert not any(key.rpartition("}")[2].startswith("on") for one in root.iter() for key in one.attrib)
         assert shown in " ".join(texts(svg))
-        for form in ("png", "pdf") if NIGHT or still is several[-1] else ():
+        for form in ("png", "pdf") if NIGHT else ():
             assert render(still, form, 50)
     assert "$\\alpha$ <b>&\\x07" in " ".join(texts(svg))
 
@@ -224,9 +224,10 @@ def test_the_same_log_gives_the_same_bytes_whatever_settings_matplotlib_has(exam
     first = memlens.plot(log).render(form)
     with mpl.rc_context({"text.usetex": True, "svg.fonttype": "path", "font.size": 40, "lines.linewidth": 9}):
         assert memlens.plot(log).render(form) == first
-    code = "import memlens, sys; sys.stdout.buffer.write(memlens.plot(sys.argv[1]).render(sys.argv[2]))"
-    again = subprocess.run([sys.executable, "-c", code, str(log), form], capture_output=True, check=True)
-    assert again.stdout == first
+    if NIGHT:  # by day the stills of the pages are drawn by other processes
+        code = "import memlens, sys; sys.stdout.buffer.write(memlens.plot(sys.argv[1]).render(sys.argv[2]))"
+        again = subprocess.run([sys.executable, "-c", code, str(log), form], capture_output=True, check=True)
+        assert again.stdout == first
     assert not re.search(rb"20\d\d-\d\d-\d\d|D:20\d\d", first)
 
 

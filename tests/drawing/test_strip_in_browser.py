@@ -111,6 +111,7 @@ def test_devices_have_a_row_each_over_the_time_that_they_share(report: Make, inp
     page.assert_well()
 
 
+@pytest.mark.night
 def test_on_a_small_screen_what_is_selected_is_a_drawer_that_does_not_cover_the_picture(
     report: Make, inputs: Make
 ) -> None:

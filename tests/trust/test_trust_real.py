@@ -54,7 +54,7 @@ def test_counts_of_a_real_log_are_those_of_a_plain_reading(
     assert trust.malformed == 0
 
 
-@pytest.mark.parametrize("name", ONE_PROCESS)
+@pytest.mark.parametrize("name", some(ONE_PROCESS, 2))
 def test_figures_of_one_process_agree_and_are_counted_as_a_plain_reading_does(
     name: str, shared: Path, trust_of: Callable[[str], Trust], twin: Callable[[Path], Any]
 ) -> None:

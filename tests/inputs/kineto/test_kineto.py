@@ -59,7 +59,7 @@ def trace(*events: object, **keys: object) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "name", some([name for name in TRACES if NIGHT or name not in (LARGE, TRACES[-1])], 3)
+    "name", some([name for name in TRACES if NIGHT or name not in (LARGE, TRACES[-1])], 2)
 )  # the large one takes ten seconds
 def test_a_real_trace_is_read_as_the_reference_implementation_reads_it(shared: Path, name: str) -> None:
     assert_as_plain(read_packed(shared / FOLDER / name), read(shared, name))
