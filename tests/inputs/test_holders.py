@@ -121,6 +121,3 @@ def test_a_note_that_is_no_text_of_base_64_is_none() -> None:
             b' "Device Id": -1, "Bytes": 8, "Addr": 8}}]}' % text.encode()
         )
         assert log.holder is None
-
-
-_FUNCTION = "/usr/lib/python3.12/site-packages/torch/autograd/function.py"
