@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -75,7 +76,7 @@ class Target:
         """The figure, its target, and whether it meets it."""
         met = self.value >= self.bound if self.high else self.value <= self.bound
         words = self.words or f"at {'least' if self.high else 'most'} {self.bound:,.2f}{self.unit}"
-        return f"  {self.what:<34}{self.value:>12,.2f}{self.unit:<4} {words:<44}{'meets' if met else 'misses'}"
+        return f"  {self.what:<42}{self.value:>12,.2f}{self.unit:<4} {words:<44}{'meets' if met else 'misses'}"
 
 
 def timed(command: Sequence[str]) -> Timing:
@@ -227,6 +228,43 @@ def wall(times: dict[str, list[Timing]], name: str) -> float:
     return median(run.wall for run in times[name])
 
 
+def processor(times: dict[str, list[Timing]], name: str) -> float:
+    """The median time that one command took of the processors, user and system."""
+    return median(run.cpu for run in times[name])
+
+
+def own_memory(command: Sequence[str]) -> int:
+    """The most memory of its own that a command has, bytes: without the mapped pages of files, which the system may take back."""
+    most, status = 0, ""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output, env=ENVIRONMENT)
+        while process.poll() is None:
+            with suppress(OSError):  # it has ended
+                status = Path(f"/proc/{process.pid}/status").read_text()
+            most = max([most, *(1024 * int(kb) for kb in re.findall(r"RssAnon:\s+(\d+)", status))])
+            time.sleep(0.005)
+    return most
+
+
+def measure_small(chosen: argparse.Namespace, tools: Tools, maker: Path) -> None:
+    """Time a log of 250 lines beside a start of Python with the two libraries that every start needs."""
+    whole = make_log(maker, chosen.cache, "sample0", 1, ["--noise", "0"])
+    small = chosen.cache / "lines-250.log"
+    small.write_text("".join(whole.path.read_text().splitlines(keepends=True)[:250]))
+    analyze, start = [*tools.memlens, "analyze", str(small)], 'python -c "import numpy, click"'
+    commands = {
+        "memlens analyze": analyze,
+        "memlens analyze, JSON": [*analyze, "--format", "json"],
+        start: [sys.executable, "-c", "import numpy, click"],
+    }
+    print("\na log of 250 lines")
+    times = interleaved(commands, max(chosen.repeat, 5))
+    print(table(times))
+    for kind, of in (("wall", wall), ("processor", processor)):
+        for ours in ("memlens analyze", "memlens analyze, JSON"):
+            print(Target(f"{ours[8:]} / start, {kind}", of(times, ours) / of(times, start), 1.7, "x").row())
+
+
 def figures_agree(memlens: list[str], baseline: list[str], log: Log) -> str:
     """Whether memlens and the plain script say the same five figures of this log, in words."""
     plain = output_of([*baseline, str(log.path)]).split()
@@ -244,14 +282,14 @@ def measure(log: Log, chosen: argparse.Namespace, tools: Tools) -> None:
     """Time the programs on one log and print the table and the targets."""
     analyze = [*tools.memlens, "analyze", str(log.path)]
     grep = "LC_ALL=C grep -cE"
-    commands = {
-        "memlens analyze": analyze,
-        "baseline.py": [*tools.baseline, str(log.path)],
-        grep: ["grep", "-cE", EVENT, str(log.path)],
-    }
+    commands = {"memlens analyze": analyze, grep: ["grep", "-cE", EVENT, str(log.path)]}
+    large = log.size > 1100 * MB
+    if not large:
+        commands["baseline.py"] = [*tools.baseline, str(log.path)]
     pure = log.size < 300 * MB  # it takes minutes on larger ones
     if pure:
         commands["memlens analyze, MEMLENS_PURE=1"] = ["env", "MEMLENS_PURE=1", *analyze]
+    commands["memlens analyze, JSON"] = [*analyze, "--format", "json"]
     commands |= {name: [*command, "analyze", str(log.path)] for name, command in tools.beside.items()}
     dense = log.name == "dense"
     if dense:
@@ -261,30 +299,34 @@ def measure(log: Log, chosen: argparse.Namespace, tools: Tools) -> None:
     timed(["cat", str(log.path)])  # warm page cache for all
     times = interleaved(commands, chosen.repeat)
     print(table(times))
-    floors = [output_of([*tools.limit, str(log.path)]) for _ in range(chosen.repeat)]
-    floor = median(sum(float(part) for part in re.findall(r"([0-9.]+) s", said)) for said in floors)
-    print(f"  {'the floor, limit.py: scan and pairs':<34}{floor:>8.3f}")
-    ours, peak = wall(times, "memlens analyze"), max(run.peak for run in times["memlens analyze"]) / MB
-    large = log.size > 1100 * MB
-    factor = 14 if dense else 11
-    bound = (1.0 if large else 1.3) if dense else (1.2 if large else 2.0)
-    targets = [
-        Target("baseline.py / memlens", wall(times, "baseline.py") / ours, factor, "x", high=True),
-        Target("memlens / grep", ours / wall(times, grep), bound, "x"),
-        Target("the floor / grep", floor / wall(times, grep), bound, "x", words="what a bare scan does"),
+    floors = {}
+    for kind, threads in (("wall", []), ("processor", ["1"])):
+        said = [output_of([*tools.limit, str(log.path), *threads]) for _ in range(chosen.repeat)]
+        floors[kind] = median(sum(float(part) for part in re.findall(r"([0-9.]+) s", words)) for words in said)
+        print(f"  {f'the floor, limit.py {kind}':<34}{floors[kind]:>8.3f}")
+    faster = 14 if dense else 11
+    bound = (1.0 if large else 1.5) if dense else (1.5 if large else 2.5)
+    targets = []
+    for kind, of in (("wall", wall), ("processor", processor)):
+        bare = floors[kind] / of(times, grep)
+        targets.append(Target(f"the floor / grep, {kind}", bare, bound, "x", words="what a bare scan does"))
+        for ours in ("memlens analyze", "memlens analyze, JSON"):
+            output = f"{'JSON' if 'JSON' in ours else 'table'}, {kind}"
+            targets.append(Target(f"memlens / grep, {output}", of(times, ours) / of(times, grep), bound, "x"))
+            if not large:
+                share = of(times, "baseline.py") / of(times, ours)
+                targets.append(Target(f"baseline.py / memlens, {output}", share, faster, "x", high=True))
+        if pure:
+            share = of(times, "memlens analyze, MEMLENS_PURE=1") / of(times, "baseline.py")
+            targets.append(Target(f"pure / baseline.py, {kind}", share, 3, "x"))
+        if dense:
+            share = of(times, "memlens analyze --by") / of(times, "memlens analyze")
+            targets.append(Target(f"{WINDOWS:,} windows / uncut, {kind}", share, 1.3, "x"))
+    most = min(log.size / 2 / MB, 450) if dense else 150
+    targets += [
+        Target(f"memory of its own, {ours[8:]}", own_memory(commands[ours]) / MB, most, " MB")
+        for ours in ("memlens analyze", "memlens analyze, JSON")
     ]
-    if pure:
-        share = wall(times, "memlens analyze, MEMLENS_PURE=1") / wall(times, "baseline.py")
-        targets.append(Target("pure / baseline.py", share, 3, "x"))
-    if dense:
-        half = log.size / 2 / MB
-        targets += [
-            Target("peak memory", peak, half, " MB", words=f"below half of the file, {half:,.0f} MB"),
-            Target(f"--by with {WINDOWS:,} windows / uncut", wall(times, "memlens analyze --by") / ours, 1.3, "x"),
-        ]
-    else:
-        most = 150 + 40 * log.events / MB
-        targets.append(Target("peak memory", peak, most, " MB", words=f"below 150 MB + 40 B an event, {most:,.0f} MB"))
     print("\n".join(target.row() for target in targets))
 
 
@@ -330,7 +372,7 @@ def arguments() -> argparse.Namespace:
     """What was asked for on the command line."""
     shared = Path(os.environ.get("MEMLENS_SHARED", ROOT.parent / "shared"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="dense, sparse, formats, help; all of them by default")
+    parser.add_argument("what", nargs="*", help="small, dense, sparse, formats, help; all of them by default")
     parser.add_argument(
         "--megabytes", type=int, nargs="+", default=[256, 512, 1200], help="sizes of the logs in MiB (%(default)s)"
     )
@@ -349,7 +391,7 @@ def arguments() -> argparse.Namespace:
         "--beside", metavar="COMMAND", help="another memlens, an older one say, to measure in the same run"
     )
     chosen = parser.parse_args()
-    if unknown := set(chosen.what) - {"dense", "sparse", "formats", "help"}:
+    if unknown := set(chosen.what) - {"small", "dense", "sparse", "formats", "help"}:
         parser.error(f"nothing to measure called {', '.join(sorted(unknown))}")
     for name in ("make_log.py", "baseline.py", "limit/limit.py"):
         if not (chosen.bench / name).is_file():
@@ -368,12 +410,14 @@ def main() -> None:
         [sys.executable, str(chosen.bench / "limit/limit.py")],
         {"beside": chosen.beside.split()} if chosen.beside else {},
     )
-    what = chosen.what or ["dense", "sparse", "formats", "help"]
+    what = chosen.what or ["small", "dense", "sparse", "formats", "help"]
     print(
         f"{' '.join(tools.memlens)}, {chosen.repeat} repetitions, {os.cpu_count()} processors, Python {sys.version.split()[0]}"
     )
     if shutil.disk_usage(chosen.cache).free < 3 * sum(chosen.megabytes) << 20:
         print(f"note: little room left in {chosen.cache}", file=sys.stderr)
+    if "small" in what:
+        measure_small(chosen, tools, maker)
     for name, noise in (("dense", "0"), ("sparse", "0.95")):
         for megabytes in chosen.megabytes if name in what else ():
             apart = events_per_anchor(maker, chosen.cache, megabytes, noise) if name == "dense" else 20_000

@@ -195,7 +195,8 @@ static int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value
     if (!t->height) {
         t->root = pool_take(nodes);
         t->height = 1;
-        *node_at(nodes, t->root) = (node){.before = NONE, .after = NONE};
+        node_at(nodes, t->root)->count = 0;
+        node_at(nodes, t->root)->before = node_at(nodes, t->root)->after = NONE;
     }
     at = descend(nodes, t, a, b, path, slots);
     node *n = node_at(nodes, at);

@@ -16,6 +16,7 @@ import memlens
 from memlens.allocators import engine, registry
 from memlens.allocators.history import NotReplayable, RequestHistory
 from memlens.allocators.models import AllocatorRules, Values
+from memlens.allocators.placing import Addresses
 from memlens.errors import InputError, UsageError
 from memlens.replaying import run, trials
 from memlens.replaying.result import MemoryRange, ReplayedLog
@@ -216,6 +217,29 @@ def test_peaks_and_limits_are_those_of_single_replays(seed: int) -> None:
                 assert run_made(asked, values, addresses, limit).completed
         least = trial.completes.low_bytes
         assert any(run_made(asked, values, addresses, least).completed for addresses in PLACEMENTS)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_limits_of_a_long_history_go_on_from_the_replays_that_found_its_peaks(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "_OPERATIONS", 0)
+    log = made_log(recorded(random_program(seed, 100), seed, relief=True))
+    begun: list[object] = []
+
+    def counted(history: RequestHistory, rules: AllocatorRules, addresses: Addresses, lowest: int) -> object:
+        begun.append((rules.growth.tobytes(), rules.idle, addresses))
+        return engine.replays_within(history, rules, addresses, lowest)
+
+    monkeypatch.setattr(trials, "replays_within", counted)
+    found = only(log)
+    assert 0 < len(begun) == len(set(begun))  # none is begun once more to look at its limits
+
+    def anew(history: RequestHistory, rules: AllocatorRules, addresses: Addresses, _: int) -> object:
+        return lambda limit: engine.replay(history, rules, addresses=addresses, limit=limit)
+
+    monkeypatch.setattr(trials, "replays_within", anew)
+    assert only(log) == found
 
 
 @pytest.mark.parametrize("seed", range(20))

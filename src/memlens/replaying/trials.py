@@ -22,6 +22,7 @@ from msgspec import Struct, field, structs
 
 from memlens.allocators.engine import Replay, nothing_idle, replay, replays_within
 from memlens.allocators.history import Operation
+from memlens.allocators.models import NO_LIMIT
 from memlens.allocators.placing import Addresses, Placement
 from memlens.errors import UsageError
 from memlens.replaying.result import MemoryRange, RefusedRequest, SettingTrial
@@ -65,6 +66,7 @@ class _Replayed(Struct, eq=False):
         peaks, limited, scans: Of each placement the reserved peak, the replay under the limit that was asked for, and what many limits tell.
         stuck: It fails without any limit.
         chunks: Chunks taken and given back with the first placement.
+        within: Of each placement what replays under a limit, as long as it is known that it may be asked.
     """
 
     values: Values
@@ -76,6 +78,7 @@ class _Replayed(Struct, eq=False):
     scans: list[LimitScan | None] = []
     stuck: bool = False
     chunks: tuple[int, int] = (0, 0)
+    within: list[Callable[[int], Replay]] = []
 
 
 class Trials(Struct, eq=False):
@@ -127,9 +130,18 @@ class Trials(Struct, eq=False):
                 each.append(self._made(change, rules))
                 np.minimum(block, rules.block, out=block)
         lowest = live_peak(self.history, block)
-        self._on_threads(self._peaks, each)
+        most = self._limits_of_each(sum(one.relieved for one in each), len(each))
+
+        def peaks(one: _Replayed) -> None:
+            shared = scanned and most < _LEAST
+            self._peaks(one, lowest if shared else None)
+            if shared:  # only what may be among those looked at more closely is kept
+                done = [other for other in each[1:] if len(other.peaks) == len(self.placements)]
+                for other in set(done).difference(self._promising([each[0], *done])):
+                    other.within = []
+
+        self._on_threads(peaks, each)
         if scanned:
-            most = self._limits_of_each(sum(one.relieved for one in each), len(each))
             wanted = each if most >= _LEAST else self._promising(each)
             most = max(most, _LEAST)
             for one in wanted:
@@ -160,11 +172,16 @@ class Trials(Struct, eq=False):
         self._go_on()
         return replay(self.history, rules, addresses=addresses, limit=limit)
 
-    def _peaks(self, one: _Replayed) -> None:
+    def _peaks(self, one: _Replayed, lowest: int | None) -> None:
         rules = self._rules(one.values)
         alike = nothing_idle(self.history, rules)
         for addresses in self.placements:
-            free = alike or self._replay(rules, addresses)
+            if alike is None and lowest is not None and one.relieved:
+                self._go_on()
+                one.within.append(replays_within(self.history, rules, addresses, max(lowest, one.begins)))
+                free = one.within[-1](NO_LIMIT)
+            else:
+                free = alike or self._replay(rules, addresses)
             if not one.peaks:
                 one.chunks = free.taken, free.given_back
             one.peaks.append(free.reserved_peak)
@@ -199,7 +216,7 @@ class Trials(Struct, eq=False):
 
         def tried(limit: int) -> Replay:
             self._go_on()
-            return within()(limit)
+            return (one.within[number] if one.within else within())(limit)
 
         one.scans[number] = summed_up(scan_limits(tried, one.peaks[number], least, tries))
 
