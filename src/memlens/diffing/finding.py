@@ -12,7 +12,7 @@ from msgspec import structs
 
 from memlens.analyzers.context import ContextLine, context_lines
 from memlens.analyzers.groups import owner_labels, owners_of
-from memlens.analyzers.places import Lines
+from memlens.analyzers.places import lines_at
 from memlens.diffing.differences import FATES, KINDS, UNTIMELY, Items, group
 from memlens.results import Result, deferred, lazy
 
@@ -296,15 +296,15 @@ def _members(runs: Runs, items: Items, at: Ints) -> tuple[Member, ...]:
 
 def _sides(windows: Sequence[Window], window: Ints, allocs: Ints, frees: Ints) -> Iterator[Side | None]:
     """One run's side of each item; none where it has no ALLOC (-1) of it."""
-    events = np.concatenate((allocs, frees))
     log = windows[0].log
-    lines = Lines(log, events[events >= 0].tolist())
-    columns = (column.tolist() for column in (window, allocs, frees))
-    for number, alloc, free in zip(*columns, strict=True):
+    # All are looked up at once, for each look-up opens the log.
+    lines = lines_at(log, np.concatenate((allocs, frees))).reshape(2, -1)
+    columns = (column.tolist() for column in (window, allocs, frees, *lines))
+    for number, alloc, free, alloc_line, free_line in zip(*columns, strict=True):
         if alloc < 0:
             yield None
         elif free < 0:
-            yield Side(alloc, lines.of(alloc), None, None, "never", log.holder_of(alloc))
+            yield Side(alloc, alloc_line or None, None, None, "never", log.holder_of(alloc))
         else:
             freed = "in_window" if number < 0 or free < windows[number].hi else "later"
-            yield Side(alloc, lines.of(alloc), free, lines.of(free), freed, log.holder_of(alloc))
+            yield Side(alloc, alloc_line or None, free, free_line or None, freed, log.holder_of(alloc))
