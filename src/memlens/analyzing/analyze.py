@@ -217,7 +217,9 @@ def _steps(found: FoundSteps) -> Steps:
     by, windows = found.family.by, found.windows
     analyzed = _analyzed(windows, _OF_STEPS)
     family = found.family
-    return Steps(by, analyzed, len(family.anchors[0]), found.repeated, family.ends, profile(windows).columns, found.unit)
+    return Steps(
+        by, analyzed, len(family.anchors[0]), found.repeated, family.ends, profile(windows).columns, found.unit
+    )
 
 
 def _light(step: WindowAnalysis) -> WindowAnalysis:
