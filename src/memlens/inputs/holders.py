@@ -74,16 +74,21 @@ class Calls(NamedTuple):
         backward: A backward pass runs, bool.
         outside: The program itself runs, and no operator, bool.
         told: Of a FREE at this event or behind it nothing is known.
-        operator: The operator that runs, as an index of the operators, int32, -1 for none.
-        operators: Their names; none where they are not known.
+        operator: The operator that runs, as an index of the operators, int32, -1 for none; ``None`` where that is not known.
+        operators: Their names.
     """
 
     place: NDArray[np.int32]
     backward: Flags
     outside: Flags
     told: int = 1 << 62
-    operator: NDArray[np.int32] = np.empty(0, np.int32)
+    operator: NDArray[np.int32] | None = None
     operators: Sequence[str] = ()
+
+    def operator_of(self, events: Ints) -> tuple[Ints, Sequence[str]]:
+        """The operators that run at some events, and what their numbers mean; -1 where none does or that is not known."""
+        numbers = np.full(len(events), -1) if self.operator is None else self.operator[events].astype(np.int64)
+        return numbers, self.operators
 
 
 def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str], kind: NDArray[np.int8]) -> Calls | None:
@@ -162,8 +167,8 @@ def held(
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
-    What a walk that saw all has no row of is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make
-    was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
+    What a walk that saw all has no row of is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was
+    given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
     size of a parameter or of a gradient that was seen, is a gradient; what else is given back while no operator runs the program held.
 
     Args:
@@ -195,29 +200,18 @@ def held(
     found = np.where(row >= 0, name[row], -1) if len(name) else row
     stays = np.array([*(text.startswith(STAYING) for text in names), False])
     nobody = (began[last] > alloc) & (row <= start[last]) & ~stays[found]
-    walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
-    saved = _saved(walk, [names[at] for at in name[graph]], calls.operators if calls is not None else ())
-    every = dict.fromkeys(
-        (
-            *names,
-            *(text for _, texts in saved for text in texts),
-            NO_VARIABLE,
-            GRAPH,
-            TEMPORARY,
-            OF_BACKWARD,
-            UNSEEN,
-            GRADIENT,
-        )
-    )
+    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT))
     number = {text: place for place, text in enumerate(every)}
     found[nobody] = number[NO_VARIABLE]
     if calls is not None:
-        for one, texts in saved:
-            those = np.flatnonzero(nobody & (last == one))
-            of_operator: Ints = np.array([*map(number.__getitem__, texts), number[NO_VARIABLE]])
-            found[those] = of_operator[calls.operator[alloc[those]]]
+        walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
+        those = np.flatnonzero(nobody)
+        for blocks, text in _saved(
+            walk, [names[at] for at in name[graph]], last[those], calls.operator_of(alloc[those])
+        ):
+            found[those[blocks]] = number.setdefault(text, len(number))
         # Weights that lie in one block may have gradients in several.
-        of_weight = np.array([*(text.startswith(("parameter ", "gradient ")) for text in every), False])[found]
+        of_weight = np.array([*(text.startswith(("parameter ", "gradient ")) for text in number), False])[found]
         like_one = np.isin(size[alloc], size[alloc][of_weight])
         for life, text in _by_life(alloc, free, found < 0, nobody, like_one, calls):
             found[life] = number[text]
@@ -225,32 +219,41 @@ def held(
     holder[alloc] = found
     frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
     holder[frees] = holder[partner[frees]]
-    return holder, (*every,)
+    return holder, (*number,)
 
 
-def _saved(walk: Ints, rows: Sequence[str], operators: Sequence[str]) -> list[tuple[int, list[str]]]:
-    """Who holds what each operator made and no tensor has, by the walk that saw it.
+def _saved(
+    walk: Ints, rows: Sequence[str], last: Ints, operator: tuple[Ints, Sequence[str]]
+) -> Iterator[tuple[Ints, str]]:
+    """Which blocks that no tensor has a graph saved, and whose.
 
     Args:
         walk: The walk of each row, int64, rising.
         rows: How many nodes of each operator the graph has that a tensor leads to.
-        operators: The operators.
+        last: The last walk while each block was live, int64.
+        operator: The operator that made each block, as an index of the operators, int64; and these.
     """
+    made, operators = operator
     by_walk = defaultdict[int, defaultdict[str, Counter[str]]](lambda: defaultdict(Counter))
-    for at, row in zip(walk.tolist(), rows, strict=True) if operators else ():
+    for at, row in zip(walk.tolist(), rows, strict=True):
         path, _, counts = row.removeprefix(_GRAPH).rpartition(": ")
         words = counts.split()
-        for name, count in zip(words[::2], words[1::2], strict=False) if path else ():
-            by_walk[at][path][_plain(name).removesuffix("final")] += int(count) if count.isdecimal() else 0
-    return [(at, [_whose(graphs, operator) for operator in operators]) for at, graphs in by_walk.items()]
+        for node, count in zip(words[::2], words[1::2], strict=False) if path else ():
+            by_walk[at][path][_plain(node).removesuffix("final")] += int(count) if count.isdecimal() else 0
+    order = np.lexsort((made, last))
+    firsts = np.flatnonzero(np.diff(last[order], prepend=-1) | np.diff(made[order], prepend=-2))
+    for blocks in np.split(order, firsts[1:]) if by_walk and len(order) else ():
+        graphs, index = by_walk.get(int(last[blocks[0]])), int(made[blocks[0]])
+        if graphs is not None and index >= 0 and (path := _whose(graphs, operators[index])):
+            yield blocks, f"saved {path}"
 
 
 def _whose(graphs: dict[str, Counter[str]], operator: str) -> str:
-    """The graph that has nearly all nodes of an operator; no variable where there is none."""
+    """The graph that has nearly all nodes of an operator; ``""`` where there is none."""
     nodes = _NODES.get(operator, (_plain(operator),))
     counts = Counter({path: sum(map(counted.__getitem__, nodes)) for path, counted in graphs.items()})
     ((path, most),) = counts.most_common(1)
-    return f"saved {path}" if most and most * 10 >= counts.total() * _SHARE else NO_VARIABLE
+    return path if most and most * 10 >= counts.total() * _SHARE else ""
 
 
 def _plain(name: str) -> str:
