@@ -56,7 +56,7 @@ def test_a_damaged_gzip_file_is_read_up_to_its_damage_by_either_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: Callable[[int], range]
 ) -> None:
     path, problems = tmp_path / "run.log.gz", set()
-    for seed in rounds(25):
+    for seed in rounds(50):
         chance = random.Random(seed)
         data = members(chance)
         path.write_bytes(data if seed % 5 == 0 else damaged(data, chance))

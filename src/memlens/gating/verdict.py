@@ -131,7 +131,7 @@ class Verdict(Tabular, frozen=True, eq=False):
     failed: Claim | None = None
     blame: tuple[Blame, ...] = ()
     unblamed: int = 0
-    unit: str = "step"
+    unit: str = "window"
     is_baseline: bool = False
     shares: tuple[Share, ...] = ()
     top: int | None = 10
