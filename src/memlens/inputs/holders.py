@@ -201,7 +201,7 @@ def held(
     stays = np.array([*(text.startswith(STAYING) for text in names), False])
     nobody = (began[last] > alloc) & (row <= start[last]) & ~stays[found]
     every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT))
-    number = {text: place for place, text in enumerate(every)}
+    number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
     found[nobody] = number[NO_VARIABLE]
     if calls is not None:
         walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1

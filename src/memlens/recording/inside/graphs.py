@@ -30,8 +30,9 @@ class Graphs:
     """
 
     def __init__(self, tensor: Any) -> None:
-        self._get = getattr(vars(tensor).get("grad_fn"), "__get__", None)
-        self._give_back = _give_back() if self._get is not None else None
+        get = getattr(vars(tensor).get("grad_fn"), "__get__", None)
+        give_back = None if get is None else _give_back()
+        self._read = None if get is None or give_back is None else (get, give_back)
 
     def of(self, found: tuple[tuple[Any, str, str, str], ...]) -> Iterator[str]:
         """The rows of the graphs that tensors lead to.
@@ -77,9 +78,11 @@ class Graphs:
 
         Paddle 3.0 and 3.3 leave a reference to it behind each time that they are asked, which would keep the whole graph.
         """
-        get, give_back = self._get, self._give_back
-        node = None if get is None or give_back is None else get(tensor)
-        if node is None or get is None or give_back is None:
+        if self._read is None:
+            return None
+        get, give_back = self._read
+        node = get(tensor)
+        if node is None:
             return None
         before = sys.getrefcount(node)
         get(tensor)
