@@ -12,7 +12,7 @@ import numpy as np
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.analyzers.roles.twins import Twin, Twins
-from memlens.claims.roles import ROLE_NUMBERS, ROLES, role_of
+from memlens.claims.roles import INFERRED, ROLE_NUMBERS, ROLES, UNSEEN, role_of
 from memlens.facts import Kind
 from memlens.folding import bounds, peak_ends, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
@@ -115,17 +115,18 @@ class Roles:
         self.of_event: NDArray[np.int8] | None = log.role
         self.told_by = "stacks"
         self._by_stack: ByStack | None = None
-        if log.holder is not None:
-            roles = [*map(role_of, log.holder_names), None]
-            self.told_by, self.of_event = "holders", np.array([*map(_PLACES.index, roles)], np.int8)[log.holder]
-        elif log.role is None:
+        if log.role is None:
             if log not in _BY_STACK:
                 from memlens.analyzers.roles.by_stack import roles_by_stack
 
                 _BY_STACK[log] = roles_by_stack(log)
+            if (found := _BY_STACK[log]) is not None:
+                self.of_event = found.role
+        if log.holder is not None:
+            self.told_by, self.of_event = "holders", _held_by(log.holder, log.holder_names, self.of_event)
+        elif log.role is None:
             self._by_stack = _BY_STACK[log]
             self.told_by = "steps" if self._by_stack is None else "stacks"
-            self.of_event = None if self._by_stack is None else self._by_stack.role
 
     def at(self, event: int, live: Ints) -> NDArray[np.int8] | None:
         """The roles of what is live right before an event, as numbers of ``ROLES``, -1 or one more for none; ``None`` where nothing tells any."""
@@ -206,7 +207,25 @@ class Roles:
         return lo[before:], hi[before:]
 
 
+def _held_by(holder: Ints, names: Sequence[str], by_stack: NDArray[np.int8] | None) -> NDArray[np.int8]:
+    """The role of the block of each event by who holds it; of what no walk saw anybody hold, by the stacks where these tell more."""
+    role = np.array([*map(_PLACES.index, map(role_of, names)), len(ROLES)], np.int8)[holder]
+    if by_stack is not None:
+        more = np.zeros((len(names) + 1, len(ROLES)), np.bool_)
+        for number, name in enumerate(names):
+            if name in INFERRED:
+                more[number, [ROLE_NUMBERS[told] for told in _TELLS_MORE[name == UNSEEN]]] = True
+        more[-1] = True
+        role = np.where((by_stack >= 0) & more[holder, by_stack], by_stack, role)
+    return role
+
+
 _PLACES = (*ROLES, None)
+#: Roles by stacks that tell more than the life of a block: which no variable has, and which the program let go of.
+_TELLS_MORE = (
+    ("communication", "cache", "workspace"),
+    ("communication", "cache", "workspace", "parameter", "model", "gradient", "optimizer", "temporary"),
+)
 #: Steps that are looked at to tell the roles of blocks of all of them.
 _MOST_STEPS = 64
 _BY_STACK: WeakKeyDictionary[EventLog, ByStack | None] = WeakKeyDictionary()

@@ -58,7 +58,8 @@ TWINS = {
 TOLD_BY = {"holders": "holders", "stacks": "call stacks", "steps": "steps"}
 #: What each is in columns of numbers.
 ROLE_NUMBERS = {role: number for number, role in enumerate(ROLES)}
-_OTHERS = {
+#: Those names of holders that were inferred, and the roles of what they hold.
+INFERRED = {
     NO_VARIABLE: "nobody",
     GRAPH: "saved",
     TEMPORARY: "temporary",
@@ -70,7 +71,7 @@ _OTHERS = {
 
 def role_of(holder: str) -> str | None:
     """The role of what somebody holds, one of :data:`ROLES`; ``None`` for a holder of another kind."""
-    role = _OTHERS.get(holder) or holder.partition(" ")[0]
+    role = INFERRED.get(holder) or holder.partition(" ")[0]
     return role if role in ROLES else None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.claims.roles import ROLE_NUMBERS
+from memlens.claims.roles import INFERRED, NO_VARIABLE, ROLE_NUMBERS
 from memlens.columns import among, rank_of
 from memlens.facts import Kind
 
@@ -48,19 +48,23 @@ _PHASES = (
     (_MODEL, r"nn/modules/module\.py:\d+ (?:_apply|to|cuda|load_state_dict)$| from_pretrained$"),
     (_FORWARD, r"nn/modules/module\.py:\d+ _call_impl$| forward$|torchinductor_"),
     (_MODEL, r" __init__$"),
+    (_OTHER, r" (?:\w+_)?closure$"),
 )
+#: Those of what an optimizer's step may call, and of that step.
+_CALLED = {k for k, (phase, _) in enumerate(_PHASES) if phase in (_FORWARD, _BACKWARD, _OTHER)}
+_STEP = {k for k, (phase, _) in enumerate(_PHASES) if phase == _OPTIMIZER}
 #: A backward function that is written in Python, where it is the outermost frame.
 _OF_PYTHON = r"torch/autograd/function\.py:\d+ apply$"
-#: Fewer blocks in a row of another phase are no phase.
-_RUN = 8
+#: Fewer blocks in a row of another phase are no phase; what lives through so many is kept from step to step.
+_RUN, _LONG = 8, 6
 #: What an optimizer gives back within so many events was never its state.
 _SOON = 64
 #: Blocks and sizes that must be alike, and how much of their bytes must be found.
 _FEW_BLOCKS, _FEW_SIZES, _COVERED = 6, 2, 0.9
 #: Blocks that a parameter has at most, itself among them: its gradient, and two states.
 _COPIES = 4
-#: Workspaces of matrix products, by their sizes, and how many a process has at most; what is as large and more is something else.
-_WORKSPACES, _FEW_WORKSPACES = (8_519_680, 33_554_432), 2
+#: Workspaces of matrix products: their sizes, the second kind's, and how many of a kind a stream has at most, one a thread that computes.
+_WORKSPACES, _SMALL_WORKSPACE, _FEW_WORKSPACES = (8_519_680, 33_554_432), 1 << 20, 2
 
 
 class _Runs(NamedTuple):
@@ -112,7 +116,7 @@ def roles_by_stack(log: EventLog) -> ByStack | None:
     of_python = not any("::" in frame for stack in stacks for frame in stack)
     phase_of = np.full(int(used[-1]) + 1, _NONE, np.int8)
     phase_of[used] = [*map(_phase, stacks)]
-    blocks = _Blocks(log, phase_of[numbers + 1], of_python=of_python)
+    blocks = _Blocks(log, numbers, phase_of[numbers + 1], of_python=of_python)
     blocks.by_phase()
     blocks.by_size()
     if not (blocks.role >= 0).any():
@@ -128,12 +132,13 @@ def _phase(stack: tuple[str, ...]) -> int:
     """What a stack is of, its innermost frame first."""
     if not stack:
         return _NONE
-    fits = min(map(_first, stack))
-    if fits < len(_PHASES) and _PHASES[fits][0] in (_CACHE, _LIBRARY, _NETWORK, _OPTIMIZER):
-        return _PHASES[fits][0]
-    if re.search(_OF_PYTHON, stack[-1].replace("\\", "/")):
+    fits = [*map(_first, stack)]
+    if next((k for k in fits if k in _CALLED | _STEP), -1) in _CALLED:  # in a closure, if in a step at all
+        fits = [k for k in fits if k not in _STEP]
+    phase = (*(phase for phase, _ in _PHASES), _OTHER)[min(fits)]
+    if phase not in (_CACHE, _LIBRARY, _NETWORK, _OPTIMIZER) and re.search(_OF_PYTHON, stack[-1].replace("\\", "/")):
         return _BACKWARD
-    return _PHASES[fits][0] if fits < len(_PHASES) else _OTHER
+    return phase
 
 
 @lru_cache(maxsize=1 << 16)
@@ -166,11 +171,12 @@ class _Blocks:
 
     Args:
         log: The log.
-        phase: Of each of its events, what its stack is of, int8.
+        stack: The number of the stack of each of its events, int32, -1 where it has none.
+        phase: What that is of, int8.
         of_python: Stacks are of Python alone.
     """
 
-    def __init__(self, log: EventLog, phase: NDArray[np.int8], *, of_python: bool) -> None:
+    def __init__(self, log: EventLog, stack: NDArray[np.int32], phase: NDArray[np.int8], *, of_python: bool) -> None:
         self.alloc = alloc = np.flatnonzero(log.kind == Kind.ALLOC)
         self.phase, self.size = phase[alloc], log.size[alloc]
         partner = log.lifetimes.partner[alloc].astype(np.int64)
@@ -185,6 +191,13 @@ class _Blocks:
         self.backward = (self.phase == _BACKWARD) | ((self.phase == _NONE) & (within == _BACKWARD))
         self.forward = (self.phase == _FORWARD) | ((self.phase == _OTHER) & (within == _FORWARD))
         self.role = np.full(len(alloc), -1, np.int8)
+        self.stack = stack[alloc]
+        self.stream = np.zeros(len(alloc), np.int64) if log.stream is None else log.stream[alloc]
+        holder = np.full(len(alloc), -1) if log.holder is None else log.holder[alloc]
+        names = (*log.holder_names, "")
+        #: Which a walk found nobody to hold, and which it found somebody to.
+        self.nobody = np.array([name == NO_VARIABLE for name in names])[holder]
+        self.held = np.array([name not in INFERRED for name in names[:-1]] + [False])[holder]
 
     def say(self, role: str, those: Flags | Ints) -> None:
         self.role[those] = ROLE_NUMBERS[role]
@@ -230,10 +243,7 @@ class _Blocks:
         gone = np.where((self.free < last[self.gone]) | like_states, phases[self.gone], -1)
         self.say("optimizer", before & (gone == _OPTIMIZER))
         self.say("saved", before & (gone == _BACKWARD))
-        kept = ~self.freed & (self.has("variable") | self.has("result") | (self.role < 0))
-        for size in _WORKSPACES:
-            those = kept & (self.size == size)
-            self.say("workspace", those & (those.sum() <= _FEW_WORKSPACES))
+        self._workspaces()
         for sizes, counts in self._sets():
             self.say("gradient", self._go_at_once(before & among(self.size, sizes), int(sizes @ counts)))
             have = _count(self.size[stays], sizes)
@@ -246,6 +256,28 @@ class _Blocks:
         between = self.alloc.searchsorted(self.free)
         totals = np.bincount(between[those], weights=self.size[those], minlength=len(self.alloc) + 1)
         return those & (2 * totals[between] >= whole)
+
+    def _workspaces(self) -> None:
+        """Say which blocks are workspaces of matrix products: nobody holds them, and they stay; by their sizes."""
+        unknown = self.has("variable") | self.has("result") | self.has("saved") | (self.role < 0) | self.nobody
+        stays = (~self.freed | (self.gone - self.born >= _LONG)) & ~self.held
+        large = self._few(stays & unknown & np.isin(self.size, _WORKSPACES))
+        # The first of the small ones is taken right after a large one, by the same operator; another thread takes its own in the first backward pass.
+        after = np.append(False, large[:-1] & (self.stack[1:] == self.stack[:-1]))
+        passes = np.flatnonzero(self.runs.phase == _BACKWARD)
+        first = self.has("gradient") & (len(passes) > 1) & (self.born == passes[:1].sum())
+        small = stays & (self.size == _SMALL_WORKSPACE)
+        others = (unknown | first) & (after & small).any()
+        self.say("workspace", large | self._few(small & (self.nobody | after | others)))
+
+    def _few(self, those: Flags) -> Flags:
+        """Those of some blocks whose size no more of them have on their stream than workspaces do."""
+        (at,) = np.nonzero(those)
+        _, stream = np.unique(self.stream[at], return_inverse=True)
+        _, kind, count = np.unique(self.size[at] * (len(at) + 1) + stream, return_inverse=True, return_counts=True)
+        few = np.zeros(len(those), np.bool_)
+        few[at] = count[kind] <= _FEW_WORKSPACES
+        return few
 
     def _sets(self) -> Iterator[tuple[Ints, Ints]]:
         """Sizes, and how many blocks of each: of the gradients that a backward pass leaves, and of half of what a step of the optimizer does."""
