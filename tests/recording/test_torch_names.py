@@ -91,6 +91,15 @@ def test_at_marks_the_variables_of_a_program_without_backward_passes_are_named(p
     assert held(programs.folder / "run.pickle") == names
 
 
+def test_what_a_program_that_only_serves_held_is_named(programs: Programs) -> None:
+    """Though it is gone when the program ends, and there was neither a backward pass nor a mark."""
+    serve = "def serve(size):\n    with torch.no_grad():\n        history.append(torch.alloc(size))\n"
+    main = "def main():\n    global history\n    history = []\n    serve(1000)\n    serve(2000)\n    [one.free() for one in history]\n"
+    done = programs.recorded(f"import torch, time\n{serve}{main}time.sleep(0.03)\nmain()\n".replace("(1000)\n", "(1000)\n    time.sleep(0.03)\n"))  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert held(programs.folder / "run.pickle") == dict.fromkeys((1000, 2000), "variable history[*] (program.py)")
+
+
 def test_names_are_said_where_they_are_asked_for_alone(programs: Programs) -> None:
     text = f"import memlens\n{TRAIN}with memlens.record_torch('run.pickle', names='none'): main()\n"
     programs.run(text, path=(programs.source, programs.stand_in()))
@@ -389,11 +398,21 @@ def step(x):
     return loss
 def gradient(x):
     return torch.autograd.grad((x * x).sum(), x)[0]
+def frozen(x):
+    with torch.no_grad():
+        y = net(x)
+    return y.sum()
+@torch.jit.script
+def scripted(x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        y = x * 2
+    return y.requires_grad_()
 def main():
-    compiled = [torch.compile(function, backend="eager") for function in (step, gradient)]
+    print(scripted(torch.ones(2)))
+    compiled = [torch.compile(function, backend="eager") for function in (step, gradient, frozen)]
     with profiling:
         for _ in range(3):
-            print(compiled[0](torch.randn(4, 8)).item(), compiled[1](torch.randn(3, requires_grad=True)))
+            print(compiled[0](torch.randn(4, 8)).item(), compiled[1](torch.randn(3, requires_grad=True)), compiled[2](torch.randn(2, 8)).requires_grad)
     counters = torch._dynamo.utils.counters
     print(dict(counters["stats"]), dict(counters["frames"]), len(counters["graph_break"]))
 """

@@ -262,6 +262,14 @@ class _Optimizer:
         pass
 
 
+class no_grad:  # noqa: N801  as torch's
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+
 class _Profile:
     def __exit__(self, *_):
         pass

@@ -71,6 +71,7 @@ class Walk:
             where that begins.
         whole: Everything that can be reached was looked at.
         named: No path to something was too long.
+        searched: It was looked for garbage, which takes longer than all else.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Walk:
         kept: dict[str, Any] | None = None,
     ) -> None:
         self.found: list[tuple[Any, str, str, str]] = []
-        self.whole = self.named = True
+        self.whole, self.named, self.searched = True, True, False
         self._is_tensor, self._own_name, self._and_garbage, self._beyond = is_tensor, own_name, garbage, beyond
         self._kept: dict[str, Any] = {} if kept is None else kept
         self._passed = 0  # tensors that were looked beyond
@@ -148,12 +149,11 @@ class Walk:
         reached = Counter(id(type(value)) for value in self._seen.values())
         # Instances refer to their classes: as many as when there was no garbage mean that there is none.
         left = {number: sys.getrefcount(kind) - reached[number] for number, kind in kinds.items()}
-        if not kinds or left == self._kept.get("quiet"):
+        quiet = not kinds or left == self._kept.get("quiet")
+        if quiet or self._and_garbage is None:
+            self.whole = quiet
             return
-        if self._and_garbage is None:
-            self.whole = False
-            return
-        self._kept["quiet"] = {}
+        self._kept["quiet"], self.searched = {}, True
         ring: list[Any] = gc.get_referrers(*kinds.values())
         ring = [one for one in ring if id(type(one)) in kinds and id(one) not in self._seen]
         if len(ring) > _MOST_REFERRERS:
@@ -173,9 +173,9 @@ class Walk:
                 if id(one) in met and id(one) not in marked:
                     marked.add(id(one))
                     alive.append(one)
-        lost = [one for number, one in met.items() if number not in marked and id(type(one)) in kinds]
-        self._kept["quiet"] = {} if lost else left
-        for one in lost:
+        self._kept["quiet"] = left
+        for one in [one for number, one in met.items() if number not in marked and id(type(one)) in kinds]:
+            self._kept["quiet"] = {}
             self._reach(one, "garbage", type.__dict__["__name__"].__get__(type(one)), _CYCLE)
 
     @staticmethod
@@ -284,6 +284,9 @@ class Walk:
             if role in ("variable", "optimizer") and _framework_class(kind, ("EagerParamBase", "Parameter")):
                 self._loose[id(value)], role = len(self.found), "parameter"
             self.found.append((value, role, path, where))
+            for name, inner in self.stored(value, kind) if role == "parameter" else ():
+                if name == "_local_tensor":  # a shard of FSDP's, whatever else has it
+                    self._reach(inner, role, path, where)
         else:
             self._waiting.append((None, value, role, path, where))
 
@@ -357,9 +360,7 @@ class Walk:
             framework = _framework_class(kind, ("Layer", "Module", "Optimizer"))
             of_bases = [list((_VALUES(base) or {}).items()) for base in _MRO(kind) or (kind,)]
             found = [one for values in of_bases for one in values if type(one[1]) in _STORING]
-            stored = [
-                (name, one) for name, one in found if name == "__dict__" or type(one) is types.MemberDescriptorType
-            ]
+            stored = [one for one in found if one[0] == "__dict__" or type(one[1]) is types.MemberDescriptorType]
             self._kinds[id(kind)] = framework, issubclass(kind, BaseException) or _module_of(kind) in _IN_C, stored
         return self._kinds[id(kind)]
 

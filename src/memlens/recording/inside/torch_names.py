@@ -3,7 +3,7 @@
 Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
 
 Holders are looked for while the memory history or a profile of memory is recorded: when backward passes begin, when an optimizer clears
-gradients, at marks, when a snapshot is taken, which is also when memory runs out, and when a profile ends.  A snapshot has them under a key of its own, ``memlens``, a trace among its metadata, in base 64::
+gradients, at the end of what runs without gradients where there are no backward passes, at marks, when a snapshot is taken, which is also when memory runs out, and when a profile ends.  A snapshot has them under a key of its own, ``memlens``, a trace among its metadata, in base 64::
 
     {"holders": {"names": ["variable feats[*] (main, train.py)", "-"], "time_us": [1790857026000000], "rows": [2],
                  "address": [93883121772608, 0], "name": [0, 1]}}
@@ -137,6 +137,18 @@ class _Names:
                 self._profile(on=False)
             return ended(profile, *args)
 
+        def leaving(left: list[Any]) -> Any:
+            def leaves(*args: Any) -> Any:
+                found = left[0](*args)
+                if not compiles() and is_due("inference"):
+                    look(sys._getframe(1))
+                return found
+
+            return leaves
+
+        for name in ("no_grad", "inference_mode"):
+            left: list[Any] = []
+            left.append(_put_in_place(torch, getattr(torch, name, object), "__exit__", leaving(left)))
         prepare = _put_in_place(torch, torch.autograd, "_tensor_or_tensors_to_tuple", begins)
         cleared = _put_in_place(torch, torch.optim.Optimizer, "zero_grad", clears)
         taken = _put_in_place(torch, torch.cuda.memory, "_snapshot", snapshot)

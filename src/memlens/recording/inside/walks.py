@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _SHARE, _SECONDS = 100, 0.5
 #: Operators are no moment before so many of the times that they are looked at.
 _SOME_CALLS = 16
+#: Seconds from one end of what runs without gradients to the next at which it is looked at what is allocated.
+_MOMENT = 0.02
 #: Whether the peak rose is asked after each operator; each second or fourth where it has not for so many of the times that operators are looked at.
 _QUIET = (64, 1024)
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.
@@ -80,7 +82,7 @@ class Walks:
 
     At moments of one kind whose numbers double (of operators where there are no backward passes), where more is allocated than at any walk before, and soon
     after the peak rose;
-    more often as long as that takes no more than a hundredth of the time, and there is room.
+    more often as long as that takes no more than a hundredth of the time, and there is room.  Walks that look for garbage may take as much again.
 
     Args:
         walk: The class of a walk.
@@ -102,8 +104,9 @@ class Walks:
     ) -> None:
         self.on = True
         self._walk, self._framework, self._put, self._room = walk, framework, put, room
-        self._began, self._next = time.monotonic(), 0.0
-        self._taken = self._taken_short = 0.0  # seconds
+        self._began, self._next, self._asked = time.monotonic(), 0.0, 0.0
+        self._taken = self._taken_short = self._taken_searching = 0.0  # seconds
+        self._came = False  # to a moment, which others follow
         self._highest, self._rose = 0, False  # what was allocated at most at a walk, other than after operators
         #: What the peak must rise to for another walk after an operator, and to what it must have risen for one after the next.
         self.above_peak = self._risen = float("inf")
@@ -121,10 +124,14 @@ class Walks:
     def due(self, moment: str) -> bool:
         """Whether to walk at a moment.
 
-        An ``operator`` or a ``backward`` pass is about to run, its ``gradients`` are there, they are about to be given back (``zero_grad``), or the program
-        says a ``mark``.
+        An ``operator`` or a ``backward`` pass is about to run, its ``gradients`` are there, they are about to be given back (``zero_grad``), what ran
+        without gradients is over (``inference``), or the program says a ``mark``.
         """
         counts = self._counts
+        if moment == "inference":
+            if "backward" in counts or time.monotonic() < self._asked + _MOMENT:
+                return False
+            self._asked = time.monotonic()
         count = counts[moment] = counts.get(moment, 0) + 1
         of_operator = moment == "operator"
         if of_operator:
@@ -135,14 +142,15 @@ class Walks:
         if self._taken > budget:
             return False
         # Half of it is for the moments that come by their numbers; while little is spent, any rise counts.
-        whole = self._taken - self._taken_short
+        whole = self._taken - self._taken_short + self._taken_searching
         least = _HIGHER if 4 * whole > budget else 1
         higher = not of_operator and 2 * whole <= budget and self._framework.level() > least * self._highest
         if moment in _AFTER:  # the gradients of the pass before which memory rose
             higher, self._rose = higher or self._rose, False
         else:
             self._rose = self._rose or higher
-        return higher or not count & (count - 1) or (time.monotonic() >= self._next and self._room())
+        self._came = higher or not count & (count - 1) or (time.monotonic() >= self._next and self._room())
+        return self._came
 
     def _budget(self) -> float:
         """Seconds that walks may have taken by now."""
@@ -178,20 +186,25 @@ class Walks:
         if not self.on:
             return
         began = time.thread_time()
+        search = None if after or (self._came and self._taken_searching > self._budget()) else True
+        self._came = self._searched = False
         try:
             level, self.peak = self._framework.level(), self._framework.peak
             self.above_peak = self._risen = _HIGHER * self.peak()
             if passed is None:
                 self._highest = max(self._highest, level)
-            self._put(self._rows(passed, at_exit=at_exit, garbage=False if at_exit else None if after else True))
+            self._put(self._rows(passed, at_exit=at_exit, garbage=False if at_exit else search))
         except RecursionError:  # the program is at its limit, and may come back
             pass
         except Exception:  # noqa: BLE001  the program goes on
             self.on = False
         taken = time.thread_time() - began
-        self._taken += taken
-        self._taken_short += taken if passed else 0
         self._next = time.monotonic() + taken * _SHARE
+        if self._searched:
+            self._taken_searching += taken
+        else:
+            self._taken += taken
+            self._taken_short += taken if passed else 0
 
     def _rows(self, passed: Any, *, at_exit: bool, garbage: bool | None) -> Iterator[tuple[int, str]]:
         written, framework, short = {}, self._framework, passed is not None
@@ -209,6 +222,7 @@ class Walks:
                 written[id(tensor), address] = text
             if not stays or (before is None if short else before != text):
                 yield address, text
+        self._searched = walk.searched
         self._written = {**self._written, **written} if short else written
         if short:
             yield 0, "some"
