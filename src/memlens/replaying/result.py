@@ -132,7 +132,8 @@ class ReplayedLog(Answered, frozen=True, eq=False):
         proof: How the replay of the run as it was set compares with its log.
         limit_bytes: The limit that settings are held against; ``None`` for none.
         cut_short: Its input ends early: what the run did later is not known.
-        limit_from: Where that comes from: ``given``, or ``log``: as much the run had reserved as the device refused more.
+        limit_from: Where that comes from: ``given``; ``allowed``: what the log says that the run might have of the device; or ``log``: as much the run had
+            reserved as the device refused more.
         limit_most_bytes: The most that it may have been: with what the device said was free; of a log that does not tell that, less than what it had
             reserved together with the chunk that was refused; else the limit.
         device_free_bytes: What the device said was free when it refused more; ``None`` where the log does not say it, or nothing was.

@@ -52,7 +52,7 @@ def _parts(log: ReplayedLog, rows: tuple[int, ...], *, full: bool, alone: bool) 
             "" if log.device_free_bytes is None else f", with {format_bytes(log.device_free_bytes)} free on the device"
         )
         refused = f"reserved when the device refused more{free}; --memory SIZE says what there is"
-        where = "given" if log.limit_from == "given" else refused
+        where = {"given": "given", "allowed": "allowed to this run"}.get(log.limit_from, refused)
         head.append(Line(f"{format_bytes(log.limit_bytes)}, {where}", label="Limit"))
     if log.best is not None:
         head.append(Line("", "good", log.best.line, label="Set"))
