@@ -132,7 +132,7 @@ def replay(
         history: What the program asked for.
         rules: How the allocator decides.
         addresses: Where new chunks lie.
-        limit: Bytes that the device has: it refuses what would make more of them reserved; ``None``: it refuses nothing.
+        limit: Bytes that the device, or the process of it, has: what would make more of them reserved is refused; ``None``: nothing is.
         trace: Keep the address of each block and what happens to chunks.
 
     Raises:
@@ -191,7 +191,7 @@ def replays_within(
     history: RequestHistory, rules: AllocatorRules, addresses: Addresses, lowest: int
 ) -> Callable[[int], Replay]:
     """Return what replays under a limit that is not below another one, as :func:`replay` does: what is alike under all of them is replayed once."""
-    if rules.preallocated:
+    if rules.preallocated or history.limit_is_share:
         return lambda limit: replay(history, rules, addresses=addresses, limit=limit)
     state = _started(history, rules, addresses, None)
     # An operation takes one chunk at most, or pages around its block: nothing is refused while so much is left.
@@ -228,10 +228,11 @@ def _started(
     tiling = tiled(history, rules)
     by = fixed(history, addresses, tiling.base, tiling.size)
     opening = history.opening if rules.keep_opening else 0
+    limit = NO_LIMIT if limit is None else limit
+    allowed = min(limit if history.limit_is_share else NO_LIMIT, NO_LIMIT if rules.allowed is None else rules.allowed)
     numbers = [
         *(opening, rules.take_high, rules.oldest_first, rules.max_split, rules.max_rounding, rules.idle),
-        *(rules.sorting, rules.collect_above, NO_LIMIT if rules.allowed is None else rules.allowed, rules.range_bytes),
-        *(NO_LIMIT if limit is None else limit, by.placement, trace),
+        *(rules.sorting, rules.collect_above, allowed, rules.range_bytes, limit, by.placement, trace),
     ]
     groups, operation = rules.groups, history.operation.astype(np.int8)
     operation[history.failed] = _FAILED

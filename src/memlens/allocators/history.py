@@ -113,6 +113,7 @@ class RequestHistory(Struct, frozen=True, eq=False):
         changes: What happened to chunks as recorded.
         settings: Settings of the allocator that the input tells of, by name.
         limit_bytes: Bytes at which the device refused more, where that is known.
+        limit_is_share: That is a share of the device, which requests are held against before they are rounded to pages.
     """
 
     operation: NDArray[np.int8]
@@ -130,6 +131,7 @@ class RequestHistory(Struct, frozen=True, eq=False):
     changes: ChunkChanges = field(default_factory=ChunkChanges.none)
     settings: Mapping[str, str] = {}
     limit_bytes: int | None = None
+    limit_is_share: bool = False
 
     def __len__(self) -> int:
         return len(self.operation)

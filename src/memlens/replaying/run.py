@@ -143,12 +143,11 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, sc
     if not head.proof.holds:
         return head
     limit, limit_from, most, free = options.memory, "given", options.memory, None
-    ooms = [oom for oom in failures_of(log) if last is None or oom.line == head.refused_line]
-    if limit is None and ooms and ooms[0].limit_bytes is not None:
-        limit, limit_from, most = ooms[0].limit_bytes, "allowed", ooms[0].limit_bytes
-    if limit is None and last is not None:
+    if limit is None and history.limit_is_share:
+        limit, limit_from, most = history.limit_bytes, "allowed", history.limit_bytes
+    elif limit is None and last is not None:
         limit, limit_from = limit_of(history, last), "log"
-        said = next((oom.free_bytes for oom in ooms), None)
+        said = next((oom.free_bytes for oom in failures_of(log) if oom.line == head.refused_line), None)
         free = max((history.limit_bytes or 0) - limit, 0) or said or None
         most = most_of(history, model.rules(history, own), last, said)
     changes, left_out = chosen_settings(model, history, own, named, every=options.all_settings)

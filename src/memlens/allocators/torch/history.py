@@ -158,6 +158,8 @@ def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) 
     events = events[events >= log.facts.opening]
     changes = segments.changes_of(log, events, _moments(log, events, of_request, operations))
     failed = len(log.facts.ooms)
+    shares = {oom.limit_bytes for oom in log.facts.ooms} - {None}
+    share = shares.pop() if len(shares) == 1 else None
     return RequestHistory(
         operations.operation,
         of,
@@ -173,7 +175,8 @@ def _history(log: EventLog, conf: Configuration, trims: Ints, of_request: Ints) 
         np.sort(index[requests + len(gone) : requests + len(gone) + failed]),
         changes,
         log.facts.settings,
-        segments.limit_of(log, conf, changes),
+        segments.limit_of(log, conf, changes) if share is None else share,
+        share is not None,
     )
 
 
