@@ -209,22 +209,23 @@ class Roles:
 
 def _held_by(holder: Ints, names: Sequence[str], by_stack: NDArray[np.int8] | None) -> NDArray[np.int8]:
     """The role of the block of each event by who holds it; of what no walk saw anybody hold, by the stacks where these tell more."""
-    role = np.array([*map(_PLACES.index, map(role_of, names)), len(ROLES)], np.int8)[holder]
-    if by_stack is not None:
-        more = np.zeros((len(names) + 1, len(ROLES)), np.bool_)
-        for number, name in enumerate(names):
-            if name in INFERRED:
-                more[number, [ROLE_NUMBERS[told] for told in _TELLS_MORE[name == UNSEEN]]] = True
-        more[-1] = True
-        role = np.where((by_stack >= 0) & more[holder, by_stack], by_stack, role)
-    return role
+    roles = [*map(role_of, names)]
+    role = np.array([*map(_PLACES.index, roles), len(ROLES)], np.int8)[holder]
+    if by_stack is None:
+        return role
+    more = np.zeros((len(names) + 1, len(ROLES)), np.bool_)
+    more[-1] = True
+    for number, (name, of) in enumerate(zip(names, roles, strict=True)):
+        told = _OF_LIBRARIES if name in INFERRED else ("cache",) if of == "variable" else ()
+        more[number, [ROLE_NUMBERS[one] for one in (*told, *(_OF_UNSEEN if name == UNSEEN else ()))]] = True
+    return np.where((by_stack >= 0) & more[holder, by_stack], by_stack, role)
 
 
 _PLACES = (*ROLES, None)
-#: Roles by stacks that tell more than the life of a block: which no variable has, and which the program let go of.
-_TELLS_MORE = (
+#: Roles by stacks that tell more than the life of a block, or that no variable has it; and than that the program let go of it.
+_OF_LIBRARIES, _OF_UNSEEN = (
     ("communication", "cache", "workspace"),
-    ("communication", "cache", "workspace", "parameter", "model", "gradient", "optimizer", "temporary"),
+    ("parameter", "model", "gradient", "optimizer", "temporary"),
 )
 #: Steps that are looked at to tell the roles of blocks of all of them.
 _MOST_STEPS = 64
