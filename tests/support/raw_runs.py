@@ -167,7 +167,23 @@ class RawRun:
             for born in (k for k, one in enumerate(self.events) if one.kind == "alloc"):
                 if life := self._told_by_life(born, self.partner.get(born), holders.get(born), parameters):
                     holders[born] = life
+            self._as_others(holders)
         return holders
+
+    def _as_others(self, holders: dict[int, str]) -> None:
+        """What goes when nothing is made any more was saved if the last one like it was that did not."""
+        end = max(k for k, one in enumerate(self.events) if one.kind == "alloc")
+        unseen = "a variable that no walk saw"
+        late = [k for k, by in holders.items() if by == unseen and self.partner.get(k, 0) > end]
+        alike: dict[tuple[str, int], str] = {}
+        for born in sorted(holders.keys() - set(late)):
+            if (words := holders[born])[:8] in ("variable", "a variab") or words.startswith(("saved ", "the backward")):
+                alike[self.events[born].call, self.events[born].size] = words
+        for born in late:
+            if alike.get((self.events[born].call, self.events[born].size), unseen).startswith(
+                ("saved ", "the backward")
+            ):
+                holders[born] = "the backward graph"
 
     def _told_by_life(self, born: int, freed: int | None, holder: str | None, parameters: set[int]) -> str | None:
         if holder not in (None, "no variable"):

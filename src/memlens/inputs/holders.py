@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from memlens.claims.roles import GIVEN, GRADIENT, GRAPH, NO_VARIABLE, OF_BACKWARD, SAW_ALL, STAYING, TEMPORARY, UNSEEN
+from memlens.claims.roles import (
+    GIVEN,
+    GRADIENT,
+    GRAPH,
+    NO_VARIABLE,
+    OF_BACKWARD,
+    SAW_ALL,
+    STAYING,
+    TEMPORARY,
+    UNSEEN,
+    role_of,
+)
 from memlens.events import pair
 from memlens.facts import Kind
 from memlens.inputs.joins import join_streams
@@ -215,6 +226,13 @@ def held(
         like_one = np.isin(size[alloc], size[alloc][of_weight])
         for life, text in _by_life(alloc, free, found < 0, nobody, like_one, calls):
             found[life] = number[text]
+        # What goes when nothing is made any more goes with the program, whoever held it: as others like it.
+        late = (found == number[UNSEEN]) & (free > alloc[-1:].sum())
+        saved = np.array([role_of(text) == "saved" for text in (*number, "")])
+        told = np.array([role_of(text) in ("saved", "variable") for text in (*number, "")])
+        unseen, seen = np.flatnonzero(late), np.flatnonzero(told[found] & ~late)
+        like = _last_like(unseen, seen, calls, alloc, size[alloc])
+        found[unseen[(like >= 0) & saved[found[like]]]] = number[GRAPH]
     holder = np.full(len(kind), -1, np.int64)
     holder[alloc] = found
     frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
@@ -273,6 +291,17 @@ def _let_go(after: Ints, free: Ints, calls: Calls | None) -> Flags:
     inside = np.concatenate(([0], np.cumsum(~calls.outside), [len(calls.outside) + 1]))
     went: Flags = (inside[free + 1] == inside[after]) & (free < calls.told)
     return went
+
+
+def _last_like(blocks: Ints, seen: Ints, calls: Calls, alloc: Ints, size: Ints) -> Ints:
+    """Of each of some blocks the last of others that the same operator at the same line made in the same size, int64, -1 where there is none."""
+    seen = seen[np.isin(size[seen], size[blocks]) & (calls.place[alloc[seen]] >= 0)]
+    both = np.append(seen, blocks)
+    columns = np.stack([calls.operator_of(alloc[both])[0], calls.place[alloc[both]], size[both]])
+    _, key = np.unique(columns, axis=1, return_inverse=True)
+    last = np.full(len(both), -1)
+    last[key[: len(seen)]] = seen
+    return last[key[len(seen) :]]
 
 
 def _by_life(

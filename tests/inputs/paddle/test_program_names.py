@@ -189,6 +189,18 @@ def test_what_no_variable_holds_when_a_backward_pass_begins_and_the_pass_gives_b
     assert holders(log) == [hidden, saved, saved, passing, saved, passing, hidden, saved]
 
 
+def test_what_goes_with_the_program_was_held_as_the_last_one_that_the_same_line_made() -> None:
+    begins, node = calls("run_backward < train.py:20 main"), line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing ")
+    add = calls("add < train.py:12 main")
+    log = read(
+        *(calls(MATMUL), alloc(256), add, alloc(512), calls("-"), begins, node, free(256), calls("-"), free(512)),
+        *(calls(MATMUL), alloc(768), add, alloc(1024), calls("-"), free(768), free(1024)),
+    )
+    saved, unseen = "the backward graph", "a variable that no walk saw"
+    found = {int(addr): name for addr, kind, name in zip(log.addr, log.kind, holders(log), strict=True) if not kind}
+    assert found == {256: saved, 512: unseen, 768: saved, 1024: unseen}
+
+
 @pytest.mark.parametrize("weight", ["parameter net.w (train.py)", "variable x (main, train.py)"])
 def test_of_what_no_walk_saw_its_life_tells_who_held_it(weight: str) -> None:
     begins, other = calls("run_backward < train.py:20 main"), calls("relu < train.py:9 main")
