@@ -193,12 +193,13 @@ def test_what_goes_with_the_program_was_held_as_the_last_one_that_the_same_line_
     begins, node = calls("run_backward < train.py:20 main"), line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing ")
     add = calls("add < train.py:12 main")
     log = read(
+        *(alloc(64, size=2048), holds(64, "parameter net.w (train.py)")),
         *(calls(MATMUL), alloc(256), add, alloc(512), calls("-"), begins, node, free(256), calls("-"), free(512)),
         *(calls(MATMUL), alloc(768), add, alloc(1024), calls("-"), free(768), free(1024)),
     )
     saved, unseen = "the backward graph", "a variable that no walk saw"
     found = {int(addr): name for addr, kind, name in zip(log.addr, log.kind, holders(log), strict=True) if not kind}
-    assert found == {256: saved, 512: unseen, 768: saved, 1024: unseen}
+    assert found == {64: "parameter net.w (train.py)", 256: saved, 512: unseen, 768: saved, 1024: unseen}
 
 
 @pytest.mark.parametrize("weight", ["parameter net.w (train.py)", "variable x (main, train.py)"])
