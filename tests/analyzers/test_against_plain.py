@@ -333,19 +333,6 @@ def test_tallies_of_a_split_log_join_to_the_tally_of_the_whole(rows: Rows, data:
     assert joined.summit[climbs].tolist() == whole.summit[climbs].tolist()
 
 
-@given(cut_logs())
-def test_layers_hold_every_window_once_and_share_no_event(cut: tuple[Rows, Bounds, int]) -> None:
-    lo, hi = np.array(cut[1]).T
-    layers = fates.layers(lo, hi)
-    assert sorted(np.concatenate([np.zeros(0, int), *layers]).tolist()) == np.flatnonzero(hi > lo).tolist()
-    for layer in layers:
-        assert (hi[layer][:-1] <= lo[layer][1:]).all()
-    events = np.zeros(50, int)
-    for a, b in cut[1]:
-        events[a:b] += 1
-    assert len(layers) == events.max()
-
-
 @given(
     st.lists(st.tuples(st.sampled_from([Kind.ALLOC, Kind.FREE]), st.integers(0, 99), st.integers(-1, 60)), max_size=20),
     batch_sizes,

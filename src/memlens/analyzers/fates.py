@@ -1,13 +1,12 @@
 """Held, temporary and released blocks of many windows, from the pairs of ALLOC and FREE.
 
 All follow from one question asked of each ALLOC: does its FREE come before the window's end?  Windows that share no event
-are asked about in one pass; windows that overlap are first dealt out into *layers* of such, a pass over its own events each.
+are asked about in one pass; of windows that overlap each takes a pass over its own events.
 FREEs that nothing was allocated for, or whose size differs, are rare in a sound log: they are gathered once for the log.
 """
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -53,9 +52,12 @@ def pairing(windows: Sequence[Window]) -> Columns:
     if known is not None and known[0] == key:
         return known[1]
     figures, anomalies = profile(windows), log.free_anomalies
-    held_allocs, held_bytes = np.zeros(len(lo), np.int64), np.zeros(len(lo), np.int64)
-    for layer in layers(lo, hi):
-        _count_held(log, lo[layer], hi[layer], layer, held_allocs, held_bytes)
+    held, order = np.zeros((2, len(lo)), np.int64), np.lexsort((hi, lo))
+    order = order[hi[order] > lo[order]]
+    apart = bool((hi[order[:-1]] <= lo[order[1:]]).all())
+    for some in [order] if apart and len(order) else order[:, None]:  # those that share events one by one
+        held[:, some] = _held(log, lo[some], hi[some])
+    held_allocs, held_bytes = held
     unknown_frees, unknown_bytes = _inside(anomalies.unknown, log.size[anomalies.unknown], lo, hi)
     mismatches, mismatch_bytes = _inside(anomalies.mismatched, anomalies.excess, lo, hi)
     doubles, _ = _inside(log.lifetimes.double_allocs, np.zeros(0, np.int64), lo, hi)
@@ -89,50 +91,21 @@ def pairing(windows: Sequence[Window]) -> Columns:
     return found
 
 
-def layers(lo: Ints, hi: Ints) -> list[Ints]:
-    """Deal windows out into as few groups as can be, so that windows of one group share no event, in order of position.
-
-    Empty windows are in none.
-    """
-    order = np.lexsort((hi, lo))
-    order = order[hi[order] > lo[order]]
-    if not len(order):
-        return []
-    if bool((hi[order[:-1]] <= lo[order[1:]]).all()):
-        return [order]
-    groups: list[list[int]] = []
-    ending: list[tuple[int, int]] = []  # where each group's last window ends, and the group
-    for window in order.tolist():
-        if ending and ending[0][0] <= lo[window]:
-            _, group = heapq.heappop(ending)
-            groups[group].append(window)
-        else:
-            group = len(groups)
-            groups.append([window])
-        heapq.heappush(ending, (int(hi[window]), group))
-    return [np.array(group, np.int64) for group in groups]
-
-
-def _count_held(log: EventLog, lo: Ints, hi: Ints, into: Ints, allocs: Ints, size: Ints) -> None:
-    """Count the held blocks of windows that rise and share no event, and add them to the entries ``into``."""
-    partner = until(log.lifetimes.partner)
+def _held(log: EventLog, lo: Ints, hi: Ints) -> Ints:
+    """How many blocks are born in each of some windows, which rise and share no event, and not freed in it, and their bytes; a row each."""
+    partner, sums = until(log.lifetimes.partner), np.zeros((2, len(lo)), np.int64)
     for start, stop in walk(int(lo[0]), int(hi[-1])):
         a, b = int(np.searchsorted(hi, start, side="right")), int(np.searchsorted(lo, stop))
-        begins, ends = np.maximum(lo[a:b], start), np.minimum(hi[a:b], stop)
-        if b - a == 1:  # the rest of the batch lies in no window
-            begin, end = int(begins[0]), int(ends[0])
-            held = (partner[begin:end] >= int(hi[a])) & (log.kind[begin:end] == Kind.ALLOC)
-            allocs[into[a]] += np.count_nonzero(held)
-            size[into[a]] += (log.size[begin:end] * held).sum()
-        elif b > a:
+        if b > a:
             # One limit an event: the end of its window; what lies between windows gets any, and is counted nowhere.
-            edges = np.append(begins, stop)
-            edges[0] = start
-            held = partner[start:stop] >= np.repeat(hi[a:b].astype(partner.dtype), np.diff(edges))
+            begins, ends = np.maximum(lo[a:b], start) - start, np.minimum(hi[a:b], stop) - start
+            until_next = np.diff(np.concatenate([[0], begins[1:], [stop - start]]))
+            held = partner[start:stop] >= np.repeat(hi[a:b].astype(partner.dtype), until_next)
             held &= log.kind[start:stop] == Kind.ALLOC
-            for weight, sums in ((1, allocs), (log.size[start:stop], size)):
-                before = np.concatenate([[0], np.cumsum(held * weight, dtype=np.int64)])
-                sums[into[a:b]] += before[ends - start] - before[begins - start]
+            for total, weights in zip(sums, (held, held * log.size[start:stop]), strict=True):
+                before = np.concatenate([[0], np.cumsum(weights, dtype=np.int64)])
+                total[a:b] += before[ends] - before[begins]
+    return sums
 
 
 def opening_allocs(log: EventLog) -> Ints:
