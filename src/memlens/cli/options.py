@@ -33,20 +33,16 @@ _ORDER = str.split("""
 
 
 def verb(
-    name: str,
-    arguments: Sequence[click.Argument],
-    *owners: type[Options],
-    examples: str,
-    only: Sequence[str] = (),
-    **context: Any,
+    name: str, arguments: Sequence[click.Argument], *owners: type[Options], only: Sequence[str] = (), **context: Any
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function the command of a verb; it gets the arguments by their names, then an object of each class of options.
+
+    Its docstring is the help, and ends with ``Examples:``, which stand below the options.
 
     Args:
         name: What the verb is called.
         arguments: What it takes beside options; those that are text are paths of files.
         owners: The classes of its options; one that stands in two of them is one option.
-        examples: Commands to try, below its help.
         only: Take these options alone; all where none is named.
         context: Settings of click's context.
     """
@@ -66,6 +62,7 @@ def verb(
             argument.type = FILES
 
     def decorate(run: Callable[..., Any]) -> click.Command:
+        about, _, examples = inspect.cleandoc(run.__doc__ or "").partition("\n\nExamples:\n")
         takes = [key for key in inspect.signature(run).parameters if key not in {one.name for one in arguments}]
 
         def command(**values: Any) -> Any:
@@ -81,7 +78,7 @@ def verb(
             {"help_option_names": ["-h", "--help"], **context},
             command,
             [*arguments, *(_Option(one, meanings) for one in chosen)],
-            inspect.cleandoc(run.__doc__ or ""),
+            about,
             f"\b\nExamples:\n{examples}",
         )
         made.rare = frozenset(one.name for one in chosen if one.rare)

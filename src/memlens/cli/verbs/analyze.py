@@ -35,24 +35,9 @@ class ShowAnalysis(Show):
     group: str = option("", default="owner", choices=("owner", "holder", "role"), shown=True)
 
 
-@verb(
-    "analyze",
-    [click.Argument(["logs"], metavar="LOG...", nargs=-1, required=True)],
-    *(Analyze, ShowAnalysis),
-    examples="""\
-  memlens analyze run.log
-  memlens analyze run.log --start "START SOT_CALL_4" --end "END SOT_CALL_4"
-  memlens analyze run.log --by "START (SOT_CALL_\\d+)" --sort remaining
-  memlens analyze run.log -A lifetimes --min-size 1MiB
-  memlens analyze run.log --owner "LAYER (\\w+) forward"
-  memlens analyze run.log.zst --group role
-  memlens analyze workerlog.0 workerlog.1 --sort peak
-  memlens analyze run.log.gz --by "STEP (\\d+) START" --format csv -o steps.csv
-  memlens analyze logs/ --scheduler tcp://10.0.0.1:8786
-  zcat run.log.gz | memlens analyze - --format json""",
-)
+@verb("analyze", [click.Argument(["logs"], metavar="LOG...", nargs=-1, required=True)], *(Analyze, ShowAnalysis))
 def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
-    """Say where the memory went, in whole logs or in parts of them.
+    r"""Say where the memory went, in whole logs or in parts of them.
 
     LOG is a file (plain, .gz, .zst, .xz, .bz2), a folder of such files, a URL, or - for stdin: a log of Paddle, a PyTorch memory snapshot, a Kineto trace, an
     RMM log, or of a format of your own. An input with several devices gives a log for each of them. One log gives one screen: the verdict; what ran out of memory,
@@ -60,6 +45,18 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     their phases; what is live at the peak, and held at the end. --by gives a table with a row a window, several logs a table with a row a log.
 
     A log that cannot be analyzed does not lose the others; the exit code is then 1.
+
+    Examples:
+      memlens analyze run.log
+      memlens analyze run.log --start "START SOT_CALL_4" --end "END SOT_CALL_4"
+      memlens analyze run.log --by "START (SOT_CALL_\d+)" --sort remaining
+      memlens analyze run.log -A lifetimes --min-size 1MiB
+      memlens analyze run.log --owner "LAYER (\w+) forward"
+      memlens analyze run.log.zst --group role
+      memlens analyze workerlog.0 workerlog.1 --sort peak
+      memlens analyze run.log.gz --by "STEP (\d+) START" --format csv -o steps.csv
+      memlens analyze logs/ --scheduler tcp://10.0.0.1:8786
+      zcat run.log.gz | memlens analyze - --format json
     """
     from memlens.analyzing.analyze import analyze_with
     from memlens.reports.analyze import analysis_blocks

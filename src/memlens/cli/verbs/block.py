@@ -28,12 +28,6 @@ def _place(text: str) -> int | str:
         click.Argument(["line"], metavar="LINE|ADDRESS", type=Typed("place", _place)),
     ],
     *(Block, Show),
-    examples="""\
-  memlens block run.log 1942
-  memlens block run.log.gz 1942 --context 10
-  memlens block run.log 0x7f6cc2000000
-  memlens block snapshot.pickle 2631
-  memlens block run.log 1942 --format json""",
 )
 def command(log: str, line: int | str, options: Block, show: Show) -> None:
     """Tell the life of the block that LINE of LOG allocates or frees, or of the last one that holds ADDRESS.
@@ -42,6 +36,13 @@ def command(log: str, line: int | str, options: Block, show: Show) -> None:
     hexadecimal, as logs and debuggers have it.
     Shown are its ALLOC and FREE with the log lines around them, its owner or its whole call stack, how long it lives and how much is
     allocated meanwhile, and what lies beside it in its chunk.
+
+    Examples:
+      memlens block run.log 1942
+      memlens block run.log.gz 1942 --context 10
+      memlens block run.log 0x7f6cc2000000
+      memlens block snapshot.pickle 2631
+      memlens block run.log 1942 --format json
     """
     from memlens.analyzing.block import block_with
     from memlens.reports.block import life_blocks

@@ -31,25 +31,9 @@ class ShowComparison(Show):
     form: str = option("", "--format", default="table", choices=(*FORMS, "html"), shown=True)
 
 
-@verb(
-    "compare",
-    [click.Argument(["logs"], metavar="[LOG]...", nargs=-1)],
-    *(Compare, ShowComparison),
-    examples="""\
-  memlens compare pt.log pir.log pir_fixed.log
-  memlens compare before.log after.log --start "STEP 3 START" \\
-                                       --end "STEP 4 START"
-  memlens compare before.log after.log --by "STEP (\\d+) START" \\
-                                       -m peak -m duration
-  memlens compare "runs/gbs{gbs}/{branch}/workerlog.{rank}" \\
-                  --rows gbs,rank --cols branch --base branch=develop
-  memlens compare "{mode}.log" --base mode=pt --format markdown
-  memlens compare logs/ --by "STEP (\\d+) START"
-  memlens compare "runs/{node}/workerlog.{rank}" --format html \\
-                  -o ranks.html""",
-)
+@verb("compare", [click.Argument(["logs"], metavar="[LOG]...", nargs=-1)], *(Compare, ShowComparison))
 def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> int:
-    """Put runs side by side: what each needed, and what it changed against a base; of the ranks of one job who stands out, and who failed first.
+    r"""Put runs side by side: what each needed, and what it changed against a base; of the ranks of one job who stands out, and who failed first.
 
     Give LOGs, and each is a row; or give one path with fields in braces, runs/{branch}/workerlog.{rank}, in quotes: a field stands for a part of one name in
     the path, and the fields lay the runs out as a matrix. LOG is a file (plain, .gz, .zst,
@@ -64,6 +48,19 @@ def command(logs: tuple[str, ...], options: Compare, show: ShowComparison) -> in
     With three or more values of a field that is a number comes how each metric grows with it.
 
     A difference is a result and no failure: the exit code is 0, and 1 only where no run could be read.
+
+    Examples:
+      memlens compare pt.log pir.log pir_fixed.log
+      memlens compare before.log after.log --start "STEP 3 START" \
+                                           --end "STEP 4 START"
+      memlens compare before.log after.log --by "STEP (\d+) START" \
+                                           -m peak -m duration
+      memlens compare "runs/gbs{gbs}/{branch}/workerlog.{rank}" \
+                      --rows gbs,rank --cols branch --base branch=develop
+      memlens compare "{mode}.log" --base mode=pt --format markdown
+      memlens compare logs/ --by "STEP (\d+) START"
+      memlens compare "runs/{node}/workerlog.{rank}" --format html \
+                      -o ranks.html
     """
     from memlens.cli import output
     from memlens.comparing.run import compare_found, find_runs

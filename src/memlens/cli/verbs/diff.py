@@ -12,26 +12,9 @@ from memlens.errors import UsageError
 from memlens.options import Diff
 
 
-@verb(
-    "diff",
-    [click.Argument(["base"], metavar="BASE"), click.Argument(["head"], metavar="HEAD")],
-    *(Diff, Show),
-    examples="""\
-  memlens diff good.log bad.log
-  memlens diff good.log bad.log --by "START (SOT_CALL_\\d+)"
-  memlens diff good.log bad.log --by "^STEP (\\d+)" --open
-  memlens diff good.log bad.log --start "START SOT_CALL_4" \\
-                                --end "END SOT_CALL_4"
-  memlens diff good.log bad.log --start "STEP 1 START" \\
-                                --context 10 --min-size 1MiB
-  memlens diff v1.log v2.log --base-start "EPOCH START" --head-start "Epoch 0"
-  memlens diff run.log run.log --start-regex "STEP \\d+ START" \\
-                               --end-regex "STEP \\d+ END" \\
-                               --base-nth 2 --head-nth 9
-  memlens diff good.log bad.log --format markdown -o for-the-pull-request.md""",
-)
+@verb("diff", [click.Argument(["base"], metavar="BASE"), click.Argument(["head"], metavar="HEAD")], *(Diff, Show))
 def command(base: str, head: str, options: Diff, show: Show) -> None:
-    """Say which allocation one run frees and the other keeps, where, and which part of the difference that explains.
+    r"""Say which allocation one run frees and the other keeps, where, and which part of the difference that explains.
 
     BASE is the run to compare against, HEAD the one to judge; each is a file (plain, .gz, .zst, .xz, .bz2) or a
     URL, and one of them may be - for stdin. Both are of one kind: two logs of Paddle, two PyTorch snapshots, two traces. Of inputs
@@ -43,6 +26,20 @@ def command(base: str, head: str, options: Diff, show: Show) -> None:
     shown, and judged with --open only.
 
     A difference is a result and no failure: the exit code is 0.
+
+    Examples:
+      memlens diff good.log bad.log
+      memlens diff good.log bad.log --by "START (SOT_CALL_\d+)"
+      memlens diff good.log bad.log --by "^STEP (\d+)" --open
+      memlens diff good.log bad.log --start "START SOT_CALL_4" \
+                                    --end "END SOT_CALL_4"
+      memlens diff good.log bad.log --start "STEP 1 START" \
+                                    --context 10 --min-size 1MiB
+      memlens diff v1.log v2.log --base-start "EPOCH START" --head-start "Epoch 0"
+      memlens diff run.log run.log --start-regex "STEP \d+ START" \
+                                   --end-regex "STEP \d+ END" \
+                                   --base-nth 2 --head-nth 9
+      memlens diff good.log bad.log --format markdown -o for-the-pull-request.md
     """
     from memlens.diffing.run import diff_with
     from memlens.reports.diff import diff_blocks

@@ -33,11 +33,6 @@ class ShowFormats(Options):
     [click.Argument(["logs"], metavar="[LOG]...", nargs=-1)],
     *(ReadAs, ShowFormats),
     only=("formats", "form"),
-    examples="""\
-  memlens formats
-  memlens formats run.log snapshot.pickle trace.json.gz
-  memlens formats run.log --formats my-formats.toml
-  zcat run.log.gz | memlens formats -""",
 )
 def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
     """List the formats that memlens reads, or say which of them each LOG has, and why.
@@ -47,6 +42,12 @@ def command(logs: tuple[str, ...], how: ReadAs, show: ShowFormats) -> int:
     An input that cannot be read, or in which nothing is recognised, does not lose the others; the exit code is then 1.
 
     Formats of your own come from [[tool.memlens.format]] in the nearest pyproject.toml or from a file given by --formats.
+
+    Examples:
+      memlens formats
+      memlens formats run.log snapshot.pickle trace.json.gz
+      memlens formats run.log --formats my-formats.toml
+      zcat run.log.gz | memlens formats -
     """
     from memlens.inputs.registry import formats
 

@@ -42,31 +42,28 @@ class ShowVerdict(Show):
     github: bool = flag(default=False)
 
 
-@verb(
-    "gate",
-    [click.Argument(["logs"], metavar="LOG...", nargs=-1, required=True)],
-    *(Gate, Accept, ShowVerdict),
-    examples="""\
-  memlens gate run.log --baseline memory.json --by "STEP (\\d+) START" --accept
-  memlens gate run1.log run2.log run3.log --baseline memory.json \\
-                                          --by "STEP (\\d+) START" --accept
-  memlens gate run.log --baseline memory.json
-  memlens gate run.log --baseline memory.json \\
-                       --limit peak=5%,64MiB --limit growth=0
-  memlens gate run.log --baseline memory.json \\
-                       --base main.log --markdown comment.md
-  memlens gate run.log --base main.log --by "START (SOT_CALL_\\d+)"
-  memlens gate run.log --budget peak=12GiB --budget reserved=15GiB
-  memlens gate run.log --baseline memory.json --github --junit memory.xml""",
-)
+@verb("gate", [click.Argument(["logs"], metavar="LOG...", nargs=-1, required=True)], *(Gate, Accept, ShowVerdict))
 def command(logs: tuple[str, ...], options: Gate, accept: Accept, show: ShowVerdict) -> int:
-    """Judge a log: exit code 0 where it is within limits of its baseline, 3 where memory grew, 1 where nothing can be said.
+    r"""Judge a log: exit code 0 where it is within limits of its baseline, 3 where memory grew, 1 where nothing can be said.
 
     LOG is a file (plain, .gz, .zst, .xz, .bz2), a URL, or - for stdin, in any format that memlens reads; one is judged, and --accept takes several. Judged are the peak of the whole run and what its steps gain; where
     --by or --start names windows, the peak of each closed one and what it leaves behind, too. All that fail is listed, the worst first. Windows are cut as the baseline was; a window that
     the baseline has and LOG lacks fails, but where LOG merely ends earlier.
 
     A log in doubt (cut short, several processes, logging switched on late) and a run that ran out of memory are not judged.
+
+    Examples:
+      memlens gate run.log --baseline memory.json --by "STEP (\d+) START" --accept
+      memlens gate run1.log run2.log run3.log --baseline memory.json \
+                                              --by "STEP (\d+) START" --accept
+      memlens gate run.log --baseline memory.json
+      memlens gate run.log --baseline memory.json \
+                           --limit peak=5%,64MiB --limit growth=0
+      memlens gate run.log --baseline memory.json \
+                           --base main.log --markdown comment.md
+      memlens gate run.log --base main.log --by "START (SOT_CALL_\d+)"
+      memlens gate run.log --budget peak=12GiB --budget reserved=15GiB
+      memlens gate run.log --baseline memory.json --github --junit memory.xml
     """
     if show.accept:
         _accept(logs, options, accept, show)

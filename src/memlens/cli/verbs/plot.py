@@ -23,24 +23,21 @@ class PlotTo(Output):
     form: str | None = option("", "--format", default=None, choices=_FORMS)
 
 
-@verb(
-    "plot",
-    [click.Argument(["logs"], metavar="LOG...", nargs=-1, required=True)],
-    *(Plot, PlotTo),
-    examples="""\
-  memlens plot run.log -o run.svg
-  memlens plot run.log --by "STEP (\\d+) START" -o steps.png
-  memlens plot run.log.gz --x time --theme dark -o run.png
-  memlens plot workerlog.* -o ranks.svg
-  memlens plot bad.log --base good.log -o both.svg
-  memlens plot run.log --width 3.5 --height 2.5 -o column.pdf
-  memlens plot run.log --format svg -o - | wc -c""",
-)
+@verb("plot", [click.Argument(["logs"], metavar="LOG...", nargs=-1, required=True)], *(Plot, PlotTo))
 def command(logs: tuple[str, ...], options: Plot, show: PlotTo) -> int:
-    """Draw the picture of a report of LOG as a still one for a pull request or a paper: an SVG, a PNG or a PDF.
+    r"""Draw the picture of a report of LOG as a still one for a pull request or a paper: an SVG, a PNG or a PDF.
 
     Each log is drawn with what is live, by who holds it, what is reserved, its peak, where it runs out of memory, and its steps or the windows of --by; several,
     or several devices, one below the other with one scale. No peak is lost, however long the log is. Pictures are drawn by Matplotlib: pip install 'memlens[plot]'.
+
+    Examples:
+      memlens plot run.log -o run.svg
+      memlens plot run.log --by "STEP (\d+) START" -o steps.png
+      memlens plot run.log.gz --x time --theme dark -o run.png
+      memlens plot workerlog.* -o ranks.svg
+      memlens plot bad.log --base good.log -o both.svg
+      memlens plot run.log --width 3.5 --height 2.5 -o column.pdf
+      memlens plot run.log --format svg -o - | wc -c
     """
     from memlens.drawing.plot import form_of, plot_with, require_matplotlib
 

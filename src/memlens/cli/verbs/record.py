@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     "record",
     [click.Argument(["command"], metavar="[--] COMMAND...", nargs=-1)],
     *(Output, Record),
-    examples="""\
-  memlens record python train.py
-  memlens record -o run.log.zst -- python train.py
-  memlens record --env FLAGS_allocator_strategy=naive_best_fit python train.py
-  memlens record -o run.log.zst python -m paddle.distributed.launch train.py
-  memlens record --pass none --names none -o run.log.gz python train.py
-  memlens record --preset torch -o run.pickle python train.py""",
     only=("preset", "env", "passed", "names", "output", "force", "quiet"),
     allow_interspersed_args=False,
 )
@@ -39,6 +32,14 @@ def command(command: tuple[str, ...], to: Output, options: Record) -> int:
     snapshot when a process ends, and when it runs out of memory; of one of Paddle (--preset paddle-history) when it ends.
 
     The exit code is the program's own: 128 and the number of the signal where one ended it, 127 where there is no such program.
+
+    Examples:
+      memlens record python train.py
+      memlens record -o run.log.zst -- python train.py
+      memlens record --env FLAGS_allocator_strategy=naive_best_fit python train.py
+      memlens record -o run.log.zst python -m paddle.distributed.launch train.py
+      memlens record --pass none --names none -o run.log.gz python train.py
+      memlens record --preset torch -o run.pickle python train.py
     """
     from memlens.recording.run import record_with
 

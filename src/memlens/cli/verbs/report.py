@@ -12,22 +12,19 @@ from memlens.errors import UsageError
 from memlens.options import Report
 
 
-@verb(
-    "report",
-    [click.Argument(["log"], metavar="LOG")],
-    *(Report, Output),
-    examples="""\
-  memlens report run.log -o report.html
-  memlens report snapshot.pickle -o report.html
-  memlens report run.log --by "STEP (\\d+) START" -o report.html
-  memlens report bad.log --base good.log -o report.html""",
-)
+@verb("report", [click.Argument(["log"], metavar="LOG")], *(Report, Output))
 def command(log: str, options: Report, show: Output) -> None:
-    """Make one HTML page of LOG: the levels over the run, who is alive when, and the memory map, to look at in a browser.
+    r"""Make one HTML page of LOG: the levels over the run, who is alive when, and the memory map, to look at in a browser.
 
     The page is one file that needs no network: it can be mailed, and attached to a CI run.
 
     With --base it begins with what LOG does differently from BASE: both curves over an axis on which what both runs do stands at one place.
+
+    Examples:
+      memlens report run.log -o report.html
+      memlens report snapshot.pickle -o report.html
+      memlens report run.log --by "STEP (\d+) START" -o report.html
+      memlens report bad.log --base good.log -o report.html
     """
     from memlens.drawing.report import report_with
 

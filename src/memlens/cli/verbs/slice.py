@@ -16,25 +16,22 @@ if TYPE_CHECKING:
     from memlens.exporting.extract import Piece
 
 
-@verb(
-    "slice",
-    [click.Argument(["log"], metavar="LOG")],
-    *(Slice, Output),
-    examples="""\
-  memlens slice run.log --start "START SOT_CALL_4" --end "END SOT_CALL_4"
-  memlens slice run.log --start-regex "STEP \\d+ START" --nth 3 \\
-                        --end-regex "STEP \\d+ END" -o step3.log
-  diff <(memlens slice base.log --start "START LOSS" --end "START OPT" \\
-                       --events-only --renumber) \\
-       <(memlens slice head.log --start "START LOSS" --end "START OPT" \\
-                       --events-only --renumber)
-  zcat run.log.gz | memlens slice - --end "EPOCH 1 START" | less""",
-)
+@verb("slice", [click.Argument(["log"], metavar="LOG")], *(Slice, Output))
 def command(log: str, options: Slice, to: Output) -> None:
-    """Cut the text of a window out of LOG, byte for byte.
+    r"""Cut the text of a window out of LOG, byte for byte.
 
     LOG is a file (plain or compressed) or - for stdin. The window starts with the line that matches the start and ends
     before the first later line that matches any end; without a start it begins with the log.
+
+    Examples:
+      memlens slice run.log --start "START SOT_CALL_4" --end "END SOT_CALL_4"
+      memlens slice run.log --start-regex "STEP \d+ START" --nth 3 \
+                            --end-regex "STEP \d+ END" -o step3.log
+      diff <(memlens slice base.log --start "START LOSS" --end "START OPT" \
+                           --events-only --renumber) \
+           <(memlens slice head.log --start "START LOSS" --end "START OPT" \
+                           --events-only --renumber)
+      zcat run.log.gz | memlens slice - --end "EPOCH 1 START" | less
     """
     from memlens.exporting.extract import slice_with
 

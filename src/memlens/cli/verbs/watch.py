@@ -52,27 +52,25 @@ class ShowWatch(Output):
 
 
 @verb(
-    "watch",
-    [click.Argument(["logs"], metavar="LOG...", nargs=-1, required=True)],
-    *(Watch, ShowWatch),
-    only=_OPTIONS,
-    examples="""\
-  memlens watch run.log
-  memlens watch run.log --by "STEP (\\d+) START" --budget growth=64MiB
-  memlens watch workerlog.* --budget peak=30GiB \\
-                            --run 'notify-send "$MEMLENS_LOG"'
-  memlens watch run.log --pid 4711 > watched.txt
-  memlens watch run.log --idle 600 --format jsonl
-  python train.py 2>&1 | memlens watch -""",
+    "watch", [click.Argument(["logs"], metavar="LOG...", nargs=-1, required=True)], *(Watch, ShowWatch), only=_OPTIONS
 )
 def command(logs: tuple[str, ...], options: Watch, show: ShowWatch) -> int:
-    """Follow logs that grow: what is allocated and reserved now, the peak, the levels over the run, the last windows.
+    r"""Follow logs that grow: what is allocated and reserved now, the peak, the levels over the run, the last windows.
 
     LOG is a file that is still being written (plain, .gz, .zst), a folder of such files, or - for stdin; one that does not exist yet is waited for. Where a log is
     rotated, made shorter or replaced, it is followed there. One log gives a screen with its levels and its last windows, several a table with a row each.
     Where stdout is no terminal, a line is written for each change of note.
 
     Ctrl-C ends it, with the verdict of memlens analyze where the log is whole. The exit code is 3 where a budget was exceeded, 1 where a log held no event and nobody ended it early.
+
+    Examples:
+      memlens watch run.log
+      memlens watch run.log --by "STEP (\d+) START" --budget growth=64MiB
+      memlens watch workerlog.* --budget peak=30GiB \
+                                --run 'notify-send "$MEMLENS_LOG"'
+      memlens watch run.log --pid 4711 > watched.txt
+      memlens watch run.log --idle 600 --format jsonl
+      python train.py 2>&1 | memlens watch -
     """
     from memlens.watching.watch import Watching
 

@@ -22,17 +22,7 @@ class ShowTrials(Show):
     top: int | None = option("N", default=None, kind=0)
 
 
-@verb(
-    "whatif",
-    [click.Argument(["log"], metavar="LOG")],
-    *(TryOut, ShowTrials),
-    examples="""\
-  memlens whatif run.log
-  memlens whatif run.log --memory 7.5GiB
-  memlens whatif run.log --set FLAGS_auto_growth_chunk_size_in_mb=64
-  memlens whatif snapshot.pickle --set expandable_segments=True
-  memlens whatif run.log --all --format csv -o settings.csv""",
-)
+@verb("whatif", [click.Argument(["log"], metavar="LOG")], *(TryOut, ShowTrials))
 def command(log: str, options: TryOut, show: ShowTrials) -> int:
     """Replay a run under other settings of its allocator: which one needs least memory, and which one would have carried it on.
 
@@ -42,6 +32,13 @@ def command(log: str, options: TryOut, show: ShowTrials) -> int:
     the other's range. It is always the whole run that is replayed: a window has no beginning of its own.
 
     The exit code is 1 where the run cannot be replayed, or does not come out as recorded.
+
+    Examples:
+      memlens whatif run.log
+      memlens whatif run.log --memory 7.5GiB
+      memlens whatif run.log --set FLAGS_auto_growth_chunk_size_in_mb=64
+      memlens whatif snapshot.pickle --set expandable_segments=True
+      memlens whatif run.log --all --format csv -o settings.csv
     """
     from memlens.replaying.run import whatif_with
     from memlens.reports.whatif import whatif_blocks
