@@ -13,7 +13,6 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 
 from memlens.cli.output import Output, verbose
 from memlens.errors import UsageError
-from memlens.options import OneWindow
 from memlens.options.keywords import Option, Options, options_of
 from memlens.text import parse_bytes
 
@@ -66,8 +65,6 @@ def verb(
         takes = [key for key in inspect.signature(run).parameters if key not in {one.name for one in arguments}]
 
         def command(**values: Any) -> Any:
-            if any(issubclass(owner, OneWindow) for owner in owners):
-                _check_cut(**{key: values[key] for key in ("start", "start_regex", "nth")}, by=values.get("by"))
             given = {one.name: _value(one, values.pop(one.name)) for one in chosen}
             objects = [owner(**{key: given[key] for key in owner._fields if key in given}) for owner in owners]
             with verbose(next((one for one in objects if isinstance(one, Output)), None)):
@@ -100,23 +97,6 @@ class _Command(click.Command):
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
-
-
-def _check_cut(start: str | None, start_regex: str | None, nth: int, by: str | None) -> None:
-    """Refuse anchors that make no sense together, in the words of the command line.
-
-    Raises:
-        UsageError: Such anchors.
-    """
-    if by is not None and (start is not None or start_regex is not None):
-        raise UsageError(
-            "--by and --start exclude each other",
-            "--by starts a window at each line that matches it; give --end beside it if you need to.",
-        )
-    if start is not None and start_regex is not None:
-        raise UsageError("--start and --start-regex exclude each other", "Give one of them.")
-    if nth != 1 and start is None and start_regex is None:
-        raise UsageError("--nth needs --start or --start-regex", "It counts the lines that match the start.")
 
 
 class _Option(click.Option):

@@ -122,6 +122,9 @@ class OneWindow(Options):
         end_regex: End before the first later line where REGEX is found. May be given several times.
         nth: Take the K-th line that matches the start.
         to_end: Go to the end of the log where no end comes, which is an error otherwise.
+
+    Raises:
+        UsageError: Two starts, or the number of a match of none.
     """
 
     start: str | None = option("TEXT", default=None)
@@ -134,6 +137,15 @@ class OneWindow(Options):
     def __post_init__(self) -> None:
         for name in ("end", "end_regex"):
             object.__setattr__(self, name, tuple(as_list(getattr(self, name))))
+        if self.start is not None and self.start_regex is not None:
+            raise UsageError("--start and --start-regex exclude each other", "Give one of them.")
+        if self.nth != 1 and not self.starts:
+            raise UsageError("--nth needs --start or --start-regex", "It counts the lines that match the start.")
+
+    @property
+    def starts(self) -> bool:
+        """Whether a line is named at which a window starts."""
+        return self.start is not None or self.start_regex is not None
 
 
 class Cut(OneWindow):
@@ -151,16 +163,16 @@ class Cut(OneWindow):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.by is not None and (self.start is not None or self.start_regex is not None):
+        if self.by is not None and self.starts:
             raise UsageError(
-                "by and start exclude each other", "A series starts a window at each line that `by` matches."
+                "--by and --start exclude each other",
+                "--by starts a window at each line that matches it; give --end beside it if you need to.",
             )
 
     @property
     def given(self) -> bool:
         """Whether logs are to be cut at all."""
-        named = (self.start, self.start_regex, self.by)
-        return bool(self.end or self.end_regex) or any(pattern is not None for pattern in named)
+        return bool(self.end or self.end_regex) or self.starts or self.series
 
     @property
     def series(self) -> bool:
