@@ -11,7 +11,7 @@ from memlens.text import format_bytes, format_count, format_exact, format_moment
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.analyzers.context import ContextLine
+    from memlens.analyzers.places import ContextLine
     from memlens.analyzing.block import BlockLife
 
 

@@ -1,6 +1,7 @@
 """A comparison of two runs for people, as blocks that any form can show: the verdict, and all there is (``full``) or one screen.
 
-The screen has figures side by side, the windows that cost most, and the finding that explains most with its log lines.
+The screen has figures side by side, the windows that cost most, and the finding that explains most with its log lines.  All there is comes most
+important first; a pair of windows has figures side by side, findings, what only one run has, and the account down to the last byte.
 """
 
 from __future__ import annotations
@@ -10,17 +11,36 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memlens.diffing.explaining import explained
-from memlens.reports.blocks import Block, Column, Line, ListOptions, Table, answered, apart
-from memlens.reports.diff.findings import around, finding_blocks, finding_table, repeated_table
-from memlens.reports.diff.full import OF_RUNS, everything, figures, pair_head, series_head
+from memlens.reports.blocks import Block, Column, Fold, Line, ListOptions, Table, Toned, Value, answered, apart
+from memlens.reports.diff.findings import (
+    account_blocks,
+    around,
+    effects_of,
+    finding_blocks,
+    finding_table,
+    repeated_table,
+)
 from memlens.reports.terminal import SCREEN, Part, Size, one_screen
-from memlens.text import Terms, plural, short_name, terms_of
+from memlens.text import (
+    Terms,
+    format_bytes,
+    format_change,
+    format_count,
+    format_explained,
+    format_signed,
+    name_list,
+    plural,
+    short_name,
+    terms_of,
+)
+from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memlens.diffing.finding import Finding
-    from memlens.diffing.result import Diff, RemainingAccount, WindowDiff
+    from memlens.diffing.result import Approximation, Diff, RemainingAccount, RunSide, WindowDiff, WindowSide
+    from memlens.trust import Trust
 
 _ROWS = (8, 5, 3, 2)
 #: Lines around the one that a finding is told by, which say who should have freed a block; and how long they stay.
@@ -35,6 +55,38 @@ _WINDOWS = (
     Column("d_peak_bytes", "Largest Δpeak", "signed", strong=True),
     Column("head_line", "Head line", "count", drop=1),
 )
+#: Findings, and rows of each list, where ``--top`` says nothing.
+_TOP_OF_LISTS = 5
+_TOP_OF_SERIES = 10
+
+_WINDOW_COLUMNS = (
+    Column("label", "Window", "name"),
+    Column("d_remaining_bytes", "Δremaining", "signed", strong=True),
+    Column("d_peak_bytes", "Δpeak", "signed", strong=True),
+    Column("d_rise_bytes", "Δrise", "signed", strong=True),
+    Column("base.remaining_bytes", "Base remaining", "bytes", drop=4),
+    Column("head.remaining_bytes", "Head remaining", "bytes", drop=3),
+    Column("base.peak_bytes", "Base peak", "bytes", drop=5),
+    Column("head.peak_bytes", "Head peak", "bytes", drop=6),
+    Column("base.start_line", "Base line", "count", drop=1),
+    Column("head.start_line", "Head line", "count", drop=2),
+)
+
+
+#: Findings described in full, with the log lines around them; the others are rows of a table.
+_KEPT = ("missing_free", "extra_free", "released")
+#: Late or early Frees that are so as well: the largest that raise or lower the peak as the whole window does.
+_UNTIMELY_IN_FULL = 2
+
+#: Figures of whole runs.
+_OF_RUNS = ("peak_bytes", "live_bytes", "reserved_peak_bytes")
+_FIGURES = (
+    Column("figure", "", "word"),
+    Column("base", "Base", "count"),
+    Column("head", "Head", "count"),
+    Column("difference", "Δ", "count", strong=True),
+    Column("change", "Change", "count", drop=1),
+)
 
 
 def diff_blocks(diff: Diff, size: Size = SCREEN, *, top: int | None = None, full: bool = False) -> list[Block]:
@@ -47,7 +99,7 @@ def diff_blocks(diff: Diff, size: Size = SCREEN, *, top: int | None = None, full
         full: Show everything; without it, and without ``top``, all of it is one screen.
     """
     if full or top is not None:
-        return [*answered(diff.answer), None, *everything(diff, top)]
+        return [*answered(diff.answer), None, *_everything(diff, top)]
     single = not diff.series and len(diff.windows) == 1
     options = ListOptions(_ROWS[0], diff.min_size, terms_of(diff.base.trust.has_lines))
     return one_screen(diff.answer, _pair(diff, options) if single else _series(diff, options), size)
@@ -55,15 +107,15 @@ def diff_blocks(diff: Diff, size: Size = SCREEN, *, top: int | None = None, full
 
 def _pair(diff: Diff, options: ListOptions) -> Iterator[Part]:
     window = diff.windows[0]
-    yield _head([*pair_head(diff, options.terms)])
-    shown = (figures(window.base, window.head), figures(window.base, window.head, *_OF_WINDOW))
+    yield _head([*_pair_head(diff, options.terms)])
+    shown = (_figures(window.base, window.head), _figures(window.base, window.head, *_OF_WINDOW))
     yield Part((*map(apart, shown), ()), 20)
     yield from _findings(diff, options)
 
 
 def _series(diff: Diff, options: ListOptions) -> Iterator[Part]:
-    yield _head([*series_head(diff)])
-    if (table := figures(diff.base, diff.head, *OF_RUNS)).rows:
+    yield _head([*_series_head(diff)])
+    if (table := _figures(diff.base, diff.head, *_OF_RUNS)).rows:
         yield Part((apart(table), ()), 21)
     groups = [*_groups(diff.judged)]
     if groups:
@@ -148,3 +200,215 @@ def _windows(groups: Sequence[tuple[WindowDiff, ...]], judged: Sequence[WindowDi
         d_peak_bytes=lambda group: max((window.d_peak_bytes for window in group), key=abs),
         head_line=lambda group: group[0].head.start_line,
     )
+
+
+# -- all there is -------------------------------------------------------------------------------------------------------------
+
+
+def _everything(diff: Diff, top: int | None) -> Iterator[Block]:
+    """All that a comparison shows.
+
+    Args:
+        diff: What to show.
+        top: Findings, and rows of each table; ``None`` for as many as make a page.
+    """
+    options = ListOptions(_TOP_OF_LISTS if top is None else top, diff.min_size, terms_of(diff.base.trust.has_lines))
+    if diff.series or len(diff.windows) != 1:
+        return _full_series(diff, _TOP_OF_SERIES if top is None else top, options)
+    return iter((*_pair_head(diff, options.terms), None, *_window(diff.windows[0], options)))
+
+
+def _pair_head(diff: Diff, terms: Terms) -> Iterator[Line]:
+    """The two windows, and what to doubt of their logs."""
+    window = diff.windows[0]
+    for label, run, side in (("Base", diff.base, window.base), ("Head", diff.head, window.head)):
+        name = run.path if side.name == WHOLE else f"{run.path}: {side.name}"
+        yield Line(_lines(side, terms), "quiet", name, label)
+        yield from _doubts(run.trust)
+    yield from _notes(diff)
+
+
+def _lines(side: WindowSide, terms: Terms) -> str:
+    return f"{terms.at(side.start_line)} to {format_count(side.end_line)}, {plural(side.events, 'event')}"
+
+
+def _doubts(trust: Trust) -> Iterator[Line]:
+    """The trust report of a log in short where it is in doubt or ran out of memory; nothing where neither is so."""
+    if not trust.ok:
+        yield Line(trust.summary(), "doubt", label=" ")
+        yield Line("memlens analyze tells what that means for its figures.", "hint", label=" ")
+    for note in trust.notes:
+        if note.code == "out_of_memory":
+            yield Line(note.message, "doubt", label=" ")
+
+
+def _notes(diff: Diff) -> Iterator[Line]:
+    for note in diff.notes:
+        yield Line(note, "doubt", label="Note")
+
+
+def _series_head(diff: Diff) -> Iterator[Line]:
+    """The two runs, the windows that they were cut into, and those that nothing is said of."""
+    for label, run in (("Base", diff.base), ("Head", diff.head)):
+        yield Line(plural(run.windows, "window"), "quiet", run.path, label)
+        yield from _doubts(run.trust)
+    yield from _notes(diff)
+    found = ", a family of lines that both logs have" if diff.found_by else ""
+    ended = ", each ended by its line" if diff.ends else ""
+    paired = ", paired by what they do" if diff.paired_by_work else ""
+    pairs = f"{plural(len(diff.windows), 'pair')} of windows by {diff.by or 'device'}"
+    yield Line(f"{pairs}{found}{ended}{paired}", label="Windows")
+    label = "Unpaired"
+    for which, run in (("base", diff.base), ("head", diff.head)):
+        if run.unpaired:
+            yield Line(f"only in {which}: {name_list(run.unpaired)}", "doubt", label=label)
+            label = " "
+    yield from _open(diff)
+
+
+def _full_series(diff: Diff, rows: int, options: ListOptions) -> Iterator[Block]:
+    yield from _series_head(diff)
+    if (table := _figures(diff.base, diff.head, *_OF_RUNS)).rows:
+        yield from apart(table)
+    differing = [window for window in diff.worst() if not window.alike]
+    if not differing:
+        return
+    yield _parting(diff, options.terms)
+    count, judged = format_count(len(differing)), plural(len(diff.judged), "window")
+    total = format_signed(sum(window.d_remaining_bytes for window in diff.judged))
+    differ = "differs" if len(diff.judged) == 1 else "differ"
+    yield Line(f"Δremaining {total}; {count} of {judged} {differ}", label="Together")
+    yield None
+    yield ListOptions(rows, terms=options.terms).table("", _WINDOW_COLUMNS, differing, "differing window")
+    if diff.repeated:
+        yield from apart(repeated_table(diff.repeated, len(diff.judged), replace(options, top=rows)))
+    if not options.top:
+        return
+    # In the order of the run: what differs most is often what the first difference leads to.
+    parting, worst = diff.parting, differing[0]
+    if parting is not None and parting is not worst:
+        yield from apart(*_in_full(parting, "is where the runs part first", options))
+    what = "differs most" if parting is not worst else "is where the runs part, and differs most"
+    yield from apart(*_in_full(worst, what, options))
+
+
+def _parting(diff: Diff, terms: Terms) -> Line:
+    parting = diff.parting
+    assert parting is not None
+    where = f"base {terms.at(parting.base.start_line)}, head {terms.at(parting.head.start_line)}"
+    return Line(f"the runs part first in {short_name(parting.label)} ({where}): {_effect(parting)}", label="Parting")
+
+
+def _effect(window: WindowDiff) -> str:
+    return f"Δremaining {format_signed(window.d_remaining_bytes)}, Δrise {format_signed(window.d_rise_bytes)}"
+
+
+def _open(diff: Diff) -> Iterator[Line]:
+    """The pairs that are not judged."""
+    for window in diff.windows:
+        if not window.judged:
+            which = " and ".join(name for name, side in (("base", window.base), ("head", window.head)) if side.open_end)
+            text = f"{short_name(window.label)} in {which}: {_effect(window)}; not judged"
+            yield Line(text, "quiet", label="Open")
+
+
+def _in_full(window: WindowDiff, what: str, options: ListOptions) -> Iterator[Block]:
+    yield Line(what, "heading", window.label)
+    for label, side in (("Base", window.base), ("Head", window.head)):
+        yield Line(_lines(side, options.terms), "quiet", label=label)
+    yield from apart(*_window(window, options))
+
+
+def _window(window: WindowDiff, options: ListOptions) -> Iterator[Block]:
+    """Everything that is shown of one pair of windows."""
+    yield _figures(window.base, window.head)
+    if window.approximation is not None:
+        yield from apart(_approximation(window.approximation))
+    if window.threads:
+        text = f"{plural(window.threads, 'thread')} of each run pair by what they do, and each is compared on its own"
+        yield from apart(Line(text, "quiet", label="Threads"))
+    if window.alike:
+        return
+    if explained := [*_explained(window)]:
+        yield from apart(*explained)
+    in_full = [finding for finding in _in_full_of(window) if finding.size_bytes >= options.min_size][: options.top]
+    for finding in in_full:
+        yield from apart(*finding_blocks(finding, effects_of(window), options.terms))
+    rest = [finding for finding in window.findings if finding not in in_full]
+    table = apart(finding_table(rest, options, wide=True)) if rest else ()
+    if blocks := (*table, *account_blocks(window)):
+        yield Fold("What else differs, and how the differences add up", blocks)
+
+
+def _in_full_of(window: WindowDiff) -> Sequence[Finding]:
+    """Return the findings to describe in full: kept differently, or the first few that explain the peak, else the largest."""
+    untimely = [one for one in window.findings if one.untimely and one.d_peak_bytes * window.d_rise_bytes > 0]
+    chosen = untimely[:_UNTIMELY_IN_FULL]
+    return [one for one in window.findings if one.kind in _KEPT or one in chosen] or window.findings[:1]
+
+
+#: What stands side by side: its title, its figure of a side, and whether it is shown only where something is carried in.
+_SIDE_BY_SIDE = (
+    ("Peak", "peak_bytes", False),
+    ("Rise", "rise_bytes", True),
+    ("Carried in", "carried_in_bytes", True),
+    ("Remaining", "remaining_bytes", False),
+    ("Live at the end", "live_bytes", True),
+    ("Reserved peak", "reserved_peak_bytes", False),
+    ("Allocated", "alloc_bytes", False),
+    ("Freed", "free_bytes", False),
+    ("Allocs", "allocs", False),
+    ("Frees", "frees", False),
+)
+#: Sums of what came and went, of which more is not worse.
+_SUMS = frozenset({"alloc_bytes", "free_bytes", "allocs", "frees"})
+
+
+def _figures(base: WindowSide | RunSide, head: WindowSide | RunSide, *names: str) -> Table:
+    """Figures of two windows, or of two runs, side by side: all that they know, or those named."""
+    carried_in = getattr(base, "carried_in_bytes", 0) or getattr(head, "carried_in_bytes", 0)
+    rows: list[tuple[Value, ...]] = []
+    for title, name, only_carried in _SIDE_BY_SIDE:
+        old, new = (getattr(side, name, None) for side in (base, head))
+        wanted = name in names if names else carried_in or not only_carried
+        if old is None or new is None or not wanted:
+            continue
+        write, signed = (format_bytes, format_signed) if name.endswith("_bytes") else (format_count, _signed_count)
+        worse = 0 if name in _SUMS else new - old
+        changes = (Toned.change(text, worse) for text in (signed(new - old), format_change(old, new)))
+        rows.append((title, write(old), write(new), *changes))
+    return Table("", _FIGURES, tuple(rows))
+
+
+def _signed_count(change: int) -> str:
+    return f"{change:+,}" if change else "0"
+
+
+def _approximation(approximation: Approximation) -> Line:
+    where = f"{plural(approximation.allocs, 'ALLOC')} were aligned in {plural(approximation.pieces, 'piece')}"
+    if not approximation.excess_bytes:
+        return Line(f"{where}, and this alignment is proved to be a cheapest one all the same", label="Exact")
+    lost = approximation.blind_allocs
+    blind = f", {format_count(lost)} of them where nothing told where to cut" if lost else ""
+    costs = f"it costs at most {format_bytes(round(approximation.excess_bytes))} more than the cheapest alignment"
+    return Line(f"too large to be solved as a whole: {where}{blind}; {costs}", "doubt", label="Approximate")
+
+
+def _explained(window: WindowDiff) -> Iterator[Line]:
+    """Which share of the differences has a finding, and what only moved."""
+    parts = [
+        _share(name, part, whole, sum(1 for finding in window.findings if getattr(finding, effect)))
+        for effect, name, whole, part in effects_of(window)
+        if whole
+    ]
+    if parts:
+        yield Line("; ".join(parts), "good", label="Explained")
+    if window.moved:
+        moved = f"{plural(window.moved, 'block')} ({format_bytes(window.moved_bytes)})"
+        yield Line(f"{moved} come in another order, and are freed alike", "quiet", label="Moved")
+
+
+def _share(name: str, part: int, whole: int, findings: int) -> str:
+    share = format_explained(part, whole)
+    text = f"{share} of {name}" if share else f"{format_signed(part)} of {name} {format_signed(whole)}"
+    return f"{text}, by {plural(findings, 'finding')}"
