@@ -25,8 +25,7 @@ from memlens.drawing import stacks as stacks_module
 from memlens.drawing.levels import curve_of_page, levels, stretches_of
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import other_blocks
-from memlens.drawing.packing import pack_json, packed
-from memlens.drawing.page import MODULES, Owners, encoded, script_of
+from memlens.drawing.page import MODULES, Owners, encoded, pack_json, packed, script_of
 from memlens.drawing.stacks import stacks_view, ways
 from memlens.events import EventLog
 from memlens.facts import Facts, Kind

@@ -14,7 +14,7 @@ from memlens.diffing.run import diff_with
 from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_curves
 from memlens.drawing.levels import band_rows, merged
 from memlens.drawing.lifetimes import WindowBlocks
-from memlens.drawing.packing import pack_json
+from memlens.drawing.page import pack_json
 from memlens.drawing.stacks import STRETCH, common_ways, stacked
 from memlens.errors import UsageError
 from memlens.inputs import device_label, without_cpu

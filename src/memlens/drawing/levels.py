@@ -14,7 +14,7 @@ import numpy as np
 from memlens.analyzers.places import lines_at, rising_us
 from memlens.analyzers.series.curve import curve
 from memlens.analyzers.series.phases import cut_phases
-from memlens.drawing.packing import pack_json
+from memlens.drawing.page import pack_json
 from memlens.events import running_sums
 from memlens.folding import levels_before
 from memlens.spool import leave

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from memlens.analyzers.context import context_lines
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
-from memlens.analyzers.places import all_elapsed_us, lines_at
+from memlens.analyzers.places import all_elapsed_us, context_lines, lines_at
 from memlens.columns import distinct
-from memlens.drawing.packing import pack_json
+from memlens.drawing.page import pack_json
 from memlens.facts import Kind
 from memlens.folding import levels_before, profile, tally
 from memlens.spool import leave, walk

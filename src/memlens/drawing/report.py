@@ -22,8 +22,7 @@ from memlens.drawing.differences import BUCKETS, compared, diff_view, side_by_si
 from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of, stretches_of
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import events_of, maps_view, moments_of, other_blocks
-from memlens.drawing.packing import pack_json
-from memlens.drawing.page import Owners, page
+from memlens.drawing.page import Owners, pack_json, page
 from memlens.drawing.stacks import stacks_view, ways
 from memlens.folding import profile
 from memlens.inputs import Reading, input_name, named_devices

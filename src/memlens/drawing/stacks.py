@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
-from memlens.analyzers.series.grown import Grown
+from memlens.analyzers.series.growth import Grown
 from memlens.claims.roles import ROLES, TOLD_BY
 from memlens.columns import distinct
 from memlens.diffing.alignment.blocks import common_name
@@ -262,14 +262,8 @@ def _by_phase(of: WindowBlocks, pieces: Pieces | None) -> Way | None:
     """By the phase in which they are allocated."""
     if pieces is None or not len(pieces.lo):
         return None
-    order = np.argsort(pieces.lo, kind="stable")
-
-    def phase(part: slice) -> Ints:
-        alloc = of.alloc[part]
-        at = order[np.maximum(np.searchsorted(pieces.lo[order], alloc, "right") - 1, 0)]
-        return np.where((pieces.lo[at] <= alloc) & (alloc < pieces.hi[at]), pieces.phase[at], len(pieces.names))
-
-    label = of.each(phase, np.int32)
+    label = of.each(lambda part: pieces.of(of.alloc[part]), np.int32)  # -1, none, is the last of the names
+    label[label < 0] = len(pieces.names)
     names = [*map(visible, pieces.names), None]
     return _way(of, "phase", "phase that allocates", label, names, "other phases, or none")
 

@@ -1,4 +1,4 @@
-/** The data of the page: columns of integers and long lists of texts, unpacked. `memlens.drawing.packing` packs them. */
+/** The data of the page: columns of integers and long lists of texts, unpacked. `memlens.drawing.page` packs them. */
 
 /** The digits of base 85, as the page has them, and the number of each by its code. */
 const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;.=:?@^_`{|}~", DIGIT = new Uint8Array(128);
