@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from paddle import read
 
-from memlens.analyzers.context import ContextLine, context_lines
+from memlens.analyzers.places import ContextLine, context_lines
 from memlens.log import Log
 from memlens.source import MemorySource
 

@@ -15,8 +15,7 @@ from made_owners import program, run_of
 from night import chance_of
 
 from memlens.analyzers import get, growth
-from memlens.analyzers.series.grown import Grown
-from memlens.analyzers.series.growth import PILE_WINDOWS
+from memlens.analyzers.series.growth import PILE_WINDOWS, Grown
 from memlens.analyzers.series.trend import judge
 from memlens.events import Kind
 from memlens.facts import Facts

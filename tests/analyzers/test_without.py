@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.analyzers.roles.without import peak_without
+from memlens.analyzers.fates import peak_without
 from memlens.events import EventLog
 from memlens.facts import Kind
 from memlens.source import Source

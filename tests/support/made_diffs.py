@@ -9,7 +9,7 @@ from typing import Any
 
 from answers import HOSTILE, LONG, fake_trust, replace, with_answer
 
-from memlens.analyzers.context import ContextLine
+from memlens.analyzers.places import ContextLine
 from memlens.diffing.attribution import Cause, by_effect
 from memlens.diffing.finding import Finding, Member, Repeated, Side
 from memlens.diffing.result import Approximation, Diff, PeakAccount, RemainingAccount, RunSide, WindowDiff, WindowSide

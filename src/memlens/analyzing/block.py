@@ -11,10 +11,9 @@ import numpy as np
 from msgspec import structs
 
 from memlens.analyzers.chunks import chunks_of, ends_of, gaps_between, inside, occupied_before
-from memlens.analyzers.context import context_lines
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.lifetimes import Life, lives_of
-from memlens.analyzers.places import time_of
+from memlens.analyzers.places import context_lines, time_of
 from memlens.claims.claim import Claim, Weight, claim
 from memlens.claims.roles import variable_of
 from memlens.errors import UsageError
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.analyzers.context import ContextLine
+    from memlens.analyzers.places import ContextLine
     from memlens.events import EventLog
     from memlens.log import Input
 

@@ -13,8 +13,7 @@ from memlens.analyzers.composition import largest_share
 from memlens.analyzers.endings import ended, stopped_inside
 from memlens.analyzers.failures import failure_claim, most_telling
 from memlens.analyzers.groups import largest_of
-from memlens.analyzers.series.grown import Grown
-from memlens.analyzers.series.growth import bytes_of
+from memlens.analyzers.series.growth import Grown, bytes_of
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim

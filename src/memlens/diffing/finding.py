@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from memlens.analyzers.context import ContextLine, context_lines
 from memlens.analyzers.groups import owner_labels, owners_of
-from memlens.analyzers.places import lines_at
+from memlens.analyzers.places import ContextLine, context_lines, lines_at
 from memlens.diffing.differences import FATES, KINDS, UNTIMELY, Items, group
 from memlens.results import Result, deferred, lazy
 

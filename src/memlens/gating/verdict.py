@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import structs
 
-from memlens.analyzers.series.grown import Grown
-from memlens.analyzers.series.growth import Pile
+from memlens.analyzers.series.growth import Grown, Pile
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
 from memlens.claims.roles import variable_of
 from memlens.gating.judging import NOT_NAMED, Judged

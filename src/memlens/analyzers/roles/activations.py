@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from memlens.analyzers.composition import Roles
-from memlens.analyzers.fates import live_events
+from memlens.analyzers.fates import live_events, peak_without
 from memlens.analyzers.places import elapsed_us, time_of
-from memlens.analyzers.roles.without import peak_without
 from memlens.claims.roles import ROLE_NUMBERS
 from memlens.columns import among, distinct, rank_of
 from memlens.folding import peak_ends

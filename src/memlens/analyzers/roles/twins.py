@@ -2,7 +2,7 @@
 
 Each kind has its own evidence, of which bytes alone are never enough: gradients that the next step makes anew, buckets that hold what gradients hold,
 states of an optimizer that are made anew beside the old ones, a second set of weights under another variable, weights that are kept in half their
-size, a batch that is made before the one before it is gone.  What the peak would be is replayed (:mod:`memlens.analyzers.roles.without`).
+size, a batch that is made before the one before it is gone.  What the peak would be is replayed (:func:`memlens.analyzers.fates.peak_without`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.analyzers.fates import until
+from memlens.analyzers.fates import peak_without, until
 from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.analyzers.roles.models import alike, copies, models_of
-from memlens.analyzers.roles.without import peak_without
 from memlens.claims.roles import GRADIENT, ROLE_NUMBERS, role_of
 from memlens.columns import among, distinct, rank_of
 from memlens.facts import Kind

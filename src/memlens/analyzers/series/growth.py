@@ -1,23 +1,31 @@
-"""Whether memory grows from window to window, and which blocks pile up."""
+"""Whether memory grows from window to window, which blocks pile up, and of whom more and more is live, whatever the sizes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from msgspec import structs
 
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import held_events, until
-from memlens.analyzers.groups import commonest_holders, kinds_of_blocks, owner_labels
-from memlens.analyzers.series.grown import Grown, freed_last, grown_of
+from memlens.analyzers.groups import (
+    UNOWNED,
+    by_label,
+    by_size_and_owner,
+    commonest_holders,
+    holder_of,
+    kinds_of_blocks,
+    owner_labels,
+)
 from memlens.analyzers.series.shapes import MINIMUM, floor_of
-from memlens.analyzers.series.trend import Trend, Verdict, began, judge
+from memlens.analyzers.series.trend import Verdict, began, judge
 from memlens.claims.roles import ROLES
 from memlens.columns import distinct, spans
+from memlens.facts import Kind
 from memlens.folding import bounds, profile
 from memlens.results import Result, Tables, deferred, lazy
-from memlens.text import innermost
+from memlens.spool import walk
+from memlens.text import STACK, innermost
 from memlens.windows.windows import BEFORE, judged, some_of
 
 if TYPE_CHECKING:
@@ -38,6 +46,8 @@ PILE_WINDOWS = 3
 _OFTEN = 1 / 3
 #: In so many windows it is counted what each leaves until a later one, as always.
 _SAMPLES = 16
+#: Of so many owners with the most live bytes it is asked whether they come to more and more.
+_LOOKED_AT = 20
 
 
 class Pile(Result, frozen=True):
@@ -67,6 +77,30 @@ class Pile(Result, frozen=True):
     holder: str | None = None
     held_in_part: bool = False
     role: str | None = None
+
+
+class Grown(Result, frozen=True):
+    """An owner of whom more and more is live, whatever the sizes of its blocks: a tensor that is made anew, larger, or results of one line of any length.
+
+    Attributes:
+        owner: It, as sentences name it: the operator or innermost frame, and the innermost of the user's own.
+        gained_bytes: By how much the floor of its live bytes at the ends of windows rose, as :attr:`memlens.analyzers.series.growth.Growth.gained_bytes` of all.
+        gained_bytes_per_window: As that of all.
+        since: Name of the window in which the first of these bytes were gained.
+        count: Its blocks that are live at the end of the last judged window.
+        holder: Who holds more than half of these bytes, where that was recorded.
+        held_in_part: Somebody else was seen to hold one of these blocks.
+        at_exit: So much of it is freed after the last ALLOC of the log.
+    """
+
+    owner: str
+    gained_bytes: int
+    gained_bytes_per_window: float
+    since: str
+    count: int
+    holder: str | None = None
+    held_in_part: bool = False
+    at_exit: bool = False
 
 
 @lazy("piling", "grown")
@@ -184,10 +218,10 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
     before = int(len(chosen) > 1 and chosen[0].name == BEFORE)
     of_live = of_levels(live[fates], before, lambda window: chosen[window].name)
     since = of_live["since_window"]
-    peaks = _of_device(found["peak_bytes"][fates][before:], 0)
-    reserved = None
+    of_device = _of_device("peak", found["peak_bytes"][fates][before:], 0, chosen[before:])
     if log.tells_of_chunks:
-        reserved = _of_device((found.levels[1] + found["reserve_bytes"] - found["release_bytes"])[fates], _OFTEN)
+        reserved = (found.levels[1] + found["reserve_bytes"] - found["release_bytes"])[fates]
+        of_device |= _of_device("reserved", reserved, _OFTEN, chosen)
     least = 0 if since is None else of_live["gained_bytes"] // 2
     if of_live["verdict"] == "swinging" and of_live["gained_bytes"] > 0:
         least = of_live["swing_bytes"]
@@ -197,14 +231,7 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
         live_bytes=tuple(live.tolist()),
         **of_live,
         open_end=windows[-1].name if len(chosen) < len(windows) else None,
-        peak_verdict=peaks.verdict,
-        peak_since=None if peaks.since is None else chosen[before + peaks.since].name,
-        peak_from_bytes=peaks.from_bytes,
-        peak_gained_bytes=peaks.gained_bytes,
-        reserved_verdict=None if reserved is None else reserved.verdict,
-        reserved_since=None if reserved is None or reserved.since is None else chosen[reserved.since].name,
-        reserved_from_bytes=None if reserved is None else reserved.from_bytes,
-        reserved_gained_bytes=None if reserved is None else reserved.gained_bytes,
+        **of_device,
         piling=() if since is None else deferred(piles, chosen[since:], pieces),
         grown=deferred(grown_of, chosen, before, least) if least else None,
     )
@@ -242,20 +269,21 @@ def of_levels(live: NDArray[np.int64], before: int, name: Callable[[int], str]) 
     }
 
 
-def _of_device(levels: NDArray[np.int64], often: float) -> Trend:
-    """The trend of what the device must hold, from where it began to rise; it grows where its floor rises in such a share of the windows."""
+def _of_device(level: str, levels: NDArray[np.int64], often: float, windows: Sequence[Window]) -> dict[str, Any]:
+    """The fields on what the device must hold, from where it began to rise; it grows where its floor rises in such a share of the windows."""
     trend = judge(levels)
-    if trend.since is None:
-        return trend
-    floor = floor_of(levels)
-    rises = np.count_nonzero(np.diff(floor)[trend.since - 1 :])
-    if rises < often * (len(levels) - trend.since):
-        return structs.replace(trend, verdict="swinging" if trend.swing_bytes else "flat", since=None, from_bytes=None)
-    since = began(levels, trend.since)
-    if since == trend.since:
-        return trend
-    start, end = int(floor[since - 1]), (trend.from_bytes or 0) + trend.gained_bytes
-    return structs.replace(trend, since=since, from_bytes=start, gained_bytes=end - start)
+    verdict, since, start, gained = trend.verdict, trend.since, trend.from_bytes, trend.gained_bytes
+    if since is not None:
+        floor = floor_of(levels)
+        if np.count_nonzero(np.diff(floor)[since - 1 :]) < often * (len(levels) - since):
+            verdict, since, start = "swinging" if trend.swing_bytes else "flat", None, None
+        elif (first := began(levels, since)) != since:
+            since, end = first, (start or 0) + gained
+            start = int(floor[first - 1])
+            gained = end - start
+    name = None if since is None else windows[since].name
+    found = {"verdict": verdict, "since": name, "from_bytes": start, "gained_bytes": gained}
+    return {f"{level}_{field}": value for field, value in found.items()}
 
 
 def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile, ...]:
@@ -275,7 +303,7 @@ def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile
     seen = np.bincount(born, minlength=len(sizes))
     # Of each kind by the phase in which it was born: what passes through in one does not hide what another leaves.
     phases = 1 + (len(pieces.names) if pieces else 0)
-    part = kind * phases + 1 + _phases_of(pieces, np.concatenate([left, passing]))
+    part = kind * phases + 1 + (pieces.of(np.concatenate([left, passing])) if pieces else -1)
     parts, inside = distinct(part), distinct(rows)
     part = parts.searchsorted(part)
     kept = np.bincount(part[inside], minlength=len(parts))
@@ -330,10 +358,47 @@ def _passing(windows: Sequence[Window], end: int) -> tuple[NDArray[np.int64], ND
     return passing, np.repeat(np.arange(len(chosen)), [len(blocks) for blocks in held]), ends
 
 
-def _phases_of(pieces: Pieces | None, events: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The index of the phase that each event is in; -1 for none."""
-    if pieces is None or not len(pieces.lo):
-        return np.full(len(events), -1, np.int64)
-    order = np.argsort(pieces.lo, kind="stable")
-    at = order[np.maximum(np.searchsorted(pieces.lo[order], events, "right") - 1, 0)]
-    return np.where((pieces.lo[at] <= events) & (events < pieces.hi[at]), pieces.phase[at], -1)
+def freed_last(log: EventLog, blocks: Ints, end: int) -> NDArray[np.bool_]:
+    """Which of the blocks that are live at event ``end`` are freed after the last ALLOC of the log."""
+    freed, allocs = until(log.lifetimes.partner)[blocks], np.flatnonzero(log.kind[end:] == Kind.ALLOC)
+    late: NDArray[np.bool_] = (freed < len(log)) & (freed >= (end + int(allocs[-1]) if len(allocs) else end))
+    return late
+
+
+def grown_of(windows: Sequence[Window], before: int, least: int) -> Grown | None:
+    """The owner of whom most is gained over a series, where his live bytes grow by themselves, by more than so many.
+
+    Args:
+        windows: The series that is judged, of one log.
+        before: How many of them precede it.
+        least: What must be gained.
+    """
+    log, _, hi = bounds(windows)
+    if log.owner is None:
+        return None
+    end, ends = int(hi.max()), np.sort(hi)
+    blocks = held_events(log, 0, end, end)
+    groups = by_size_and_owner(log, blocks)
+    live = {label: found for label, found in by_label(groups).items() if label not in UNOWNED}
+    labels = [label for label, (size, _) in live.items() if size > least][:_LOOKED_AT]
+    number, first = {label: k for k, label in enumerate(labels)}, {label.partition(STACK)[0] for label in labels}
+    alike = (name if name and name.partition(STACK)[0] in first else None for name in groups.names)
+    row = np.array([number.get(innermost(name), -1) if name else -1 for name in alike])
+    changes, partner = np.zeros((len(labels), len(ends) + 1), np.int64), until(log.lifetimes.partner)
+    for start, stop in walk(0, end):
+        of = row[log.owner[start:stop]]
+        events = np.flatnonzero((of >= 0) & (log.kind[start:stop] == Kind.ALLOC))
+        of, size = of[events], log.size[start:stop][events]
+        freed = np.minimum(partner[start:stop][events], end).astype(np.int64)
+        np.add.at(changes, (of, ends.searchsorted(start + events, "right")), size)
+        np.add.at(changes, (of, ends.searchsorted(freed, "right")), -size)
+    trends = zip(labels, (judge(levels, before) for levels in changes.cumsum(axis=1)[:, :-1]), strict=True)
+    grow = [(label, trend) for label, trend in trends if trend.since is not None and trend.gained_bytes > least]
+    if not grow:
+        return None
+    owner, trend = max(grow, key=lambda one: one[1].gained_bytes)
+    holder, in_part = holder_of(groups, owner, live[owner][0])
+    theirs = blocks[row[log.owner[blocks]] == number[owner]]
+    gained, rate = trend.gained_bytes, trend.gained_bytes_per_window
+    at_exit = int(log.size[theirs][freed_last(log, theirs, end)].sum()) >= gained
+    return Grown(owner, gained, rate, windows[trend.since or 0].name, live[owner][1], holder, bool(in_part), at_exit)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from msgspec import Struct
@@ -25,6 +25,8 @@ from memlens.windows.windows import BEFORE, NEVER, edges_of, judged, names_of, s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from memlens.columns import Ints
     from memlens.windows.anchor_templates import Template
@@ -98,6 +100,14 @@ class Pieces(Struct, frozen=True):
     phase: Ints
     lo: Ints
     hi: Ints
+
+    def of(self, events: NDArray[np.integer[Any]]) -> Ints:
+        """The index of the name of the phase that each event is in, int64; -1 for none."""
+        if not len(self.lo):
+            return np.full(len(events), -1, np.int64)
+        order = np.argsort(self.lo, kind="stable")
+        at = order[np.maximum(np.searchsorted(self.lo[order], events, "right") - 1, 0)]
+        return np.where((self.lo[at] <= events) & (events < self.hi[at]), self.phase[at], -1)
 
     def inside(self) -> Pieces:
         """Those that are a phase's."""
