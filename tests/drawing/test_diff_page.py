@@ -79,7 +79,7 @@ def test_the_page_holds_what_diff_says(name: str, words: Callable[[str], list[st
         finding = one["finding"] if series else one
         assert row["finding"] == {key: finding[key] for key in finding if key not in ("context", "members")}
         lines = [line for block in row["blocks"] for line in block.get("lines", [])]
-        assert [(line["line"], line["text"], line["marked"]) for line in lines] == [
+        assert [(line["line"], line["text"], line["is_event"]) for line in lines] == [
             (line["line"], line["text"], line["is_event"]) for line in finding["context"]
         ]
         if series:

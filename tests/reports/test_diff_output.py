@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from texts import csv_of, json_of
 
-from memlens.reports.blocks import Excerpt, Fold, Line, Quoted
+from memlens.analyzers.places import ContextLine
+from memlens.reports.blocks import Excerpt, Fold, Line
 from memlens.reports.markdown import render
 
 # --- machine output ---
@@ -80,7 +81,7 @@ fences = st.text("`~\n <>d/etailsummary", max_size=40)
 
 @given(st.lists(st.one_of(any_text, fences), min_size=1, max_size=5))
 def test_log_lines_cannot_break_out_of_their_fence(texts: list[str]) -> None:
-    quoted = tuple(Quoted(number, f"MARK{text}", number == 1) for number, text in enumerate(texts))
+    quoted = tuple(ContextLine(number, f"MARK{text}", number == 1) for number, text in enumerate(texts))
     text = render([Line("before"), Excerpt("around", quoted), Line("behind")])
     assert unfenced(text).split() == ["before", "around", "behind"]
     assert len(text.splitlines()) == len(texts) + 8

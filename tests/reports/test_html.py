@@ -14,8 +14,9 @@ from elements import Elements
 from night import some
 
 import memlens
+from memlens.analyzers.places import ContextLine
 from memlens.reports import html
-from memlens.reports.blocks import Block, Column, Excerpt, Figure, Figures, Fold, Line, Quoted, Table
+from memlens.reports.blocks import Block, Column, Excerpt, Figure, Figures, Fold, Line, Table
 
 #: What the form may write; anything else came from a log.
 TAGS = frozenset(
@@ -117,7 +118,7 @@ def test_nothing_of_a_log_is_markup(make: Any) -> None:
         Line(hostile, "bad"),
         Figures((Figure("Peak", "1 B", hostile),)),
         Table("Windows", (Column("name", "Window", "name"), Column("word", "Word", "word")), ((hostile, hostile),)),
-        Excerpt("Around:", (Quoted(1, hostile, True), Quoted(2, "```\n" + hostile))),
+        Excerpt("Around:", (ContextLine(1, hostile, True), ContextLine(2, "```\n" + hostile, False))),
         Fold("more", (Line("", name=hostile),)),
     ]
     shown = Elements(html.render(blocks))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlens.reports.blocks import Block, Excerpt, Figure, Figures, Line, Quoted, answered, apart
+from memlens.reports.blocks import Block, Excerpt, Figure, Figures, Line, answered, apart
 from memlens.reports.terminal import SCREEN, Part, Size, fitted
 from memlens.text import format_bytes, format_count, format_exact, format_moment, innermost, terms_of
 
@@ -29,10 +29,9 @@ def life_blocks(block: BlockLife, size: Size = SCREEN, *, full: bool = False) ->
 
 def _excerpts(title: str, lines: Sequence[ContextLine]) -> Iterator[Sequence[Block]]:
     """The lines around one of them, and fewer and fewer of them."""
-    quoted = [Quoted(one.line, one.text, one.is_event) for one in lines]
-    at = next(k for k, one in enumerate(quoted) if one.marked)
-    for each_side in range(max(at, len(quoted) - at - 1), -1, -1):
-        yield apart(Excerpt(title, tuple(quoted[max(at - each_side, 0) : at + each_side + 1])))
+    at = next(k for k, one in enumerate(lines) if one.is_event)
+    for each_side in range(max(at, len(lines) - at - 1), -1, -1):
+        yield apart(Excerpt(title, tuple(lines[max(at - each_side, 0) : at + each_side + 1])))
 
 
 def _figures(block: BlockLife) -> Iterator[Figure]:

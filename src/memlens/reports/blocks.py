@@ -19,6 +19,7 @@ from memlens.text import LINES, MOST_NAMES, NO_BREAK, Terms, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from memlens.analyzers.places import ContextLine
     from memlens.analyzers.series.curve import Curve
     from memlens.results import Answer, Tone
 
@@ -111,25 +112,11 @@ class Line(Struct, frozen=True):
     label: str = ""
 
 
-class Quoted(Struct, frozen=True):
-    """A line of a log as it stands there.
-
-    Attributes:
-        line: Its 1-based number.
-        text: Text from the log.
-        marked: It is what the others are shown for.
-    """
-
-    line: int
-    text: str
-    marked: bool = False
-
-
 class Excerpt(Struct, frozen=True):
-    """Some lines of a log, in their order."""
+    """Some lines of a log, in their order, and of what."""
 
     title: str
-    lines: tuple[Quoted, ...]
+    lines: tuple[ContextLine, ...]
 
 
 class Fold(Struct, frozen=True):

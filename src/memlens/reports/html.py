@@ -55,7 +55,7 @@ def _html(blocks: Iterable[Block], draw: Callable[[Value], str]) -> Iterator[str
             yield _table(titles, map("".join, zip(*columns, strict=True)))
             yield f'<p class="hint">{_text(block.more)}</p>' if block.more else ""
         elif isinstance(block, Excerpt):
-            lines = (f"{'>' if one.marked else ' '} {one.line}  {visible(one.text)}" for one in block.lines)
+            lines = (f"{'>' if one.is_event else ' '} {one.line}  {visible(one.text)}" for one in block.lines)
             yield f"<p>{_text(block.title)}</p>{_as_it_stands(lines)}"
         elif isinstance(block, Picture):
             yield _as_it_stands("".join(text for text, _ in line) for line in drawn_in_text(block, USUAL_WIDTH))

@@ -115,7 +115,7 @@ def _excerpt(excerpt: Excerpt) -> Iterator[str]:
         yield plain(excerpt.title)
         yield ""
     numbers = max((len(str(quoted.line)) for quoted in excerpt.lines), default=0)
-    lines = (("> " if one.marked else "  ", str(one.line).rjust(numbers), visible(one.text)) for one in excerpt.lines)
+    lines = (("> " if one.is_event else "  ", str(one.line).rjust(numbers), visible(one.text)) for one in excerpt.lines)
     yield from _fenced(f"{mark}{number}  {text}" for mark, number, text in lines)
 
 

@@ -308,9 +308,9 @@ def _excerpt(excerpt: Excerpt, width: int | None) -> Iterator[Spans]:
         text = visible(quoted.text)
         if width is not None:
             text = shorten(text, max(width - indent, 10) * _ROWS_OF_A_QUOTE)
-        number = f"{'>' if quoted.marked else ' '} {quoted.line:>{number_width}}{_GAP}"
-        style = "bold" if quoted.marked else ""
-        yield from _hanging(text, style, width, indent, [(number, "" if quoted.marked else "dim")])
+        number = f"{'>' if quoted.is_event else ' '} {quoted.line:>{number_width}}{_GAP}"
+        style = "bold" if quoted.is_event else ""
+        yield from _hanging(text, style, width, indent, [(number, "" if quoted.is_event else "dim")])
 
 
 def _cell(column: Column, value: object) -> str:

@@ -217,7 +217,7 @@ function blockOf(block) {
     return element("p", { class: block.style }, ...(block.label ? [element("b", {}, block.label), " "] : []), text);
   }
   return element("div", {}, element("p", {}, block.title), element("pre", { tabindex: 0 }, ...block.lines.map((/** @type {any} */ line) =>
-    element("span", line.marked ? { class: "marked" } : {}, `${line.marked ? "> " : "  "}${line.line}  ${line.text}\n`))));
+    element("span", line.is_event ? { class: "marked" } : {}, `${line.is_event ? "> " : "  "}${line.line}  ${line.text}\n`))));
 }
 
 /**

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memlens.claims.template import write
 from memlens.claims.words_compared import TIMING
 from memlens.diffing.claims import timing
-from memlens.reports.blocks import ALIKE, OWNER, Block, Column, Excerpt, Line, ListOptions, Quoted, Table, Value, apart
+from memlens.reports.blocks import ALIKE, OWNER, Block, Column, Excerpt, Line, ListOptions, Table, Value, apart
 from memlens.text import MOST_NAMES, Terms, format_bytes, format_count, format_exact, format_explained, format_signed
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def around(blocks: Iterable[Block], most: int) -> Iterator[Block]:
         if not isinstance(block, Excerpt):
             yield block
         elif most >= 0:
-            marked = next((at for at, line in enumerate(block.lines) if line.marked), 0)
+            marked = next((at for at, line in enumerate(block.lines) if line.is_event), 0)
             yield replace(block, lines=block.lines[max(marked - most, 0) : marked + most + 1])
 
 
@@ -191,7 +191,7 @@ def _excerpt(finding: Finding) -> Excerpt | None:
     frees = {side.free_line for side in (finding.base, finding.head) if side is not None}
     what = "FREE" if marked & frees else "ALLOC"
     title = f"{finding.context_of}'s log around this {what}:"
-    return Excerpt(title, tuple(Quoted(line.line, line.text, line.is_event) for line in lines))
+    return Excerpt(title, lines)
 
 
 def finding_table(findings: Sequence[Finding], options: ListOptions, *, wide: bool = False) -> Table:
