@@ -31,7 +31,7 @@ from msgspec import Struct
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import owner_labels, owners_of
 from memlens.analyzers.peak import LiveGroup, live_before
-from memlens.analyzers.places import Lines
+from memlens.analyzers.places import lines_of
 from memlens.analyzers.segments import layout_before
 from memlens.claims.claim import Claim, Weight, claim
 from memlens.facts import Kind
@@ -410,9 +410,9 @@ def _fewest(sizes: NDArray[np.int64], missing: int | None) -> tuple[int | None, 
 def _blocks(log: EventLog, *events: int) -> list[LiveBlock]:
     """Some blocks by their ALLOCs."""
     known = [event if event >= log.facts.opening else None for event in events]
-    lines, names = Lines(log, known), owner_labels(log)
+    line_of, names = lines_of(log, known), owner_labels(log)
     owners = owners_of(log, np.array(events, np.int64)).tolist()
     return [
-        LiveBlock(int(log.size[event]), given, lines.of(given), names[owner])
+        LiveBlock(int(log.size[event]), given, line_of(given), names[owner])
         for event, given, owner in zip(events, known, owners, strict=True)
     ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import Groups, by_size_and_owner
-from memlens.analyzers.places import Lines, time_of
+from memlens.analyzers.places import lines_of, time_of
 from memlens.facts import Kind
 from memlens.folding import levels_before, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
@@ -105,13 +105,13 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
     """Analyze windows of one log in one pass; lines and live blocks are looked up when they are asked for."""
     log, figures = windows[0].log, profile(windows)
     rises = figures["rise_bytes"] > 0
-    lines = Lines(log, figures.summit[rises])
+    line = lines_of(log, figures.summit[rises].tolist())
     highest, rise, reserved = (figures[name].item for name in ("peak_bytes", "rise_bytes", "reserved_peak_bytes"))
 
     def one(k: int) -> Peak:
         event = figures.summit.item(k) if rises[k] else None
         before = windows[k].lo if event is None else event + 1
-        late = deferred(lines.of, event), time_of(log, event), deferred(live_before, log, before)
+        late = deferred(line, event), time_of(log, event), deferred(live_before, log, before)
         if not log.tells_of_chunks:
             return Peak(highest(k), rise(k), None, event, *late)
         there = deferred(_reserved_before, log, before), deferred(_reserved_line, windows[k], reserved(k))

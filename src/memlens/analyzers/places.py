@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.columns import distinct
 from memlens.results import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,47 +26,33 @@ _REACH = 64 << 10
 _LONGEST = 400
 
 
-class Lines:
-    """The 1-based line numbers of some events of a log: the first one is looked up alone, for often it is the only one; then all together.
+def lines_of(log: EventLog, events: Iterable[int | None]) -> Callable[[int | None], int | None]:
+    """What gives the 1-based line of each of some events of a log, ``None`` for ``None``, and where it cannot be told.
 
-    Args:
-        log: The log.
-        events: The events that will be asked for; ``None`` among them is skipped.
+    The first one that is asked for is looked up alone, for often it is the only one; then all are together.
     """
+    first: list[tuple[int, int | None]] = []
 
-    def __init__(self, log: EventLog, events: Iterable[int | None] | NDArray[np.int64]) -> None:
-        self._log = log
-        self._events = events
-        self._first: tuple[int, int | None] | None = None
+    @cache
+    def lines() -> dict[int, int | None]:
+        known = [*{event for event in events if event is not None}]
+        return dict(zip(known, log.line_numbers(known), strict=True))
 
-    @cached_property
-    def _known(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The events, rising, and the lines of all of them, -1 where one cannot be told; both int64."""
-        events = distinct(np.array([event for event in self._events if event is not None], np.int64))
-        lines = self._log.line_numbers(events.tolist())
-        return events, np.array([-1 if line is None else line for line in lines], np.int64)
-
-    def of(self, event: int | None) -> int | None:
-        """The line of one of the events; ``None`` for ``None``, and where it cannot be told."""
+    def line_of(event: int | None) -> int | None:
         if event is None:
             return None
-        if self._log.line is not None:
-            return self._log.line_numbers([event])[0]
-        if self._first is None:
-            self._first = event, self._log.line_numbers([event])[0]
-        if event == self._first[0]:
-            return self._first[1]
-        events, lines = self._known
-        line = lines.item(int(events.searchsorted(event)))
-        return line if line > 0 else None
+        first.extend([] if first else [(event, log.line_numbers([event])[0])])
+        return first[0][1] if event == first[0][0] else lines()[event]
+
+    return line_of
 
 
 def both_ends(
     log: EventLog, ends: Sequence[tuple[int, int | None]]
 ) -> list[tuple[int, int | None, int | None, int | None]]:
     """Of pairs of events, an ALLOC and its FREE say, both with their lines; ``None`` for one that is not there."""
-    lines = Lines(log, [event for pair in ends for event in pair])
-    return [(one, lines.of(one), other, lines.of(other)) for one, other in ends]
+    line = lines_of(log, [event for pair in ends for event in pair])
+    return [(one, line(one), other, line(other)) for one, other in ends]
 
 
 def lines_at(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -168,7 +153,7 @@ def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[
     if not log.source.rereadable:
         return [() for _ in events]
     offsets = {event: int(log.offset[event]) for event in dict.fromkeys(events) if event >= log.facts.opening}
-    numbers = Lines(log, offsets)
+    line_of = lines_of(log, offsets)
     # What was written to the log after it was read is no part of it.
     end = log.facts.bytes or None
     starts = sorted(set(offsets.values()))
@@ -177,7 +162,7 @@ def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[
     found: dict[int, tuple[ContextLine, ...]] = {}
     for event, start in offsets.items():
         (begin, stop), text = texts[start]
-        line, is_end = numbers.of(event), stop == end or len(text) < stop - begin
+        line, is_end = line_of(event), stop == end or len(text) < stop - begin
         before, after = _around(text, start - begin, each_side, is_start=begin == 0, is_end=is_end)
         first = 0 if line is None else line - len(before)
         lines = enumerate((*before, *after), first)

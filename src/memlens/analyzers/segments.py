@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.places import Lines
+from memlens.analyzers.places import lines_of
 from memlens.folding import levels_before, peak_ends, power_of_two
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.trust.failures import failures_in, refused_before
@@ -142,13 +142,13 @@ def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin
     stops = np.array([stop for _, stop, _, _ in moments], np.int64)
     levels = levels_before(log, stops)
     events = [stop - 1 if stop > log.facts.opening else None for stop in stops.tolist()]
-    lines = Lines(log, events)
+    line_of = lines_of(log, events)
     for number, ((at, stop, message, requested), event) in enumerate(zip(moments, events, strict=True)):
         allocated, reserved = levels[number].tolist()
         found = layout_before(log, stop)
         of_chunks = _UNKNOWN if found is None else found.figures()
         free = None if of_chunks[-1] or reserved < allocated else reserved - allocated
-        line = lines.of(event) if message is None else message
+        line = line_of(event) if message is None else message
         rows.append(Moment(at, event, line, reserved, allocated, free, *of_chunks, requested))
         if found is not None:
             bins.extend(_bins(number, found.gap_size))

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from memlens.analyzers.failures import MemoryFailure, failures, most_telling
-from memlens.analyzers.places import Lines
+from memlens.analyzers.places import lines_of
 from memlens.analyzers.segments import layout_before
 from memlens.diffing.alignment.blocks import gather_windows, tell_threads_apart
 from memlens.diffing.pairing import match
@@ -119,7 +119,7 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile
     return Meanwhile(
         window.name,
         event,
-        Lines(log, [event]).of(event),
+        lines_of(log, [event])(event),
         aligned,
         allocated if log.tells_of_blocks else None,
         reserved if log.tells_of_chunks else None,
