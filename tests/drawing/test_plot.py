@@ -306,7 +306,7 @@ def test_the_suffix_says_the_form(examples: Path, tmp_path: Path) -> None:
         (("-o", "figure"), 2, "without a suffix"),
         (("-o", "figure.svg", "--width", "0"), 2, "0 inches wide"),
         (("-o", "figure.svg", "--height", "nan"), 2, "nan inches"),
-        (("-o", "figure.svg", "--height", "tall"), 2, "'tall' is no length"),
+        (("-o", "figure.svg", "--height", "tall"), 2, "'tall' is not a valid float"),
         (("-o", "figure.png", "--dpi", "5000"), 2, "5000 pixels an inch"),
         (("-o", "figure.png", "--x", "lines"), 2, "--x"),
         (("-o", "figure.svg", "--start", "NOWHERE"), 1, "NOWHERE"),

@@ -156,14 +156,6 @@ def _device(text: str) -> int:
     return int(number)
 
 
-def _inches(text: str) -> float:
-    """A length in inches."""
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is no length", "Give inches: 3.5, or 10.") from None
-
-
 def _seconds(text: str) -> float:
     """A time in seconds, 0 or more."""
     with suppress(ValueError):
@@ -180,7 +172,7 @@ _TYPES = {
     "size": Typed("size", parse_bytes),
     "device": Typed("device", _device),
     "names": Typed("names", _names),
-    "inches": Typed("inches", _inches),
+    "inches": click.FLOAT,
     "seconds": Typed("seconds", _seconds),
 }
 
@@ -222,7 +214,7 @@ def complete(group: click.Command, instruction: str) -> int:
 
 
 #: Text that is the path of a file: the shell finds it.
-FILES = _Offered(lambda incomplete: [CompletionItem(incomplete, type="file")])
+FILES = click.Path()
 
 
 def offered(one: Option) -> click.ParamType | None:  # type: ignore[type-arg]

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, T
 
 from msgspec import Struct, structs
 
+from memlens.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -92,6 +94,9 @@ class Options:
     """A class of options: frozen, each field declared by :func:`option`, :func:`flag` or :func:`python_only`, and given by keyword.
 
     Unlike a dataclass it costs next to nothing to declare: every start of the command line declares those of all verbs.
+
+    Raises:
+        UsageError: One that has choices is given something else.
     """
 
     _fields: ClassVar[dict[str, Option]] = {}
@@ -108,6 +113,9 @@ class Options:
     def __init__(self, **given: Any) -> None:
         if unknown := given.keys() - self._fields:
             raise TypeError(f"{type(self).__name__} has no option {min(unknown)!r}")
+        for name, value in given.items():
+            if (choices := self._fields[name].choices) and value is not None and value not in choices:
+                raise UsageError(f"there is no {name} {value!r}", f"There are: {', '.join(choices)}.")
         vars(self).update({name: one.default for name, one in self._fields.items()}, **given)
         self.__post_init__()
 

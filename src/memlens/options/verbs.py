@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from memlens.log import Input
 
 
-#: What is recorded: the log of Paddle's allocators, or the memory history of Paddle or PyTorch.
-_PRESETS = ("paddle", "paddle-history", "torch")
-#: What of the program's output is passed on while it is recorded.
-_PASSED = ("program", "all", "none")
-_NAMES = ("holders", "lines", "none")
-#: What the axis of a still counts.
-_AXES = ("events", "time")
-#: The colours of a still.
-_THEMES = ("light", "dark")
 #: Inches of a still each way, at least and at most, and pixels in each of them.
 _WIDTH, _HEIGHT, _DPI = (3.0, 100.0), (2.0, 100.0), (10, 1200)
 #: Pixels of a still each way: what Matplotlib draws at most.
@@ -256,19 +247,15 @@ class Record(Options):
             alone (lines), or nothing (none). PyTorch has the lines anyhow.
     """
 
-    preset: str = option("", default="paddle", choices=_PRESETS, shown=True)
+    preset: str = option("", default="paddle", choices=("paddle", "paddle-history", "torch"), shown=True)
     output: str | Path | None = option("FILE", "-o", "--output", default=None)
     force: bool = flag("-f", "--force", default=False)
     env: str | Sequence[str] = option("NAME=VALUE", default=(), several=True)
     tell: Callable[[str], None] | None = python_only(default=None)
-    passed: str = option("", "--pass", default="program", choices=_PASSED, shown=True)
-    names: str = option("", default="holders", choices=_NAMES, shown=True)
+    passed: str = option("", "--pass", default="program", choices=("program", "all", "none"), shown=True)
+    names: str = option("", default="holders", choices=("holders", "lines", "none"), shown=True)
 
     def __post_init__(self) -> None:
-        given = (("preset", self.preset, _PRESETS), ("pass", self.passed, _PASSED), ("names", self.names, _NAMES))
-        for name, value, known in given:
-            if value not in known:
-                raise UsageError(f"there is no {name} {value!r}", f"There are: {', '.join(known)}.")
         object.__setattr__(self, "env", tuple(as_list(self.env)))
 
 
@@ -336,13 +323,13 @@ class Plot(ReadAs, Cut):
         dpi: Pixels an inch of a PNG; an SVG and a PDF are drawn in lines.
 
     Raises:
-        UsageError: A size that no picture has, or an axis or a theme that does not exist.
+        UsageError: A size that no picture has.
     """
 
     base: Input | None = option("LOG", default=None)
-    x: str = option("", default="events", choices=_AXES, shown=True)
+    x: str = option("", default="events", choices=("events", "time"), shown=True)
     title: str | None = option("TEXT", default=None)
-    theme: str = option("", default="light", choices=_THEMES, shown=True, rare=True)
+    theme: str = option("", default="light", choices=("light", "dark"), shown=True, rare=True)
     width: float = option("INCHES", default=10.0, kind="inches", shown=True, rare=True)
     height: float | None = option("INCHES", default=None, kind="inches", rare=True)
     dpi: int = option("N", default=150, kind=1, shown=True, rare=True)
@@ -350,9 +337,6 @@ class Plot(ReadAs, Cut):
     def __post_init__(self) -> None:
         super().__post_init__()
         height = 5.0 if self.height is None else self.height
-        for name, value, known in (("axis", self.x, _AXES), ("theme", self.theme, _THEMES)):
-            if value not in known:
-                raise UsageError(f"there is no {name} {value!r}", f"There are: {', '.join(known)}.")
         for inches, how, (least, most) in ((self.width, "wide", _WIDTH), (height, "high", _HEIGHT)):
             if not least <= inches <= most:
                 raise UsageError(f"a picture cannot be {inches:g} inches {how}", f"It can from {least:g} to {most:g}.")
