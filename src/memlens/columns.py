@@ -63,6 +63,14 @@ def spans(begins: Ints, lengths: Ints) -> Ints:
     return found
 
 
+def first_highest(values: Ints, begins: Ints) -> Ints:
+    """Where in each of some stretches, which end where the next one begins, the highest value first stands, int64."""
+    tops = np.repeat(np.maximum.reduceat(values, begins), np.diff(np.append(begins, len(values))))
+    at = np.flatnonzero(values == tops)
+    found: Ints = at[at.searchsorted(begins)]
+    return found
+
+
 def pair(kind: NDArray[np.int8], addr: NDArray[np.uint64]) -> tuple[Indices, Ints]:
     """Pair ALLOCs (kind 0) with the FREEs (kind 1) that end them.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from memlens.columns import first_highest
 from memlens.diffing.window_order import longest_common
 from memlens.windows.windows import Window
 
@@ -195,18 +196,12 @@ def _batches(edges: Ints) -> Iterator[tuple[int, int]]:
 def _bucketed(axis: AlignedAxis, edges: Ints) -> Ints:
     """The columns of some neighbouring buckets, a row each, int64."""
     slots = np.arange(edges[0], edges[-1])
-    begins, lengths = edges[:-1] - edges[0], np.diff(edges)
+    begins = edges[:-1] - edges[0]
     events = [run.events_at(slots) for run in (axis.base, axis.head)]
     base, head = (run.levels[own - run.lo + 1] for run, own in zip((axis.base, axis.head), events, strict=True))
     apart = head - base
     extremes = [fold.reduceat(row, begins) for row in (base, head, apart) for fold in (np.minimum, np.maximum)]
 
-    def first(values: Ints, wanted: Ints) -> Ints:
-        """Where in each bucket a value is first what is wanted."""
-        holds = np.flatnonzero(values == np.repeat(wanted, lengths))
-        found: Ints = holds[np.searchsorted(holds, begins)]
-        return found
-
-    at = first(np.abs(apart), np.maximum(-extremes[4], extremes[5]))
-    tops = [own[first(row, most)] for own, row, most in zip(events, (base, head), extremes[1:4:2], strict=True)]
+    at = first_highest(np.abs(apart), begins)
+    tops = [own[first_highest(row, begins)] for own, row in zip(events, (base, head), strict=True)]
     return np.stack([*extremes, slots[at], events[0][at], events[1][at], base[at], head[at], *tops])

@@ -67,10 +67,12 @@ def levels(window: Window, made: Curve, owners: Owners) -> dict[str, Any]:
         ``details``, the stretches of a long window that are there event by event, in order, none overlapping: the first event of each, and the levels
         right after each event, its line and its owner.  All columns are int64.
     """
-    log, events = window.log, highest_events(window.log, made)
+    log, events = window.log, made.high_event
     leave()
-    columns = {name: getattr(made, name) for name in ("edges", "low_bytes", "high_bytes", "reserved_bytes")}
-    columns |= {"high_event": events, **_places(log, events, owners)}
+    columns = {
+        name: getattr(made, name) for name in ("edges", "low_bytes", "high_bytes", "reserved_bytes", "high_event")
+    }
+    columns |= _places(log, events, owners)
     stretches = _stretches(made) if len(window) > EXACT else []
     starts = np.array([lo for lo, _ in stretches], np.int64)
     details = []
@@ -79,22 +81,6 @@ def levels(window: Window, made: Curve, owners: Owners) -> dict[str, Any]:
         after = {"lo": lo, "bytes": allocated, "reserved_bytes": reserved}
         details.append(after | _places(log, np.arange(lo, hi), owners))
     return {**columns, "time_us": _times(log, made.edges), "details": details}
-
-
-def highest_events(log: EventLog, made: Curve) -> Ints:
-    """The first event of each bucket that reaches the bucket's highest level; the event before the window where that is what it starts from."""
-    lo, hi = int(made.edges[0]), int(made.edges[-1])
-    found = np.full(len(made), -1, np.int64)
-    for batch in log.batches(lo, hi):
-        first = int(np.searchsorted(made.edges, batch.lo, "right")) - 1
-        last = int(np.searchsorted(made.edges, batch.hi))
-        begins = np.maximum(made.edges[first:last], batch.lo) - batch.lo
-        wanted = np.repeat(made.high_bytes[first:last], np.diff(np.append(begins, batch.hi - batch.lo)))
-        at = np.flatnonzero(batch.allocated == wanted)
-        bucket = np.searchsorted(begins, at, "right") - 1 + first
-        new = np.append(True, bucket[1:] != bucket[:-1])[: len(at)] & (found[bucket] < 0)
-        found[bucket[new]] = at[new] + batch.lo
-    return np.where(found < 0, lo - 1, found)
 
 
 def _places(log: EventLog, events: Ints, owners: Owners) -> dict[str, Ints]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
 from memlens.analyzers.series.growth import Grown
 from memlens.claims.roles import ROLES, TOLD_BY
-from memlens.columns import distinct
+from memlens.columns import distinct, first_highest
 from memlens.diffing.alignment.blocks import common_name
 from memlens.drawing.levels import EXACT, stretches_of
 from memlens.drawing.lifetimes import FATES, Blocks
@@ -370,11 +370,8 @@ def group_bytes(of: WindowBlocks, found: Sequence[Way], events: Ints) -> list[In
 
 def _moments(drawn: dict[str, Any]) -> Ints:
     """Of each few buckets the first event of their highest level, rising."""
-    high, event = drawn["high_bytes"], drawn["high_event"]
-    begins = np.arange(0, len(high), STRETCH)
-    top = np.repeat(np.maximum.reduceat(high, begins), STRETCH)[: len(high)]
-    at = np.flatnonzero(high == top)
-    first: Ints = event[at[np.searchsorted(at, begins)]]
+    high = drawn["high_bytes"]
+    first: Ints = drawn["high_event"][first_highest(high, np.arange(0, len(high), STRETCH))]
     return first
 
 

@@ -12,7 +12,6 @@ from memlens.analyzers.places import rising_us
 from memlens.analyzers.series.curve import curve
 from memlens.drawing.aligned import aligned, aligned_curves
 from memlens.drawing.differences import groups_of, parting_of, spans_of, window_rows
-from memlens.drawing.levels import highest_events
 from memlens.drawing.stacks import group_bytes
 from memlens.errors import InputError, NoEventsError
 from memlens.text import file_names, format_bytes, format_exact, terms_of
@@ -131,7 +130,7 @@ def track(
         short, exact = f"{short}, out of memory", f"{exact}; out of memory at {terms.at(failures_in(window)[0].line)}"
     areas = shown.areas if log.tells_of_blocks else ()
     if areas and blocks is not None and way is not None:
-        areas = _stacked(blocks, way, highest_events(log, made), made.high_bytes)
+        areas = _stacked(blocks, way, made.high_event, made.high_bytes)
     peak = (float(places([window.lo])[0]), top) if shown.peak is None and top > 0 else shown.peak
     held = [step for step in steps if len(step)]
     starts, ends = (places([getattr(step, edge) for step in held]).tolist() for edge in ("lo", "hi"))

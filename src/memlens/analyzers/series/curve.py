@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
+from memlens.columns import first_highest
 from memlens.folding import profile
 from memlens.trust.failures import failures_in, refused_before
 
@@ -43,6 +44,8 @@ class Curve(Struct, frozen=True, eq=False):
         steps: The first event of each window of a series, and the window's name (text from the log), in file order.
         start_line: The window's first line, 1-based.
         end_line: Its last one.
+        high_event: The first event of each bucket that reaches its highest allocated level, int64; the event before the window where that is the level
+            that the window starts from.  None where only levels are known.
     """
 
     edges: Ints
@@ -54,6 +57,7 @@ class Curve(Struct, frozen=True, eq=False):
     steps: tuple[tuple[int, str], ...] = ()
     start_line: int = 1
     end_line: int = 1
+    high_event: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.high_bytes)
@@ -75,8 +79,9 @@ def curve(window: Window, steps: Sequence[Window] = (), buckets: int = BUCKETS, 
     if edges is None:
         count = min(buckets, len(window))
         edges = window.lo + np.arange(count + 1, dtype=np.int64) * len(window) // max(count, 1)
-    low, high, reserved = _envelope(log, edges)
+    low, high, reserved, event = _envelope(log, edges)
     allocated, chunks = figures.levels[:, 0].tolist()
+    event[:1] = np.where(high[:1] < allocated, window.lo - 1, event[:1])
     low[:1], high[:1] = np.minimum(low[:1], allocated), np.maximum(high[:1], allocated)
     reserved[:1] = np.maximum(reserved[:1], chunks)
     before = refused_before(log, failures_in(window)) - 1
@@ -90,17 +95,20 @@ def curve(window: Window, steps: Sequence[Window] = (), buckets: int = BUCKETS, 
         tuple((step.lo, step.name) for step in steps),
         int(window.start_line),
         int(window.end_line),
+        event,
     )
 
 
-def _envelope(log: EventLog, edges: Ints) -> tuple[Ints, Ints, Ints]:
-    """The lowest and highest allocated and the highest reserved level right after the events of each stretch between two edges."""
+def _envelope(log: EventLog, edges: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """The lowest and highest allocated and the highest reserved level right after the events of each stretch between two edges; and which event is the second first."""
     low = np.full(len(edges) - 1, np.iinfo(np.int64).max)
-    high, reserved = np.full((2, len(edges) - 1), np.iinfo(np.int64).min)
+    high, reserved, event = np.full((3, len(edges) - 1), np.iinfo(np.int64).min)
     for batch in log.batches(int(edges[0]), int(edges[-1])):
         first, last = int(np.searchsorted(edges, batch.lo, "right")) - 1, int(np.searchsorted(edges, batch.hi))
         rows, begins = slice(first, last), np.maximum(edges[first:last], batch.lo) - batch.lo
         np.minimum(low[rows], np.minimum.reduceat(batch.allocated, begins), out=low[rows])
-        np.maximum(high[rows], np.maximum.reduceat(batch.allocated, begins), out=high[rows])
+        at = first_highest(batch.allocated, begins)
+        event[rows] = np.where(batch.allocated[at] > high[rows], at + batch.lo, event[rows])
+        np.maximum(high[rows], batch.allocated[at], out=high[rows])
         np.maximum(reserved[rows], np.maximum.reduceat(batch.reserved, begins), out=reserved[rows])
-    return low, high, reserved
+    return low, high, reserved, event
