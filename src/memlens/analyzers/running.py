@@ -1,13 +1,13 @@
 """Levels and windows of a log that is still written, whose events are forgotten once they are counted.
 
-What is kept is a :class:`~memlens.folding.Tally` for each set of groups of events that may count (:class:`~memlens.inputs.input_format.NewEvents`),
-merged as the log goes on: one whose segments are cut by lines of the text, of which windows are made, and one whose segments have equally many
-events.  Their figures are those of the whole log, for tallies merge exactly.
+What is kept for each set of groups of events that may count (:class:`~memlens.inputs.input_format.NewEvents`) is a :class:`~memlens.folding.Tally`, merged as
+the log goes on, whose segments are cut by lines of the text, of which windows are made; and the highest levels in stretches that have equally many events.
+The figures are those of the whole log, for tallies merge exactly.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +17,6 @@ from memlens.folding import SUMS, Figures, Tally, tally
 from memlens.spool import GrowingColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
     from memlens.columns import Ints
     from memlens.inputs.input_format import NewEvents
 
@@ -71,24 +67,21 @@ class Running:
         while count > self.stretch * STRETCHES:
             self.stretch *= 2
             for levels in self._sets.values():
-                levels.timeline.widen(self.stretch)
-        first = -(-(self.events + 1) // self.stretch) * self.stretch
-        moments = np.concatenate(([self.events], np.arange(first, count, self.stretch), [count]))
+                pairs = np.arange(0, levels.highest.shape[1], 2)
+                levels.highest = np.maximum.reduceat(levels.highest, pairs, axis=1) if len(pairs) else levels.highest
         group = np.zeros(min(len(columns["kind"]), 1), np.int8) if new.group is None else new.group
         # A new set begins as others were before this part.
         self._sets = {of: self._sets.get(of) or self._started(frozenset(of & self._seen)) for of in new.sets}
         for of, levels in self._sets.items():
-            rows = None
-            if new.group is not None:
-                mine = np.isin(new.group, list(of))
-                rows = None if mine.all() else np.flatnonzero(mine)
-            levels.add(
-                columns,
-                rows,
-                (places, at, self.end in cuts),
-                (moments, moments - self.events, self.events % self.stretch == 0),
-                self._limits,
-            )
+            some, numbers, own = columns, np.arange(len(columns["kind"])), at
+            if new.group is not None and not (mine := np.isin(new.group, list(of))).all():
+                numbers = np.flatnonzero(mine)
+                some = {name: columns[name][numbers] for name in ("kind", "size", "addr", "line")}
+                own = np.searchsorted(numbers, at)
+            log = EventLog(some["kind"], some["size"], some["addr"], some["line"])
+            begins = np.arange(levels.highest.shape[1], -(-count // self.stretch)) * self.stretch
+            levels.add(log, some["line"], self.events + numbers, begins, self.stretch, self._limits)
+            levels.cut(log, some["line"], places, own, kept=self.end in cuts)
         self._seen.update(distinct(group).tolist() if len(group) else ())
         kept = self._edges if self.end == 0 or self.end in cuts else self._edges[:-1]
         self._edges = np.concatenate((kept, places[1:]))
@@ -98,11 +91,9 @@ class Running:
         """The levels of a set of groups none of whose events were seen, but for those that are a set by themselves."""
         if known:
             return self._sets[known].copy()
-        stretches = np.arange(0, self.events, self.stretch)
-        noted = GrowingColumn(np.int64)
+        noted, highest = GrowingColumn(np.int64), np.zeros((2, -(-self.events // self.stretch)), np.int64)
         noted.fill(0, self._noted)
-        text, timeline = (Tally.zeros(edges) for edges in (self._edges, np.append(stretches, self.events)))
-        return _Levels(GrowingTally(text), GrowingTally(timeline), noted)
+        return _Levels(GrowingTally(Tally.zeros(self._edges)), highest, noted)
 
     def forget(self, kept: Ints, noted: Ints) -> None:
         """Keep only those edges of the text that are named, besides its start and its end.
@@ -140,12 +131,7 @@ class Running:
 
     def timeline(self, blocks: frozenset[int], chunks: frozenset[int]) -> tuple[Ints, Ints]:
         """The highest allocated and reserved level in each stretch of :attr:`stretch` events, int64; the last one may have less."""
-        found = []
-        for row, of in enumerate((blocks, chunks)):
-            edges = (tally := self._of(of).timeline.tally).edges
-            figures = tally.over(edges[:-1], edges[1:])
-            found.append(figures.levels[row] + figures.rise[row])
-        return found[0], found[1]
+        return self._of(blocks).highest[0], self._of(chunks).highest[1]
 
     def _of(self, groups: frozenset[int]) -> _Levels:
         return self._sets.get(groups) or self._started(frozenset())
@@ -156,66 +142,62 @@ class _Levels:
 
     Attributes:
         text: Segments by places in the text; the summit of each is the line of its event.
-        timeline: Segments by numbers of events.
+        highest: The highest allocated and reserved level in each stretch, int64, a row each.
         noted: Allocated levels.
         levels: Allocated and reserved bytes now.
         exceeded: The first line at which each of them was above its limit.
     """
 
-    def __init__(self, text: GrowingTally, timeline: GrowingTally, noted: GrowingColumn) -> None:
-        self.text, self.timeline, self.noted = text, timeline, noted
+    def __init__(self, text: GrowingTally, highest: Ints, noted: GrowingColumn) -> None:
+        self.text, self.highest, self.noted = text, highest, noted
         self.levels, self.exceeded = [0, 0], list[int | None]([None, None])
 
     def copy(self) -> _Levels:
         noted = GrowingColumn(np.int64)
         noted.append(self.noted.entries())
-        made = _Levels(self.text.copy(), self.timeline.copy(), noted)
-        made.levels, made.exceeded = [*self.levels], [*self.exceeded]
+        made = _Levels(self.text.copy(), self.highest, noted)
+        made.levels, made.exceeded = self.levels, [*self.exceeded]
         return made
 
     def add(
         self,
-        columns: Mapping[str, NDArray[Any]],
-        rows: Ints | None,
-        text: tuple[Ints, Ints, bool],
-        moments: tuple[Ints, Ints, bool],
+        log: EventLog,
+        line: Ints,
+        numbers: Ints,
+        begins: Ints,
+        stretch: int,
         limits: tuple[int | None, int | None],
     ) -> None:
-        """Take the next events.
+        """Go on with the next events.
 
         Args:
-            columns: All new events.
-            rows: Which of them are of this set; ``None`` for all.
-            text: Edges, the event at each, and whether the first one stays an edge.
-            moments: The same.
+            log: Those that are of this set.
+            line: Their lines.
+            numbers: How manieth of all events each is.
+            begins: The first events of the stretches that begin among all that are new.
+            stretch: Events of a stretch.
             limits: Of allocated and of reserved bytes.
         """
-        some = {
-            name: columns[name] if rows is None else columns[name][rows] for name in ("kind", "size", "addr", "line")
-        }
-        log = EventLog(some["kind"], some["size"], some["addr"], some["line"])
-        at = [events if rows is None else np.searchsorted(rows, events) for _, events, _ in (text, moments)]
-        found = tally(log, distinct(np.concatenate(([0], *at))))
-        if limits != (None, None):
-            self._hold_against(limits, log, found, some["line"])
-        for growing, (edges, _, kept), events in zip((self.text, self.timeline), (text, moments), at, strict=True):
-            if edges[-1] > edges[0]:
-                part = found.over(events[:-1], events[1:])
-                lines = some["line"][part.summit] if len(log) else part.summit
-                growing.add(Tally(edges, part.sums, part.largest, part.rise, lines), kept=kept)
-
-    def _hold_against(
-        self, limits: tuple[int | None, int | None], log: EventLog, found: Tally, line: NDArray[Any]
-    ) -> None:
-        """Note the line at which a level first is above its limit, and go on from the levels after these events."""
-        whole = found.over(*(np.array([end]) for end in (0, len(log))))
+        # int64, a row each: allocated and reserved bytes before the first of them, and right after each.
+        levels = np.concatenate(
+            [np.array(self.levels)[:, None], running_sums(log.kind, log.size, *self.levels)], axis=1
+        )
         for row, limit in enumerate(limits):
-            if limit is not None and self.exceeded[row] is None and self.levels[row] + whole.rise[row, 0] > limit:
-                levels = running_sums(log.kind, log.size, *self.levels)[row]
-                self.exceeded[row] = int(line[int((levels > limit).argmax())])
-        figures = {name: int(column[0]) for name, column in whole.columns.items()}
-        self.levels[0] += figures["live_bytes"]
-        self.levels[1] += figures["reserve_bytes"] - figures["release_bytes"]
+            if limit is not None and self.exceeded[row] is None and (above := levels[row, 1:] > limit).any():
+                self.exceeded[row] = int(line[int(above.argmax())])
+        self.highest = np.concatenate([self.highest, levels[:, numbers.searchsorted(begins)]], axis=1)
+        if len(numbers):
+            first = np.flatnonzero(np.diff(numbers // stretch, prepend=-1))
+            there = numbers[first] // stretch
+            highest = np.maximum.reduceat(levels[:, 1:], first, axis=1)
+            self.highest[:, there] = np.maximum(self.highest[:, there], highest)
+        self.levels = levels[:, -1].tolist()
+
+    def cut(self, log: EventLog, line: Ints, edges: Ints, at: Ints, *, kept: bool) -> None:
+        """Put the same events to those before, cut at edges in the text, with the event at each; ``kept`` as in :meth:`GrowingTally.add`."""
+        found = tally(log, distinct(np.append(0, at))).over(at[:-1], at[1:])
+        lines = line[found.summit] if len(log) else found.summit
+        self.text.add(Tally(edges, found.sums, found.largest, found.rise, lines), kept=kept)
 
 
 class GrowingTally:
@@ -247,8 +229,3 @@ class GrowingTally:
     def squeeze(self, edges: Ints) -> None:
         """Keep only these edges."""
         self._parts = [self.tally.squeeze(edges)]
-
-    def widen(self, stretch: int) -> None:
-        """Keep the edges that are multiples of a number, and the end."""
-        edges = self.tally.edges
-        self.squeeze(np.append(edges[:-1][edges[:-1] % stretch == 0], edges[-1]))
