@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from memlens.claims.roles import GRADIENT, UNSEEN, variable_of
 from memlens.columns import distinct
-from memlens.results import OnDemand
+from memlens.results import OnDemand, Result
 from memlens.text import innermost
 
 if TYPE_CHECKING:
@@ -106,6 +106,14 @@ class SizeGroups(Struct, frozen=True, eq=False):
         """Of each who holds half of its blocks or more."""
         numbers = [-1] * len(self) if self.holder is None else self.holder.tolist()
         return [self.holders[number] if number >= 0 else None for number in numbers]
+
+
+class Alike(Result, frozen=True):
+    """Blocks of one size, how many they are, and their bytes."""
+
+    size_bytes: int
+    count: int
+    total_bytes: int
 
 
 class Groups(OnDemand[T]):

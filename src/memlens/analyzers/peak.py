@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.groups import Groups, by_size_and_owner
+from memlens.analyzers.groups import Alike, Groups, by_size_and_owner
 from memlens.analyzers.places import lines_of, time_of
-from memlens.facts import Kind
 from memlens.folding import levels_before, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
-from memlens.spool import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,16 +40,13 @@ def remaining(windows: Sequence[Window]) -> OnDemand[Remaining]:
     return per_window(Remaining, windows, profile(windows).columns)
 
 
-class LiveGroup(Result, frozen=True):
+class LiveGroup(Alike, frozen=True):
     """Blocks of one size (and owner, where that is known) that are live at a peak.
 
     Attributes:
         holder: Who holds half of them or more, where that was recorded: ``variable feats[*] (main, train.py)``.
     """
 
-    size_bytes: int
-    count: int
-    total_bytes: int
     owner: str | None = None
     holder: str | None = None
 
@@ -126,16 +121,11 @@ def _reserved_before(log: EventLog, event: int) -> int:
 
 def _reserved_line(window: Window, highest: int) -> int | None:
     """The line of the first event of a window after which so much is reserved; ``None`` where it is from the start on."""
-    level = _reserved_before(window.log, window.lo)
-    if level == highest:
+    if _reserved_before(window.log, window.lo) == highest:
         return None
-    for lo, hi in walk(window.lo, window.hi):
-        kind = window.log.kind[lo:hi]
-        events = np.flatnonzero(kind > Kind.FREE)
-        levels = level + np.cumsum(np.where(kind[events] == Kind.RESERVE, 1, -1) * window.log.size[lo:hi][events])
-        if (there := levels == highest).any():
-            return window.log.line_numbers([lo + int(events[there.argmax()])])[0]
-        level = int(levels[-1]) if len(levels) else level
+    for batch in window.log.batches(window.lo, window.hi):
+        if (there := batch.reserved == highest).any():
+            return window.log.line_numbers([batch.lo + int(there.argmax())])[0]
     return None
 
 

@@ -198,8 +198,7 @@ class Layout(Struct, frozen=True, eq=False):
     def figures(self) -> _OfChunks:
         """Chunks, gaps, their bytes, the largest gap, and bytes of blocks outside, in the order of :class:`Moment`."""
         outside = self.block_size[self.block_chunk < 0]
-        gaps = self.gap_size
-        return len(self.chunk_size), len(gaps), int(gaps.sum()), int(gaps.max(initial=0)), int(outside.sum())
+        return len(self.chunk_size), *_figures_of(self.gap_size), int(outside.sum())
 
     def idle(self) -> Ints:
         """The sizes of the chunks that nothing occupies, int64."""
@@ -217,21 +216,16 @@ class Layout(Struct, frozen=True, eq=False):
         of_block, of_gap = of_chunk[self.block_chunk[inside]], of_chunk[self.gap_chunk]
         for number, (pool, stream) in enumerate(places.tolist()):
             own = of_chunk == number
-            gaps = self.gap_size[of_gap == number]
-            found.append(
-                Pool(
-                    moment,
-                    None if pool < 0 else names[pool],
-                    None if stream < 0 else stream,
-                    int(self.chunk_size[own].sum()),
-                    int(self.block_size[inside][of_block == number].sum()),
-                    int(own.sum()),
-                    len(gaps),
-                    int(gaps.sum()),
-                    int(gaps.max(initial=0)),
-                )
-            )
+            place = None if pool < 0 else names[pool], None if stream < 0 else stream
+            reserved, allocated = self.chunk_size[own].sum(), self.block_size[inside][of_block == number].sum()
+            gaps = _figures_of(self.gap_size[of_gap == number])
+            found.append(Pool(moment, *place, int(reserved), int(allocated), int(own.sum()), *gaps))
         yield from sorted(found, key=lambda pool: -pool.reserved_bytes)
+
+
+def _figures_of(gaps: Ints) -> tuple[int, int, int]:
+    """How many gaps, their bytes, and the largest of them."""
+    return len(gaps), int(gaps.sum()), int(gaps.max(initial=0))
 
 
 def layout_before(log: EventLog, stop: int) -> Layout | None:
@@ -254,19 +248,9 @@ def layout_before(log: EventLog, stop: int) -> Layout | None:
     block_chunk, gap_chunk = inside(block_addr, addr, size), inside(gap_addr, addr, size)
     pool = _known(chunks.pool[live], log.pool, blocks, block_chunk)
     stream = _known(chunks.stream[live], log.stream, blocks, block_chunk)
-    return Layout(
-        chunk_addr=addr,
-        chunk_size=size,
-        chunk_place=np.column_stack((pool, stream)),
-        block_event=blocks,
-        block_addr=block_addr,
-        block_size=block_size,
-        block_chunk=block_chunk,
-        gap_addr=gap_addr,
-        gap_size=gap_size,
-        gap_chunk=gap_chunk,
-        reported=log.pool is not None or log.stream is not None,
-    )
+    place, told = np.column_stack((pool, stream)), log.pool is not None or log.stream is not None
+    of = block_addr, block_size, block_chunk
+    return Layout(addr, size, place, blocks, *of, gap_addr, gap_size, gap_chunk, told)
 
 
 def _known(of_chunk: Ints, of_event: NDArray[Any] | None, blocks: Ints, block_chunk: Ints) -> Ints:

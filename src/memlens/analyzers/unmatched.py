@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from memlens.analyzers.fates import held_events, pairing, released_events
-from memlens.analyzers.groups import Groups, SizeGroups, by_size_and_owner
+from memlens.analyzers.groups import Alike, Groups, SizeGroups, by_size_and_owner
 from memlens.analyzers.places import both_ends
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memlens.windows.windows import Window
 
 
-class HeldGroup(Result, frozen=True):
+class HeldGroup(Alike, frozen=True):
     """Held or opening blocks of one size (and owner, where that is known) that are all freed later in the log, or all never.
 
     Attributes:
@@ -32,9 +32,6 @@ class HeldGroup(Result, frozen=True):
         holder: Who holds half of them or more, where that was recorded: ``variable feats[*] (main, train.py)``.
     """
 
-    size_bytes: int
-    count: int
-    total_bytes: int
     freed: str
     owner: str | None
     first_event: int
@@ -44,7 +41,7 @@ class HeldGroup(Result, frozen=True):
     holder: str | None = None
 
 
-class FreedGroup(Result, frozen=True):
+class FreedGroup(Alike, frozen=True):
     """FREEs of blocks of one size (and owner, where that is known) that the window did not allocate.
 
     Attributes:
@@ -55,9 +52,6 @@ class FreedGroup(Result, frozen=True):
         first_alloc_line: The line of that ALLOC.
     """
 
-    size_bytes: int
-    count: int
-    total_bytes: int
     owner: str | None
     first_event: int
     first_line: int | None

@@ -13,7 +13,7 @@ from memlens.analyzing.result import Analysis, LogAnalysis, Steps, WindowAnalysi
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.folding import bounds, figures, profile
 from memlens.inputs import Reading, expanded, input_name, named_devices
-from memlens.options import Analyze, as_list
+from memlens.options import Analyze
 from memlens.options.keywords import with_keywords
 from memlens.results import Deferred, Failure, OnDemand, claimed, deferred
 from memlens.summarizing.workers import Order, spread_out
@@ -82,13 +82,11 @@ analyze = with_keywords("analyze", analyze_with, Analyze)
 
 def _analyze_input(order: Order) -> tuple[LogAnalysis | Failure, ...]:
     """Analyze each device of one input by some analyzers, perhaps growth too; it may be the only input."""
-    from memlens.windows.windows import as_patterns
-
     options: Analyze = order.options
     names, with_growth, only = order.about
-    marks = as_patterns(as_list(options.owners), regex=True)
+    owners, strict = options.owner_patterns, options.strict
     reading = Reading(
-        options.patterns, strict=options.strict, times=options.times, owners=marks, how=options, landmarks=with_growth
+        options.patterns, strict=strict, times=options.times, owners=owners, how=options, landmarks=with_growth
     )
     logs = reading.read_all(order.given)
     alone = only and len(logs) == 1

@@ -20,11 +20,11 @@ from memlens.errors import UsageError
 from memlens.facts import Kind
 from memlens.folding import profile
 from memlens.inputs import Reading
-from memlens.options import Block, as_list
+from memlens.options import Block
 from memlens.options.keywords import with_keywords
 from memlens.results import Answered, Result, claimed
 from memlens.text import format_bytes, terms_of
-from memlens.windows.windows import as_patterns, whole
+from memlens.windows.windows import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,8 +160,7 @@ def block_with(log: Input, line: int | str, options: Block) -> BlockLife:
         UsageError: There is no ALLOC or FREE on that line; the message names the nearest ones.  Or no block ever held that address.
         MemlensError: The log cannot be read.
     """
-    marks = as_patterns(as_list(options.owners), regex=True)
-    found = Reading(owners=marks, how=options, times=True, threads=True).read(log)
+    found = Reading(owners=options.owner_patterns, how=options, times=True, threads=True).read(log)
     if isinstance(line, str):
         holding = _holding(found, line)
         event, others = int(holding[-1]), tuple(found.line_numbers(holding[:-1][-_LISTED:].tolist()))

@@ -22,13 +22,13 @@ from memlens.events import EventLog
 from memlens.events import Kind as EventKind
 from memlens.folding import profile
 from memlens.inputs import Reading, check_alike, device_label, input_key, without_cpu
-from memlens.options import Cut, as_list
+from memlens.options import Cut
 from memlens.options import Diff as Options
 from memlens.options.keywords import with_keywords
 from memlens.results import claimed, deferred
 from memlens.trust import trust_of
 from memlens.windows.anchor_discovery import common_family
-from memlens.windows.windows import Window, as_patterns, judged, suspect_anchors, whole, windows_at
+from memlens.windows.windows import Window, judged, suspect_anchors, whole, windows_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
         raise UsageError("a window can only be compared with a window", "Cut the other log with EventLog.window().")
     else:
         patterns = tuple(dict.fromkeys(pattern for cut in cuts for pattern in cut.patterns))
-        owners = as_patterns(as_list(options.owners), regex=True)
+        owners = options.owner_patterns
         look = not given and not options.whole
         reading = Reading(patterns, options.strict, owners=owners, how=options, threads=True, landmarks=look)
         of_base = reading.read_all(base)

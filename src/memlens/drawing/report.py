@@ -26,13 +26,13 @@ from memlens.drawing.page import Owners, pack_json, page
 from memlens.drawing.stacks import stacks_view, ways
 from memlens.folding import profile
 from memlens.inputs import Reading, input_name, named_devices
-from memlens.options import Analyze, Cut, Report, as_list
+from memlens.options import Analyze, Cut, Report
 from memlens.options.keywords import with_keywords
 from memlens.reports.lists import growth_line
 from memlens.results import Answered, claimed
 from memlens.spool import leave
 from memlens.text import file_names, format_count, format_exact, plural, terms_of, visible
-from memlens.windows.windows import as_patterns, whole
+from memlens.windows.windows import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,8 +94,8 @@ def report_with(log: Input, options: Report) -> ReportPage:
     """
     from memlens.reports.html import of
 
-    marks = as_patterns(as_list(options.owners), regex=True)
-    reading = Reading(options.patterns, owners=marks, how=options, times=True, threads=True, landmarks=True)
+    owners = options.owner_patterns
+    reading = Reading(options.patterns, owners=owners, how=options, times=True, threads=True, landmarks=True)
     logs = reading.read_all(log)
     analysis = _analyzed(logs, options)
     found = None if options.base is None else compared(options.base, logs, options)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from memlens.errors import UsageError
 from memlens.exporting.tables import Counted, Wanted, Written
 from memlens.inputs import Reading
-from memlens.options import Export, as_list
+from memlens.options import Export
 from memlens.options.keywords import with_keywords
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
 from memlens.text import plural
@@ -113,11 +113,9 @@ def export_with(log: Input, options: Export) -> Exported:
         from memlens.inputs.parquet.reader import need_pyarrow
 
         need_pyarrow("writing Parquet")
-    from memlens.windows.windows import as_patterns
-
-    owners = as_patterns(as_list(options.owners), regex=True)
+    owners, strict = options.owner_patterns, options.strict
     reading = Reading(
-        options.patterns, strict=options.strict, owners=owners, how=options, times=True, threads=True, landmarks=True
+        options.patterns, strict=strict, owners=owners, how=options, times=True, threads=True, landmarks=True
     )
     read = reading.read(log)
     windows = options.windows(read)

@@ -218,6 +218,13 @@ class Owners(Options):
 
     owners: Sequence[str] = option("REGEX", "--owner", default=(), several=True)
 
+    @property
+    def owner_patterns(self) -> tuple[Pattern, ...]:
+        """The expressions of the lines that name an owner."""
+        from memlens.windows.windows import as_patterns
+
+        return tuple(as_patterns(as_list(self.owners), regex=True))
+
 
 class Spread(Options):
     """Who reads several logs.

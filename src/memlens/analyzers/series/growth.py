@@ -10,6 +10,7 @@ from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import held_events, until
 from memlens.analyzers.groups import (
     UNOWNED,
+    Alike,
     by_label,
     by_size_and_owner,
     commonest_holders,
@@ -50,7 +51,7 @@ _SAMPLES = 16
 _LOOKED_AT = 20
 
 
-class Pile(Result, frozen=True):
+class Pile(Alike, frozen=True):
     """Blocks of one size (and owner, where that is known) that window after window leaves behind.
 
     Attributes:
@@ -66,9 +67,6 @@ class Pile(Result, frozen=True):
         role: What most of them are to the program, where holders or call stacks tell it: one of :data:`memlens.claims.roles.ROLES`.
     """
 
-    size_bytes: int
-    count: int
-    total_bytes: int
     owner: str | None
     windows: int
     bytes_per_window: float

@@ -146,20 +146,9 @@ def phases(pieces: Pieces) -> Phases:
         rise = np.sort(peak - found["carried_in_bytes"][at][first])
         left = np.sort(np.add.reduceat(found["remaining_bytes"][at], first))
         highest, middle = int(peak.argmax()), (len(first) - 1) // 2
-        rows.append(
-            Phase(
-                name,
-                len(first),
-                int(peak[highest]),
-                pieces.steps[int(pieces.step[at[first[highest]]])].name,
-                int(rise[middle]),
-                int(rise[-1]),
-                int(left[0]),
-                int(left[middle]),
-                int(left[-1]),
-                int(left.sum()),
-            )
-        )
+        step = pieces.steps[int(pieces.step[at[first[highest]]])].name
+        of_left = map(int, (left[0], left[middle], left[-1], left.sum()))
+        rows.append(Phase(name, len(first), int(peak[highest]), step, int(rise[middle]), int(rise[-1]), *of_left))
     return Phases(len(pieces.steps), tuple(rows))
 
 

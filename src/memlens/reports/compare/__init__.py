@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from memlens.claims.claim import Claim, Weight
 from memlens.claims.roles import TOLD_BY
+from memlens.claims.template import write
 from memlens.reports.blocks import ALL_ROWS, Block, Column, Line, Table, answered, apart, labelled, take
 from memlens.reports.compare.ranks import outliers_blocks, rank_blocks, rank_lines
 from memlens.reports.compare.tables import DOUBTFUL, column_values, field_columns, tables_of, value_title
 from memlens.reports.terminal import SCREEN, Part, Size, fits, naming, one_screen
-from memlens.text import format_count, format_signed, name_list, plural, short_name
+from memlens.text import format_count, name_list, plural, short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -198,7 +199,7 @@ def _slopes(comparison: Comparison, metric: Metric, field: str, found: Sequence[
     columns = field_columns(comparison, rows)
     columns += [Column(head or "slope", value_title(head) if head else "Slope", "count", strong=True) for head in heads]
     keys = list(dict.fromkeys(key for key, _ in known))
-    cells = ([*key, *(_slope(known.get((key, head)), metric) for head in heads)] for key in keys)
+    cells = ([*key, *(_slope(known.get((key, head))) for head in heads)] for key in keys)
     table = take(f"{metric.words}: slope for one more of {field}", columns, cells, len(keys), top, "row")
     notes = [note for note in (table.more, _left_out(found).removeprefix("; ")) if note]
     return Table(table.title, table.columns, table.rows, "; ".join(notes))
@@ -210,14 +211,10 @@ def _left_out(found: Sequence[Slope]) -> str:
     return f"; left out: {', '.join(parts)}" if parts else ""
 
 
-def _slope(slope: Slope | None, metric: Metric) -> str:
+def _slope(slope: Slope | None) -> str:
     """A slope in a cell: for one more of its field, or its verdict where that says more."""
     if slope is None:
         return ""
     if slope.verdict in ("flat", "unsteady"):
         return slope.verdict
-    if metric.kind == "time":
-        return f"{slope.slope / 1000:+.3g} ms"
-    if metric.kind == "bytes":
-        return format_signed(round(slope.slope)) if abs(slope.slope) >= 10 else f"{slope.slope:+.2g} B"
-    return f"{slope.slope:+.3g}"
+    return ("-" if slope.slope < 0 else "+") + write("{slope:slope}", {"slope": slope.slope, "metric": slope.metric})
