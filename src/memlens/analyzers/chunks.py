@@ -9,14 +9,13 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.analyzers.fates import joined, until
-from memlens.columns import spans
+from memlens.columns import Ints, spans
 from memlens.facts import Kind
 from memlens.spool import walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.columns import Ints
     from memlens.events import EventLog
 
     Addresses = NDArray[np.uint64]

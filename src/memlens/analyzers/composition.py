@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 from weakref import WeakKeyDictionary
@@ -16,17 +16,14 @@ from memlens.claims.roles import INFERRED, ROLE_NUMBERS, ROLES, UNSEEN, role_of
 from memlens.facts import Kind
 from memlens.folding import bounds, peak_ends, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
-from memlens.windows.windows import BEFORE
+from memlens.windows.windows import BEFORE, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from memlens.analyzers.roles.by_stack import ByStack
     from memlens.columns import Flags, Ints
     from memlens.events import EventLog
-    from memlens.windows.windows import Window
 
 
 class Share(Result, frozen=True):

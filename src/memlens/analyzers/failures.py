@@ -21,7 +21,7 @@ Where the log's own figures are in doubt nothing is claimed.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -34,25 +34,20 @@ from memlens.analyzers.peak import LiveGroup, live_before
 from memlens.analyzers.places import lines_of
 from memlens.analyzers.segments import layout_before
 from memlens.claims.claim import Claim, Weight, claim
-from memlens.facts import Kind
+from memlens.facts import Kind, OutOfMemory
 from memlens.folding import levels_before
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.spool import walk
 from memlens.text import format_bytes, plural, terms_of
 from memlens.trust import trust_of
-from memlens.trust.failures import allocs_before, failures_of, refused_before
-from memlens.windows.windows import NEVER, edges_of
+from memlens.trust.failures import Failures, allocs_before, failures_of, refused_before
+from memlens.windows.windows import NEVER, Window, edges_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from memlens.columns import Flags, Ints
     from memlens.events import EventLog
-    from memlens.facts import OutOfMemory
-    from memlens.trust.failures import Failures
-    from memlens.windows.windows import Window
 
 
 Cause: TypeAlias = Literal["too much", "fragmented", "another process", "unknown"]

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from memlens import folding
-from memlens.columns import distinct
+from memlens.columns import Ints, distinct
 from memlens.facts import Kind
 from memlens.folding import bounds, profile
 from memlens.spool import walk
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 

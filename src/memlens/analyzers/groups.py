@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,16 +11,13 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.claims.roles import GRADIENT, UNSEEN, variable_of
-from memlens.columns import distinct
+from memlens.columns import Indices, Ints, distinct
 from memlens.results import OnDemand, Result
 from memlens.text import innermost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from numpy.typing import NDArray
 
-    from memlens.columns import Indices, Ints
     from memlens.events import EventLog
 
 

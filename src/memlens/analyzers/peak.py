@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.groups import Alike, Groups, by_size_and_owner
+from memlens.analyzers.groups import Alike, Groups, SizeGroups, by_size_and_owner
 from memlens.analyzers.places import lines_of, time_of
 from memlens.folding import levels_before, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memlens.analyzers.groups import SizeGroups
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 

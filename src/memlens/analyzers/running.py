@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.columns import distinct
+from memlens.columns import Ints, distinct
 from memlens.events import EventLog, running_sums
 from memlens.folding import SUMS, Figures, Tally, tally
 from memlens.spool import GrowingColumn
 
 if TYPE_CHECKING:
-    from memlens.columns import Ints
     from memlens.inputs.input_format import NewEvents
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,8 +13,6 @@ from memlens.analyzers.places import both_ends
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window

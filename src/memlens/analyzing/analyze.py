@@ -13,7 +13,7 @@ from memlens.analyzing.result import Analysis, LogAnalysis, Steps, WindowAnalysi
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.folding import bounds, figures, profile
 from memlens.inputs import Reading, expanded, input_name, named_devices
-from memlens.options import Analyze
+from memlens.options import Analyze, ReadAs
 from memlens.options.keywords import with_keywords
 from memlens.results import Deferred, Failure, OnDemand, claimed, deferred
 from memlens.summarizing.workers import Order, spread_out
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from memlens.analyzers.series.phases import Pieces
     from memlens.events import EventLog
     from memlens.log import Input
-    from memlens.options import ReadAs
     from memlens.replaying.remedy import FailureRemedy
     from memlens.windows.anchor_discovery import FoundSteps
     from memlens.windows.windows import Window

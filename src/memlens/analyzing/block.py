@@ -13,7 +13,7 @@ from msgspec import structs
 from memlens.analyzers.chunks import chunks_of, ends_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.lifetimes import Life, lives_of
-from memlens.analyzers.places import context_lines, time_of
+from memlens.analyzers.places import ContextLine, context_lines, time_of
 from memlens.claims.claim import Claim, Weight, claim
 from memlens.claims.roles import variable_of
 from memlens.errors import UsageError
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.analyzers.places import ContextLine
     from memlens.events import EventLog
     from memlens.log import Input
 

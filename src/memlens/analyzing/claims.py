@@ -13,7 +13,7 @@ from memlens.analyzers.composition import largest_share
 from memlens.analyzers.endings import ended, stopped_inside
 from memlens.analyzers.failures import failure_claim, most_telling
 from memlens.analyzers.groups import largest_of
-from memlens.analyzers.series.growth import Grown, bytes_of
+from memlens.analyzers.series.growth import Grown, Growth, bytes_of
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.claims.claim import Claim, Weight, claim
@@ -25,7 +25,6 @@ from memlens.windows.windows import BEFORE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from memlens.analyzers.series.growth import Growth
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from memlens.columns import first_highest
+from memlens.columns import Ints, first_highest
 from memlens.diffing.window_order import longest_common
 from memlens.windows.windows import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.columns import Ints
     from memlens.diffing.pairing import InOrder
     from memlens.events import EventLog
 

@@ -15,7 +15,7 @@ from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_cu
 from memlens.drawing.levels import band_rows, merged
 from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.page import pack_json
-from memlens.drawing.stacks import STRETCH, common_ways, stacked
+from memlens.drawing.stacks import STRETCH, Way, common_ways, stacked
 from memlens.errors import UsageError
 from memlens.inputs import device_label, without_cpu
 from memlens.options import Cut, Owners, ReadAs
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from memlens.columns import Ints
     from memlens.diffing.finding import Finding, Side
     from memlens.diffing.result import Diff, WindowDiff
-    from memlens.drawing.stacks import Way
     from memlens.log import Input, Log
     from memlens.options import Report
     from memlens.windows.windows import Window

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.places import lines_at, rising_us
-from memlens.analyzers.series.curve import curve
-from memlens.analyzers.series.phases import cut_phases
-from memlens.drawing.page import pack_json
-from memlens.events import running_sums
+from memlens.analyzers.series.curve import Curve, curve
+from memlens.analyzers.series.phases import Pieces, cut_phases
+from memlens.drawing.page import Owners, pack_json
+from memlens.events import EventLog, running_sums
 from memlens.folding import levels_before
 from memlens.spool import leave
 from memlens.text import format_bytes, visible
@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.analyzers.series.curve import Curve
-    from memlens.analyzers.series.phases import Pieces
     from memlens.columns import Ints
-    from memlens.drawing.page import Owners
-    from memlens.events import EventLog
     from memlens.options import Cut
     from memlens.windows.windows import Window
 

@@ -11,8 +11,8 @@ import numpy as np
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import kinds_of_blocks, owner_labels
 from memlens.analyzers.places import all_elapsed_us, context_lines, lines_at
-from memlens.columns import distinct
-from memlens.drawing.page import pack_json
+from memlens.columns import Ints, distinct
+from memlens.drawing.page import Owners, pack_json
 from memlens.facts import Kind
 from memlens.folding import levels_before, profile, tally
 from memlens.spool import leave, walk
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from memlens.columns import Ints
-    from memlens.drawing.page import Owners
     from memlens.windows.windows import Window
 
 

@@ -13,17 +13,15 @@ import numpy as np
 from memlens.analyzers.chunks import chunks_of
 from memlens.analyzers.fates import joined
 from memlens.analyzers.places import lines_at
-from memlens.columns import distinct
+from memlens.columns import Ints, distinct
 from memlens.drawing.levels import merged
-from memlens.drawing.lifetimes import block_columns, places_of
+from memlens.drawing.lifetimes import WindowBlocks, block_columns, places_of
 from memlens.text import terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memlens.analyzers.segments import Moment, Segments
-    from memlens.columns import Ints
-    from memlens.drawing.lifetimes import WindowBlocks
     from memlens.drawing.page import Owners
     from memlens.windows.windows import Window
 

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from memlens.analyzers.groups import owner_labels, owners_of
-from memlens.columns import distinct
+from memlens.columns import Ints, distinct
 from memlens.errors import MemlensError
 from memlens.text import innermost, visible
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from memlens.columns import Ints
     from memlens.events import EventLog
 
 #: The modules of the report's script, each after those that it imports from.

@@ -20,10 +20,10 @@ from memlens.diffing.run import diff_with
 from memlens.drawing.levels import phases_of, series_of
 from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.stacks import ways
-from memlens.drawing.tracks import compared_tracks, curve_track, track
+from memlens.drawing.tracks import Track, compared_tracks, curve_track, track
 from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.inputs import Reading, expanded, input_name, named_devices
-from memlens.log import Log
+from memlens.log import Input, Log
 from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
 from memlens.options.keywords import with_keywords
 from memlens.results import Failure
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from memlens.drawing.stills import Still
-    from memlens.drawing.tracks import Track
-    from memlens.log import Input
 
 __all__ = ["PlotFigure", "form_of", "html_of", "plot", "plot_with", "require_matplotlib"]
 

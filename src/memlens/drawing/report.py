@@ -17,8 +17,8 @@ from memlens.analyzers import registry
 from memlens.analyzers.composition import Roles
 from memlens.analyzing.analyze import analyze_with
 from memlens.analyzing.claims import claims_of
-from memlens.analyzing.result import Analysis
-from memlens.drawing.differences import BUCKETS, compared, diff_view, side_by_side
+from memlens.analyzing.result import Analysis, LogAnalysis
+from memlens.drawing.differences import BUCKETS, SideBySide, compared, diff_view, side_by_side
 from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of, stretches_of
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import events_of, maps_view, moments_of, other_blocks
@@ -32,7 +32,7 @@ from memlens.reports.lists import growth_line
 from memlens.results import Answered, claimed
 from memlens.spool import leave
 from memlens.text import file_names, format_count, format_exact, plural, terms_of, visible
-from memlens.windows.windows import whole
+from memlens.windows.windows import Window, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,12 +41,9 @@ if TYPE_CHECKING:
     from memlens.analyzers.peak import Peak
     from memlens.analyzers.series.growth import Growth
     from memlens.analyzers.unmatched import Unmatched
-    from memlens.analyzing.result import LogAnalysis
     from memlens.columns import Ints
-    from memlens.drawing.differences import SideBySide
     from memlens.log import Input, Log
     from memlens.trust import Trust
-    from memlens.windows.windows import Window
 
 __all__ = ["SCHEMA", "ReportPage", "report", "report_with"]
 

@@ -15,12 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
-from memlens.analyzers.series.growth import Grown
+from memlens.analyzers.series.growth import Grown, Growth
 from memlens.claims.roles import ROLES, TOLD_BY
-from memlens.columns import distinct, first_highest
+from memlens.columns import Ints, distinct, first_highest
 from memlens.diffing.alignment.blocks import common_name
 from memlens.drawing.levels import EXACT, stretches_of
-from memlens.drawing.lifetimes import FATES, Blocks
+from memlens.drawing.lifetimes import FATES, Blocks, WindowBlocks
 from memlens.facts import Kind
 from memlens.folding import levels_before
 from memlens.text import format_bytes, innermost, visible
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.composition import Roles
-    from memlens.analyzers.series.growth import Growth
     from memlens.analyzers.series.phases import Pieces
-    from memlens.columns import Ints
-    from memlens.drawing.lifetimes import WindowBlocks
     from memlens.windows.windows import Window
 
 #: So many buckets of a long window have one moment of which the bytes of each group are known.

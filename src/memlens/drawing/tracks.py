@@ -9,10 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.places import rising_us
-from memlens.analyzers.series.curve import curve
+from memlens.analyzers.series.curve import Curve, curve
 from memlens.drawing.aligned import aligned, aligned_curves
 from memlens.drawing.differences import groups_of, parting_of, spans_of, window_rows
-from memlens.drawing.stacks import group_bytes
+from memlens.drawing.stacks import Way, group_bytes
 from memlens.errors import InputError, NoEventsError
 from memlens.text import file_names, format_bytes, format_exact, terms_of
 from memlens.trust.failures import failures_in
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.analyzers.series.curve import Curve
     from memlens.columns import Ints
     from memlens.diffing.result import Diff
     from memlens.drawing.lifetimes import WindowBlocks
-    from memlens.drawing.stacks import Way
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.peak import peak
-from memlens.columns import distinct
+from memlens.columns import Ints, distinct
 from memlens.exporting.tables import NO_BLOCKS, Counted, Wanted, Written
 from memlens.facts import Kind
 from memlens.folding import power_of_two
@@ -23,7 +23,6 @@ from memlens.text import format_bytes, visible
 from memlens.version import __version__
 
 if TYPE_CHECKING:
-    from memlens.columns import Ints
     from memlens.events import EventLog
 
 

@@ -19,13 +19,14 @@ from memlens.reports.blocks import (
     Line,
     ListOptions,
     Picture,
+    Value,
     answered,
     apart,
     labelled,
 )
 from memlens.reports.lists import RECORD_NAMES, growth_line, lists_of, piling_table
 from memlens.reports.series import growth_word, phases_table, steps_blocks, windows_tables
-from memlens.reports.tables import CUT_LOG_COLUMNS, LOG_COLUMNS, measures_of, sorted_logs
+from memlens.reports.tables import CUT_LOG_COLUMNS, LOG_COLUMNS, Measure, measures_of, sorted_logs
 from memlens.reports.terminal import SCREEN, Part, Size, fitted
 from memlens.text import (
     NO_BREAK,
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
-    from memlens.reports.blocks import Value
-    from memlens.reports.tables import Measure
     from memlens.trust import Doubt, Note
 
 #: Rows of a list, and of a table of windows or logs, from the most that is shown to the least.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlens.analyzers.failures import UNKNOWN, device_among, most_telling
+from memlens.analyzers.failures import UNKNOWN, LiveBlock, MemoryFailure, device_among, most_telling
 from memlens.analyzers.groups import columns_of, largest_of
 from memlens.claims.template import write
 from memlens.claims.words import LARGEST
@@ -15,7 +15,6 @@ from memlens.text import format_bytes, format_count, innermost, plural, short_na
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memlens.analyzers.failures import LiveBlock, MemoryFailure
     from memlens.replaying.remedy import FailureRemedy
 
 #: Columns that an owner takes beside a figure.

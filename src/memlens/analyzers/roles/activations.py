@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -14,16 +14,13 @@ from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import live_events, peak_without
 from memlens.analyzers.places import elapsed_us, time_of
 from memlens.claims.roles import ROLE_NUMBERS
-from memlens.columns import among, distinct, rank_of
+from memlens.columns import Flags, Ints, among, distinct, rank_of
 from memlens.folding import peak_ends
 from memlens.inputs.stack_names import name_of
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.text import STACK, is_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 

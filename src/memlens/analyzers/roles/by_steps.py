@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.claims.roles import ROLE_NUMBERS
-from memlens.columns import among, rank_of
+from memlens.columns import Flags, Ints, among, rank_of
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
 
 #: How much of the bytes of what was there before the gradients of a step must cover, pairs of states, and of parameters single states.

@@ -18,7 +18,7 @@ from memlens.analyzers.fates import peak_without, until
 from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.analyzers.roles.models import alike, copies, models_of
 from memlens.claims.roles import GRADIENT, ROLE_NUMBERS, role_of
-from memlens.columns import among, distinct, rank_of
+from memlens.columns import Flags, Ints, among, distinct, rank_of
 from memlens.facts import Kind
 from memlens.results import Result
 from memlens.spool import walk
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.columns import Flags, Ints
     from memlens.events import EventLog
 
 #: Less of the peak is not worth a row.

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
-from memlens.columns import first_highest
+from memlens.columns import Ints, first_highest
 from memlens.folding import profile
 from memlens.trust.failures import failures_in, refused_before
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 

@@ -21,13 +21,13 @@ from memlens.analyzers.groups import (
 from memlens.analyzers.series.shapes import MINIMUM, floor_of
 from memlens.analyzers.series.trend import Verdict, began, judge
 from memlens.claims.roles import ROLES
-from memlens.columns import distinct, spans
+from memlens.columns import Ints, distinct, spans
 from memlens.facts import Kind
 from memlens.folding import bounds, profile
 from memlens.results import Result, Tables, deferred, lazy
 from memlens.spool import walk
 from memlens.text import STACK, innermost
-from memlens.windows.windows import BEFORE, judged, some_of
+from memlens.windows.windows import BEFORE, Window, judged, some_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.analyzers.series.phases import Pieces
-    from memlens.columns import Ints
     from memlens.events import EventLog
-    from memlens.windows.windows import Window
 
 
 #: From how many windows blocks of a size and owner must come to be a pile: what fewer leave behind may be in use.

@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from memlens.folding import figures
 from memlens.results import Result, Tables
-from memlens.windows.anchor_templates import Place, named_as_it_is, phase_template
+from memlens.windows.anchor_templates import Place, Template, named_as_it_is, phase_template
 from memlens.windows.anchor_text import skeleton
 from memlens.windows.anchors import numbered
-from memlens.windows.windows import BEFORE, NEVER, edges_of, judged, names_of, some_of
+from memlens.windows.windows import BEFORE, NEVER, Window, edges_of, judged, names_of, some_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.columns import Ints
-    from memlens.windows.anchor_templates import Template
     from memlens.windows.landmarks import Landmarks
-    from memlens.windows.windows import Window
 
 
 #: The names of what precedes the first phase of a step, and of what lies in none where phases have ends.

@@ -32,12 +32,10 @@ from memlens.analyzers.series.shapes import (
     period_of,
     rise_of,
 )
-from memlens.columns import distinct
+from memlens.columns import Ints, distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from memlens.columns import Ints
 
     Floats = NDArray[np.float64]
 

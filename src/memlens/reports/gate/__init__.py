@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from memlens.claims.template import write
 from memlens.diffing import explaining
-from memlens.gating.judging import default_limits
-from memlens.gating.limits import BY_ROLE
-from memlens.gating.verdict import claim_of
+from memlens.gating.judging import Judged, default_limits
+from memlens.gating.limits import BY_ROLE, Limit
+from memlens.gating.verdict import Blame, Verdict, claim_of
 from memlens.reports import markdown
 from memlens.reports.blocks import (
     ALIKE,
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
 
     from memlens.diffing.finding import Finding
     from memlens.gating.baseline import Baseline
-    from memlens.gating.judging import Judged
-    from memlens.gating.limits import Limit
-    from memlens.gating.verdict import Blame, Verdict
 
 
 #: Bytes of the longest comment.  GitHub takes 65,536 characters.

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET  # only written here, never read
 from typing import TYPE_CHECKING
 
 from memlens.claims.claim import joined
-from memlens.gating.verdict import claim_of, counted
+from memlens.gating.verdict import Blame, Verdict, claim_of, counted
 from memlens.reports.diff.findings import effects_of, finding_blocks
 from memlens.reports.gate import accept_command, telling
 from memlens.reports.terminal import render
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from memlens.gating.judging import Judged
-    from memlens.gating.verdict import Blame, Verdict
 
 
 #: GitHub shows so many annotations of a kind of one step.
