@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -18,7 +18,6 @@ from memlens.errors import MemlensError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib import metadata
-    from typing import Any
 
     from memlens.windows.windows import Window
 
@@ -27,21 +26,13 @@ if TYPE_CHECKING:
 GROUP = "memlens.analyzers"
 
 
-@runtime_checkable
-class Analyzed(Protocol):
-    """The result of an analyzer: anything that can write itself down in plain JSON types."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The figures by name, in plain JSON types."""
-        ...
-
-
 class Analyzer(Struct, frozen=True):
     """An analyzer of windows.
 
     Attributes:
         name: The name that ``-A`` and the machine output use.
-        function: Analyzes one or more windows of one log at once, results in their order.
+        function: Analyzes one or more windows of one log at once, results in their order: anything that can write itself down in plain JSON types
+            (``to_dict``).
     """
 
     name: str
@@ -121,10 +112,10 @@ def _installed(points: Sequence[metadata.EntryPoint]) -> Analyzer:
     if not callable(function):
         raise MemlensError(f"{origin} is no function of a window but {type(function).__name__}", update)
 
-    def one(window: Window) -> Analyzed:
+    def one(window: Window) -> Any:
         with blaming(f"{origin} failed on {window.name!r}"):
             result = function(window)
-        if not isinstance(result, Analyzed):
+        if not hasattr(result, "to_dict"):
             raise MemlensError(f"{origin} gave {type(result).__name__}, which has no to_dict()")
         return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +22,10 @@ from memlens.trust import trust_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.analyzers.registry import Analyzed
     from memlens.analyzers.series.curve import Curve
     from memlens.analyzers.series.phases import Pieces
     from memlens.events import EventLog
-    from memlens.log import Input
+    from memlens.log import Input, Log
     from memlens.replaying.remedy import FailureRemedy
     from memlens.windows.anchor_discovery import FoundSteps
     from memlens.windows.windows import Window
@@ -77,6 +76,13 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
 
 
 analyze = with_keywords("analyze", analyze_with, Analyze)
+
+
+def analyze_each(name: str, logs: Sequence[Log], options: Analyze) -> Iterator[tuple[Log, LogAnalysis]]:
+    """Each log of an input that is read already, a device each, with its analysis."""
+    for log, path, device in named_devices(name, logs):
+        (analysis,) = analyze_with(log, options).logs
+        yield log, structs.replace(analysis, path=path, device=device)
 
 
 def _analyze_input(order: Order) -> tuple[LogAnalysis | Failure, ...]:
@@ -254,7 +260,7 @@ def _saving(log: EventLog, how: ReadAs) -> dict[str, Any]:
     return saving_of(log, how)
 
 
-def _peak_time(window: Window, results: Callable[[], Mapping[str, Analyzed]]) -> int | None:
+def _peak_time(window: Window, results: Callable[[], Mapping[str, Any]]) -> int | None:
     peaks = [event for result in results().values() if isinstance(event := getattr(result, "event", None), int)]
     return window.log.times_of(peaks[:1])[0] if peaks else None
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.analyzers.composition import Roles
-from memlens.analyzing.analyze import analyze_with
+from memlens.analyzing.analyze import analyze_each
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis, LogAnalysis
 from memlens.claims.claim import Answer, answer_of
@@ -22,7 +22,7 @@ from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.stacks import ways
 from memlens.drawing.tracks import Track, compared_tracks, curve_track, track
 from memlens.errors import MemlensError, OutputError, UsageError
-from memlens.inputs import Reading, expanded, input_name, named_devices
+from memlens.inputs import Reading, expanded, input_name
 from memlens.log import Input, Log
 from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
 from memlens.options.keywords import with_keywords
@@ -219,12 +219,10 @@ def _read(inputs: Sequence[Input], options: Plot) -> tuple[list[tuple[Log, LogAn
     reading = Reading(options.patterns, how=options, times=options.x == "time", landmarks=True)
     one_window = options.given and not options.series
     wanted = Analyze(analyzers=_FOR_WORDS if one_window else (*_FOR_WORDS, "growth"), **options.of(Cut))
-    found, failures = [], []
+    found, failures = list[tuple[Log, LogAnalysis]](), []
     for given in inputs:
         try:
-            for log, path, device in named_devices(input_name(given), reading.read_all(given)):
-                (analysis,) = analyze_with(log, wanted).logs
-                found.append((log, replace(analysis, path=path, device=device)))
+            found += analyze_each(input_name(given), reading.read_all(given), wanted)
         except UsageError:
             raise
         except MemlensError as error:

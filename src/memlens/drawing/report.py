@@ -11,11 +11,11 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from memlens.analyzers import registry
 from memlens.analyzers.composition import Roles
-from memlens.analyzing.analyze import analyze_with
+from memlens.analyzing.analyze import analyze_each
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis, LogAnalysis
 from memlens.drawing.differences import BUCKETS, SideBySide, compared, diff_view, side_by_side
@@ -25,7 +25,7 @@ from memlens.drawing.memory_map import events_of, maps_view, moments_of, other_b
 from memlens.drawing.page import Owners, pack_json, page
 from memlens.drawing.stacks import stacks_view, ways
 from memlens.folding import profile
-from memlens.inputs import Reading, input_name, named_devices
+from memlens.inputs import Reading, input_name
 from memlens.options import Analyze, Cut, Report
 from memlens.options.keywords import with_keywords
 from memlens.reports.lists import growth_line
@@ -124,11 +124,8 @@ _NAMED_GROUPS = 100
 
 def _analyzed(logs: Sequence[Log], options: Report) -> Analysis:
     """Analyze the logs of one input, which are cut alike."""
-    how, analyses = Analyze(**options.of(Cut)), []
-    for log, path, device in named_devices(logs[0].source.name, logs):
-        (one,) = analyze_with(log, how).logs
-        analyses.append(replace(one, path=path, device=device))
-    return claimed(Analysis(tuple(analyses)), claims_of)
+    each = analyze_each(logs[0].source.name, logs, Analyze(**options.of(Cut)))
+    return claimed(Analysis(tuple(analysis for _, analysis in each)), claims_of)
 
 
 def _view(log: Log, options: Report, analysis: LogAnalysis, beside: SideBySide | None) -> dict[str, Any]:

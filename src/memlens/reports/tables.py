@@ -6,7 +6,7 @@ Terminal, Markdown, CSV and ``--sort`` all take their columns from here, so that
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzing.result import Analysis, LogAnalysis, WindowAnalysis
 
+T = TypeVar("T")
 #: Stands behind the name of an open window.
 OPEN = " (open)"
 
@@ -139,36 +140,34 @@ def find_measure(name: str) -> Measure:
 
 
 def sorted_windows(windows: Sequence[WindowAnalysis], sort: str | None) -> Sequence[WindowAnalysis]:
-    """Order rows: names from A to Z, lines from first to last, other figures largest first; ``None`` keeps file order.
+    """Order windows: names from A to Z, lines from first to last, other figures largest first; ``None`` keeps file order.
 
     Rows that are equal in it stay in file order.
 
     Raises:
         UsageError: There is no such column, or the analyzer that would fill it was not asked for.
     """
-    if sort is None:
-        return windows
+    return _sorted(windows, sort, [window.name for window in windows], windows) if sort is not None else windows
+
+
+def sorted_logs(logs: Sequence[LogAnalysis], sort: str | None) -> Sequence[LogAnalysis]:
+    """Order logs by a figure of their first window, like :func:`sorted_windows`."""
+    firsts = [log.windows[0] for log in logs]
+    return _sorted(logs, sort, [log.path for log in logs], firsts) if sort is not None else logs
+
+
+def _sorted(rows: Sequence[T], sort: str, names: Sequence[str], windows: Sequence[WindowAnalysis]) -> Sequence[T]:
+    """Rows in order, by their names or by the figures of a window each."""
     measure = find_measure(sort)
-    if measure.column.kind == "name":
-        return sorted(windows, key=lambda window: window.name)
     figures = [measure.of(window) for window in windows]
     if windows and all(figure is None for figure in figures):
         hint = f"Ask for its analyzer with -A {measure.analyzer}." if measure.analyzer else ""
         raise UsageError(f"nothing to sort by: no figures for {sort!r}", hint)
     sign = 1 if measure.column.key == "start_line" else -1
     # Unknown figures come last in either direction.
-    keys = [(figure is None, sign * figure if isinstance(figure, int) else 0) for figure in figures]
-    return [windows[i] for i in sorted(range(len(windows)), key=keys.__getitem__)]
-
-
-def sorted_logs(logs: Sequence[LogAnalysis], sort: str | None) -> Sequence[LogAnalysis]:
-    """Order logs by a figure of their first window, like :func:`sorted_windows`."""
-    if sort is None:
-        return logs
-    by_window = {id(log.windows[0]): log for log in logs}
-    if find_measure(sort).column.kind == "name":
-        return sorted(logs, key=lambda log: log.path)
-    return [by_window[id(window)] for window in sorted_windows([log.windows[0] for log in logs], sort)]
+    keys: Sequence[Any] = [(figure is None, sign * figure if isinstance(figure, int) else 0) for figure in figures]
+    keys = names if measure.column.kind == "name" else keys
+    return [rows[k] for k in sorted(range(len(rows)), key=keys.__getitem__)]
 
 
 def sorted_analysis(analysis: Analysis, sort: str | None) -> Analysis:
