@@ -13,8 +13,9 @@ import click
 import pytest
 
 import memlens
-from memlens import options
 from memlens.cli import VERBS
+from memlens.options import Read
+from memlens.options import verbs as options
 from memlens.options.keywords import options_of
 
 if TYPE_CHECKING:  # a type checker knows the keyword arguments: these are errors, and their ignores are needed
@@ -28,7 +29,7 @@ OWNERS: dict[str, type] = {
     owner.__name__.lower(): owner
     for owner in (
         *(options.Accept, options.Analyze, options.Compare, options.Diff, options.Export, options.Gate, options.Plot),
-        *(options.Read, options.Record, options.Report, options.Slice, options.Watch),
+        *(Read, options.Record, options.Report, options.Slice, options.Watch),
     )
 }
 

@@ -33,7 +33,7 @@ from memlens.analyzing.result import LogAnalysis
 from memlens.claims.words import WORDS
 from memlens.claims.words_compared import WORDS_COMPARED
 from memlens.errors import MemlensError
-from memlens.options import Watch
+from memlens.options.verbs import Watch
 from memlens.text import format_bytes
 from memlens.watching.watch import Watching
 

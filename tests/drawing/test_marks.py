@@ -10,7 +10,7 @@ from unpacked import unpacked
 
 import memlens
 from memlens.drawing.levels import bands, curve_of_page, marks, phases_of, series_of
-from memlens.options import Report
+from memlens.options.verbs import Report
 
 EVENT = re.compile(r"\] (?:Alloc|Free) (\d+) bytes|Not found and reallocate|Free chunk with size")
 

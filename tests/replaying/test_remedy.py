@@ -14,7 +14,8 @@ from msgspec import structs
 
 import memlens
 from memlens.errors import UsageError
-from memlens.options import ReadAs, TryOut
+from memlens.options import ReadAs
+from memlens.options.verbs import TryOut
 from memlens.replaying import remedy
 from memlens.replaying.remedy import FailureRemedy, remedy_of
 

@@ -17,7 +17,7 @@ import pytest
 from memlens.comparing import run as comparing
 from memlens.comparing.run import record_all as record_by
 from memlens.inputs import input_name
-from memlens.options import Compare
+from memlens.options.verbs import Compare
 from memlens.summarizing import workers
 from memlens.summarizing.summary import Run
 from memlens.summarizing.workers import Order

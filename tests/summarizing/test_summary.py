@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from snapshots import pickled, segment
 
 from memlens.comparing.run import record
-from memlens.options import Compare
+from memlens.options.verbs import Compare
 from memlens.summarizing.summary import Run
 from memlens.summarizing.workers import Order
 

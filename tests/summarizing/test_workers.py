@@ -24,7 +24,8 @@ from worker_jobs import square_or_fail
 
 import memlens
 from memlens.errors import AnchorError, InputError, MemlensError, NoEventsError, OutputError, UsageError
-from memlens.options import Analyze, Spread
+from memlens.options import Spread
+from memlens.options.verbs import Analyze
 from memlens.results import Deferred, OnDemand
 from memlens.summarizing.workers import Order, at_worker, opened, spread_out
 

@@ -14,7 +14,7 @@ from logs import LogText
 from raw_runs import of_paddle
 from texts import read_packed
 
-from memlens.options import Watch
+from memlens.options.verbs import Watch
 from memlens.watching.followed import Followed
 from memlens.watching.holding import Walk
 from memlens.watching.watch import Watching

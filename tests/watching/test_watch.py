@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from texts import read_packed
 
 import memlens
-from memlens.options import Watch
+from memlens.options.verbs import Watch
 from memlens.watching import followed
 from memlens.watching.result import LogState
 from memlens.watching.watch import Watching

@@ -13,8 +13,8 @@ from memlens.analyzing.result import Analysis, LogAnalysis, Steps, WindowAnalysi
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.folding import bounds, figures, profile
 from memlens.inputs import Reading, expanded, input_name, named_devices
-from memlens.options import Analyze, ReadAs
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Analyze
 from memlens.results import Deferred, Failure, OnDemand, claimed, deferred
 from memlens.summarizing.workers import Order, spread_out
 from memlens.trust import trust_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memlens.analyzers.series.phases import Pieces
     from memlens.events import EventLog
     from memlens.log import Input, Log
+    from memlens.options import ReadAs
     from memlens.replaying.remedy import FailureRemedy
     from memlens.windows.anchor_discovery import FoundSteps
     from memlens.windows.windows import Window
@@ -45,7 +46,7 @@ def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
     Args:
         logs: One log or several: paths (``-`` is standard input), URLs, binary files, or logs already read.  An input with several
             devices is a log for each of them, and a folder stands for the logs in it.
-        options: See :class:`memlens.options.Analyze`.
+        options: See :class:`memlens.options.verbs.Analyze`.
 
     Raises:
         UsageError: Arguments that make no sense together, or an analyzer that does not exist.

@@ -20,8 +20,8 @@ from memlens.errors import UsageError
 from memlens.facts import Kind
 from memlens.folding import profile
 from memlens.inputs import Reading
-from memlens.options import Block
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Block
 from memlens.results import Answered, Result, claimed
 from memlens.text import format_bytes, terms_of
 from memlens.windows.windows import whole
@@ -153,7 +153,7 @@ def block_with(log: Input, line: int | str, options: Block) -> BlockLife:
     Args:
         log: A path, a URL, a binary file, or a log already read.
         line: The number of the line, from 1; of an input without lines that of the entry.  Or an address as text, ``0x7f6c…``.
-        options: See :class:`memlens.options.Block`.
+        options: See :class:`memlens.options.verbs.Block`.
 
     Raises:
         UsageError: There is no ALLOC or FREE on that line; the message names the nearest ones.  Or no block ever held that address.

@@ -33,8 +33,9 @@ from memlens.comparing.scaling import slopes
 from memlens.comparing.templates import Template, fields_of_ranks, labels_of, natural, numbers_ranks
 from memlens.errors import AnchorError, MemlensError, UsageError
 from memlens.inputs import Reading, expanded, input_name, named_devices, without_cpu
-from memlens.options import Compare, Cut, as_list
+from memlens.options import Cut, as_list
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Compare
 from memlens.results import claimed
 from memlens.source import is_folder, is_url
 from memlens.summarizing.figures import RunWindow, WindowTable
@@ -61,7 +62,7 @@ def compare_with(logs: str | os.PathLike[str] | Sequence[Input], options: Compar
     Args:
         logs: Several logs as for :func:`memlens.analyze`, or one text: a folder, or a path template, ``runs/{branch}/workerlog.{rank}``.
             Of an input with several devices each GPU is a run, or the CPU where it is alone.
-        options: See :class:`memlens.options.Compare`.
+        options: See :class:`memlens.options.verbs.Compare`.
 
     Raises:
         UsageError: Arguments that make no sense together.
@@ -107,7 +108,7 @@ def find_runs(
 
     Args:
         logs: As for :func:`compare_with`; a template may stand in a list, alone.  A folder without a log stands for those in its folders.
-        options: See :class:`memlens.options.Compare`.
+        options: See :class:`memlens.options.verbs.Compare`.
         passed_over: Called with a folder and the files in it that are no logs.
 
     Raises:

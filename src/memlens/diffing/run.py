@@ -22,9 +22,8 @@ from memlens.events import EventLog
 from memlens.events import Kind as EventKind
 from memlens.folding import profile
 from memlens.inputs import Reading, check_alike, device_label, input_key, without_cpu
-from memlens.options import Cut
-from memlens.options import Diff as Options
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Diff as Options
 from memlens.results import claimed, deferred
 from memlens.trust import trust_of
 from memlens.windows.anchor_discovery import common_family
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memlens.log import Input, Log
+    from memlens.options import Cut
 
 
 def diff_with(base: Window | Input, head: Window | Input, options: Options) -> Diff:
@@ -43,7 +43,7 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
         base: The run that is compared against: a window, or a log as :func:`memlens.analyze` takes it.
         head: The run that is judged, likewise.  The two may be one log.  Of two inputs with several devices each device is compared
             with the one of its number, and the only GPU of one with the only GPU of the other.
-        options: See :class:`memlens.options.Diff`.
+        options: See :class:`memlens.options.verbs.Diff`.
 
     Raises:
         UsageError: Arguments that make no sense together.

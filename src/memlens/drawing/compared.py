@@ -38,7 +38,7 @@ def comparison_page(comparison: Comparison, *, top: int | None = None, brief: bo
     All curves have one scale of bytes, and each is as wide as the others, however many events its run has.
 
     Args:
-        comparison: The runs; curves are drawn of those that have one (:attr:`memlens.options.Compare.buckets`).
+        comparison: The runs; curves are drawn of those that have one (:attr:`memlens.options.verbs.Compare.buckets`).
         top: Windows of a series, and rows of the lists below the tables.
         brief: The verdict alone.
     """

@@ -19,7 +19,7 @@ from memlens.drawing.stacks import STRETCH, Way, common_ways, stacked
 from memlens.errors import UsageError
 from memlens.inputs import device_label, without_cpu
 from memlens.options import Cut, Owners, ReadAs
-from memlens.options import Diff as Options
+from memlens.options.verbs import Diff as Options
 from memlens.reports.blocks import Excerpt, Line
 from memlens.reports.diff.findings import effects_of, finding_blocks, words_of
 from memlens.text import file_names, plural, terms_of, visible
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from memlens.diffing.finding import Finding, Side
     from memlens.diffing.result import Diff, WindowDiff
     from memlens.log import Input, Log
-    from memlens.options import Report
+    from memlens.options.verbs import Report
     from memlens.windows.windows import Window
 
 

@@ -24,8 +24,9 @@ from memlens.drawing.tracks import Track, compared_tracks, curve_track, track
 from memlens.errors import MemlensError, OutputError, UsageError
 from memlens.inputs import Reading, expanded, input_name
 from memlens.log import Input, Log
-from memlens.options import Analyze, Cut, Diff, Plot, ReadAs
+from memlens.options import Cut, ReadAs
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Analyze, Diff, Plot
 from memlens.results import Failure
 from memlens.text import file_names, visible
 from memlens.windows.windows import whole
@@ -150,7 +151,7 @@ def plot_with(logs: Input | Sequence[Input], options: Plot) -> PlotFigure:
     Args:
         logs: One log or several: paths (``-`` is standard input), URLs, binary files, or logs already read.  An input with several
             devices is a log for each of them, and a folder stands for the logs in it.
-        options: See :class:`memlens.options.Plot`.
+        options: See :class:`memlens.options.verbs.Plot`.
 
     Raises:
         UsageError: Arguments that make no sense together.

@@ -26,8 +26,9 @@ from memlens.drawing.page import Owners, pack_json, page
 from memlens.drawing.stacks import stacks_view, ways
 from memlens.folding import profile
 from memlens.inputs import Reading, input_name
-from memlens.options import Analyze, Cut, Report
+from memlens.options import Cut
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Analyze, Report
 from memlens.reports.lists import growth_line
 from memlens.results import Answered, claimed
 from memlens.spool import leave
@@ -84,7 +85,7 @@ def report_with(log: Input, options: Report) -> ReportPage:
 
     Args:
         log: A path, a URL, a binary file, or a log already read.
-        options: See :class:`memlens.options.Report`.
+        options: See :class:`memlens.options.verbs.Report`.
 
     Raises:
         MemlensError: The log cannot be read, or has no such anchor.

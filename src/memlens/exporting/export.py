@@ -12,8 +12,8 @@ from msgspec import Struct
 from memlens.errors import UsageError
 from memlens.exporting.tables import Counted, Wanted, Written
 from memlens.inputs import Reading
-from memlens.options import Export
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Export
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
 from memlens.text import plural
 
@@ -84,7 +84,7 @@ def export_with(log: Input, options: Export) -> Exported:
 
     Args:
         log: A path (``-`` is standard input), a URL, a binary file, or a log already read.
-        options: See :class:`memlens.options.Export`.
+        options: See :class:`memlens.options.verbs.Export`.
 
     Raises:
         AnchorError: A start that marks no line.

@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from memlens.errors import InputError, UsageError
-from memlens.options import Slice
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Slice
 from memlens.output import open_output, refuse_inputs, refuse_overwrite
 from memlens.scanner import count_lines
 from memlens.windows import glog
@@ -62,7 +62,7 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
 
     Args:
         log: A path, ``-`` for stdin, or a binary file.
-        options: See :class:`memlens.options.Slice`.
+        options: See :class:`memlens.options.verbs.Slice`.
 
     Raises:
         AnchorError: No line, or fewer than ``nth`` lines, match the start; or no later line matches any end.

@@ -20,8 +20,9 @@ from memlens.gating.limits import Rules
 from memlens.gating.verdict import Blame, Verdict, claims_of
 from memlens.inputs import Reading, input_key, input_name, several_devices, without_cpu
 from memlens.inputs.registry import check_alike
-from memlens.options import Accept, Cut, Gate, as_list
+from memlens.options import Cut, as_list
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Accept, Gate
 from memlens.results import claimed
 from memlens.summarizing.summary import Run, summarize
 from memlens.summarizing.workers import Order, spread_out
@@ -55,7 +56,7 @@ def gate_with(log: Input, options: Gate) -> Verdict:
     Args:
         log: What to judge: a path (``-`` is standard input), a binary file, or a log already read.  Where no anchor is given, it is
             cut by those of the baseline.
-        options: See :class:`memlens.options.Gate`.
+        options: See :class:`memlens.options.verbs.Gate`.
 
     Raises:
         UsageError: Nothing to compare with, anchors that are not the baseline's, or a limit that is none.
@@ -317,7 +318,7 @@ def accept_with(log: Input | Sequence[Input], baseline: str | Path, options: Acc
             narrower than that.
         baseline: The file to write.  It may exist if it is a baseline; what is not one is never written over.  Where no anchor is given,
             those of the baseline that is written over are kept.
-        options: See :class:`memlens.options.Accept`.
+        options: See :class:`memlens.options.verbs.Accept`.
 
     Returns:
         What was written.

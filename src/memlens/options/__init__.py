@@ -7,7 +7,7 @@ the verb is handed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memlens.errors import UsageError
 from memlens.options.keywords import Options, flag, option, python_only
@@ -18,54 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memlens.events import EventLog
-    from memlens.options.verbs import (
-        Accept,
-        Analyze,
-        Block,
-        Compare,
-        Diff,
-        Export,
-        Gate,
-        Plot,
-        Record,
-        Report,
-        Slice,
-        TryOut,
-        Watch,
-    )
     from memlens.windows.patterns import Pattern
     from memlens.windows.windows import Window
-
-
-__all__ = [
-    "Accept",
-    "Analyze",
-    "Block",
-    "Compare",
-    "Cut",
-    "Diff",
-    "Export",
-    "Gate",
-    "OneWindow",
-    "Plot",
-    "Read",
-    "ReadAs",
-    "Record",
-    "Report",
-    "Slice",
-    "Spread",
-    "TryOut",
-    "Watch",
-    "as_list",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from memlens.options import verbs  # which inherit from what stands here
-
-    return getattr(verbs, name)
 
 
 def as_list(patterns: str | Sequence[str]) -> list[str]:

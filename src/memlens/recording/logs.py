@@ -33,7 +33,7 @@ from memlens.recording.sink import Drain, LogFile, PassedOn, check_name, rank_pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from memlens.options import Record
+    from memlens.options.verbs import Record
     from memlens.results import Answer, Failure
 
 

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from memlens.errors import MemlensError, UsageError
-from memlens.options import Record, as_list
+from memlens.options import as_list
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Record
 from memlens.recording.logs import ProgramLogs, RecordedLog, Recording, Snapshots
 from memlens.recording.presets import settings
 
@@ -51,7 +52,7 @@ def record_with(command: str | Sequence[str], options: Record) -> Recording:
 
     Args:
         command: The program and its arguments, or all of it as one text with the quoting of a shell.
-        options: See :class:`memlens.options.Record`.
+        options: See :class:`memlens.options.verbs.Record`.
 
     Returns:
         How the program ended, where its logs are, and what they say.  That it fails is no error.
@@ -127,7 +128,7 @@ def _judged(recording: Recording) -> Recording:
 def _said(paths: list[str]) -> tuple[Answer | None, tuple[Failure, ...]]:
     """The verdict on logs, if there is any, and those that cannot be analyzed."""
     from memlens.analyzing.analyze import analyze_with
-    from memlens.options import Analyze
+    from memlens.options.verbs import Analyze
     from memlens.results import Failure
 
     try:

@@ -120,7 +120,7 @@ class Slimmed(Filter):
         return self._cut(text, last if text.find(_CALLS, last, end) >= 0 else end)
 
 
-#: How what is passed on is chosen, by the values of :attr:`memlens.options.Record.passed`.
+#: How what is passed on is chosen, by the values of :attr:`memlens.options.verbs.Record.passed`.
 FILTERS: dict[str, Callable[[], Filter]] = {"program": _Program, "all": Filter, "none": _Nothing}
 
 
@@ -326,7 +326,7 @@ class Drain(threading.Thread):
     Args:
         pipe: The end to read from; closed when it is drained.
         log: Where all of it goes; closed likewise.
-        passed: What is passed on, one of the choices of :attr:`memlens.options.Record.passed`.
+        passed: What is passed on, one of the choices of :attr:`memlens.options.verbs.Record.passed`.
         output: Where to; closed likewise, if it is owned.
         tell: Told once, in words, when something goes wrong.
 

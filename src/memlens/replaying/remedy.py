@@ -9,7 +9,8 @@ from memlens.allocators.engine import compiled
 from memlens.claims.claim import Claim, Weight
 from memlens.errors import MemlensError
 from memlens.inputs import Reading
-from memlens.options import ReadAs, TryOut
+from memlens.options import ReadAs
+from memlens.options.verbs import TryOut
 from memlens.replaying.claims import chunks_beyond
 from memlens.replaying.run import Replayable, replayable, replayed
 from memlens.results import Result

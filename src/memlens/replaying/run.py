@@ -19,8 +19,9 @@ from memlens.allocators.history import ChunkChange, NotReplayable, Operation
 from memlens.analyzers.failures import STILL_GOING
 from memlens.errors import InputError, UsageError
 from memlens.inputs import Reading, input_name, named_devices
-from memlens.options import TryOut, as_list
+from memlens.options import as_list
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import TryOut
 from memlens.replaying.choosing import chosen_settings, named_values, own_settings
 from memlens.replaying.claims import claims_of, claims_of_log
 from memlens.replaying.result import ReplayedLog, ReplayProof, WhatIf
@@ -45,7 +46,7 @@ def whatif_with(log: Input, options: TryOut) -> WhatIf:
 
     Args:
         log: A path, a URL, a binary file, or a log already read.
-        options: See :class:`memlens.options.TryOut`.
+        options: See :class:`memlens.options.verbs.TryOut`.
 
     Raises:
         UsageError: A setting that the allocator does not have.

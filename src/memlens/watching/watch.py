@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from memlens.errors import InputError, MemlensError, UsageError
 from memlens.gating.limits import WATCHED, parse_budgets
 from memlens.inputs import expanded
-from memlens.options import Analyze, ReadAs, Watch, as_list
+from memlens.options import ReadAs, as_list
 from memlens.options.keywords import with_keywords
+from memlens.options.verbs import Analyze, Watch
 from memlens.results import claimed
 from memlens.watching.judging import Judge, claims_of, crossings_of, unjudged
 from memlens.watching.result import Crossing, Ended, Watched
@@ -41,7 +42,7 @@ class Watching:
 
     Args:
         logs: Paths; ``-`` is standard input, and a folder stands for the logs that are in it now.
-        options: See :class:`memlens.options.Watch`.
+        options: See :class:`memlens.options.verbs.Watch`.
         output: The file that what commands write goes to; ``None`` is stderr.
         failed: Told in words of a command that cannot be started.
 
@@ -209,7 +210,7 @@ def watch_with(logs: str | Path | Sequence[str | Path], options: Watch) -> Itera
     Args:
         logs: Paths of logs, or one; ``-`` is standard input, and a folder stands for the logs that are in it now.  One that does not exist
             yet is waited for.
-        options: See :class:`memlens.options.Watch`.
+        options: See :class:`memlens.options.verbs.Watch`.
 
     Returns:
         What is known, after each look at which something has changed; at the end once more, with the verdict.  Without ``idle`` and ``pid`` it does not

@@ -17,7 +17,7 @@ from memlens.allocators.engine import prove
 from memlens.allocators.history import NotReplayable, RequestHistory
 from memlens.allocators.paddle.auto_growth import AUTO_GROWTH
 from memlens.allocators.paddle.history import COLUMNS, processes
-from memlens.options import TryOut
+from memlens.options.verbs import TryOut
 from memlens.replaying.run import Replayable, replayable, replayed
 
 FOLDER = "data/paddle"

@@ -9,8 +9,8 @@ import click
 from memlens.cli.options import verb
 from memlens.cli.output import WHEN, Show, named_logs, reading, report_failures, shows_pictures, write_result
 from memlens.errors import UsageError
-from memlens.options import Analyze
 from memlens.options.keywords import option
+from memlens.options.verbs import Analyze
 
 #: What the tables show; asked for unless -A or a machine format wants more.
 _ON_SCREEN = ("remaining", "composition", "activations", "peak", "segments", "stats", "unmatched")

@@ -9,7 +9,7 @@ import click
 from memlens.cli.options import Typed, verb
 from memlens.cli.output import Show, reading, write_result
 from memlens.errors import UsageError
-from memlens.options import Block
+from memlens.options.verbs import Block
 
 
 def _place(text: str) -> int | str:

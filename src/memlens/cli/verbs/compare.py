@@ -9,8 +9,8 @@ import click
 
 from memlens.cli.options import verb
 from memlens.cli.output import Show
-from memlens.options import Compare
 from memlens.options.keywords import option
+from memlens.options.verbs import Compare
 from memlens.reports import FORMS
 
 #: Of each run's curve in a page, which has so many columns of pixels.

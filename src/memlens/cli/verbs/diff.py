@@ -9,7 +9,7 @@ import click
 from memlens.cli.options import verb
 from memlens.cli.output import Show, reading, write_result
 from memlens.errors import UsageError
-from memlens.options import Diff
+from memlens.options.verbs import Diff
 
 
 @verb("diff", [click.Argument(["base"], metavar="BASE"), click.Argument(["head"], metavar="HEAD")], *(Diff, Show))

@@ -6,7 +6,7 @@ import click
 
 from memlens.cli.options import verb
 from memlens.cli.output import Output, note, reading
-from memlens.options import Export
+from memlens.options.verbs import Export
 
 
 @verb("export", [click.Argument(["log"], metavar="LOG")], *(Export, Output))

@@ -11,8 +11,8 @@ import click
 from memlens.cli.options import verb
 from memlens.cli.output import Show, note, progress_bar, read_stdin_once, refuse_outputs, write, write_result
 from memlens.errors import UsageError
-from memlens.options import Accept, Gate
 from memlens.options.keywords import flag, option
+from memlens.options.verbs import Accept, Gate
 
 if TYPE_CHECKING:
     from memlens.gating.verdict import Verdict

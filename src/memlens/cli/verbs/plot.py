@@ -7,8 +7,8 @@ import click
 from memlens.cli.options import verb
 from memlens.cli.output import Output, named_logs, reading, report_failures
 from memlens.errors import UsageError
-from memlens.options import Plot
 from memlens.options.keywords import option
+from memlens.options.verbs import Plot
 
 _FORMS = ("svg", "png", "pdf")
 

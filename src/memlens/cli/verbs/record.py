@@ -10,7 +10,7 @@ import click
 from memlens.cli.options import verb
 from memlens.cli.output import Output, note
 from memlens.errors import UsageError
-from memlens.options import Record
+from memlens.options.verbs import Record
 
 if TYPE_CHECKING:
     from memlens.recording.logs import Recording

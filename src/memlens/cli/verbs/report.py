@@ -9,7 +9,7 @@ import click
 from memlens.cli.options import verb
 from memlens.cli.output import Output, reading, write
 from memlens.errors import UsageError
-from memlens.options import Report
+from memlens.options.verbs import Report
 
 
 @verb("report", [click.Argument(["log"], metavar="LOG")], *(Report, Output))

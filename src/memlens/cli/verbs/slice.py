@@ -8,7 +8,7 @@ import click
 
 from memlens.cli.options import verb
 from memlens.cli.output import Output, note, progress_bar
-from memlens.options import Slice
+from memlens.options.verbs import Slice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ import click
 from memlens.cli.live import Screen, Signals, has_screen
 from memlens.cli.options import verb
 from memlens.cli.output import WHEN, Output, note, progress_bar, read_stdin_once, screen
-from memlens.options import Watch
 from memlens.options.keywords import option
+from memlens.options.verbs import Watch
 from memlens.watching.judging import crossing_claim
 
 if TYPE_CHECKING:

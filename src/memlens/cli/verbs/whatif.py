@@ -8,8 +8,8 @@ import click
 
 from memlens.cli.options import verb
 from memlens.cli.output import Show, reading, report_failures, trial_bar, write_result
-from memlens.options import TryOut
 from memlens.options.keywords import option
+from memlens.options.verbs import TryOut
 
 
 class ShowTrials(Show):
