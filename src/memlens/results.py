@@ -13,33 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeAlias, 
 import msgspec
 from msgspec import Struct
 
-from memlens.claims.claim import Answer, Claim, Tone, answer_of, ranked
+from memlens.claims.claim import Answer, Claim, answer_of, ranked
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
-
-__all__ = [
-    "Answer",
-    "Answered",
-    "Claim",
-    "Deferred",
-    "Failure",
-    "Listed",
-    "OnDemand",
-    "Result",
-    "Tables",
-    "Tabular",
-    "Tone",
-    "claimed",
-    "deferred",
-    "lazy",
-    "names_of",
-    "per_window",
-    "plain",
-    "to_builtins",
-]
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Answered")

@@ -12,6 +12,7 @@ from failing_runs import run_until_full
 
 import memlens
 from memlens.analyzers.failures import MemoryFailure, failures
+from memlens.claims.claim import Answer
 from memlens.events import Kind
 from memlens.facts import Facts, OutOfMemory
 from memlens.inputs import Reading
@@ -19,7 +20,6 @@ from memlens.log import Log
 from memlens.reports import terminal
 from memlens.reports.blocks import Block, ListOptions, answered
 from memlens.reports.failures import failure_blocks
-from memlens.results import Answer
 from memlens.text import terms_of
 
 #: Runs of the model by the cause of what comes of them: a seed, and how much the message says.

@@ -33,8 +33,9 @@ from memlens.recording.sink import Drain, LogFile, PassedOn, check_name, rank_pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from memlens.claims.claim import Answer
     from memlens.options.verbs import Record
-    from memlens.results import Answer, Failure
+    from memlens.results import Failure
 
 
 __all__ = ["RecordedLog", "Recording", "by_rank"]

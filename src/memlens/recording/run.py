@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from memlens.results import Answer, Failure
+    from memlens.claims.claim import Answer
+    from memlens.results import Failure
 
 __all__ = ["CommandError", "RecordedLog", "Recording", "record", "record_with", "start", "waiting"]
 

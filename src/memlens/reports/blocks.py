@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.places import ContextLine
     from memlens.analyzers.series.curve import Curve
-    from memlens.results import Answer, Tone
+    from memlens.claims.claim import Answer, Tone
 
 Value: TypeAlias = "int | str | None"
 

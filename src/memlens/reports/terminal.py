@@ -43,7 +43,7 @@ from memlens.text import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from memlens.results import Answer
+    from memlens.claims.claim import Answer
 
 Span: TypeAlias = tuple[str, str]  # text that is safe to show, and how: words of _CODES
 Spans: TypeAlias = list[Span]
