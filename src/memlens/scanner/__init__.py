@@ -244,17 +244,6 @@ def _in_columns(buffer: NDArray[np.int64], columns: int) -> NDArray[np.int64]:
 # Lines and texts of blocks: how many lines there are, where to cut between them, and which of some texts are alike.
 
 
-def pieces(block: NDArray[np.uint8]) -> Iterator[tuple[int, int]]:
-    """Cut a block into pieces of whole lines, of about :data:`PIECE` bytes; longer only where a line is."""
-    begin = 0
-    while begin < len(block):
-        end = min(begin + PIECE, len(block))
-        if end < len(block):
-            end = line_start_before(block, begin, end) or line_end_after(block, end)
-        yield begin, end
-        begin = end
-
-
 def line_start_before(block: NDArray[np.uint8], begin: int, end: int) -> int:
     """The position after the last line end in ``begin … end``, or 0."""
     step = 1024
@@ -266,18 +255,6 @@ def line_start_before(block: NDArray[np.uint8], begin: int, end: int) -> int:
         end = low
         step *= 4
     return 0
-
-
-def line_end_after(block: NDArray[np.uint8], position: int) -> int:
-    """The position after the first line end from ``position`` on, or the length of the block."""
-    step = 1024
-    while position < len(block):
-        at = block[position : position + step].tobytes().find(b"\n")
-        if at >= 0:
-            return position + at + 1
-        position += step
-        step *= 4
-    return len(block)
 
 
 def count_lines(block: NDArray[np.uint8]) -> int:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.facts import Kind
-from memlens.windows.anchor_lines import Kinds, Numbers, Seen, counting_lines, looked_at, recurring_lines
+from memlens.windows.anchor_lines import Kinds, Numbers, Seen, counting_lines, recurring_lines
 from memlens.windows.anchor_templates import Place, Template, Work
 from memlens.windows.anchors import find_anchors, landmarks_of
 from memlens.windows.patterns import Anchor, Match, Pattern
@@ -108,16 +108,16 @@ def find_steps(log: EventLog) -> FoundSteps | None:
 
 
 class _Side(Struct, frozen=True):
-    """The lines of one family in one log: their numbers, the events after each of them, and all events up to where lines were looked for."""
+    """The lines of one family in one log: their numbers, the events after each of them, and how many events the log has."""
 
     numbers: Sequence[Numbers]
     counts: Ints
     events: int
 
     @classmethod
-    def of(cls, log: EventLog, events: int, offsets: Sequence[int], numbers: Sequence[Numbers]) -> _Side:
+    def of(cls, log: EventLog, offsets: Sequence[int], numbers: Sequence[Numbers]) -> _Side:
         first = log.events_before(np.array(offsets, np.int64))
-        return cls(numbers, np.diff(np.append(first, events)), events)
+        return cls(numbers, np.diff(np.append(first, len(log))), len(log))
 
 
 def common_family(base: EventLog, head: EventLog) -> Family | None:
@@ -145,12 +145,12 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
         InputError: The text of a log is no longer there.
     """
     logs = base, head
-    kept = [None if log.source.rereadable else log.landmarks for log in logs]
-    if any(one is None and not log.source.rereadable for log, one in zip(logs, kept, strict=True)):
+    kept = [*filter(None, map(landmarks_of, logs))]
+    if len(kept) < len(logs):
         return None
-    ours = _candidates(*looked_at(base))
-    theirs = _candidates(*looked_at(head)) if ours else ours
-    counting = _best(logs, kept, (ours, theirs))
+    counting = _best(
+        logs, kept, [_those_that_count(counting_lines(Kinds.of(marks.offsets, marks.texts))) for marks in kept]
+    )
     one, other = map(family, logs)
     if one is None or other is None or (one.by, one.ends) != (other.by, other.ends):
         return counting
@@ -185,11 +185,11 @@ def _family(log: EventLog) -> Family | None:
     if landmarks is None or not landmarks.offsets:
         return None
     kinds = Kinds.of(landmarks.offsets, landmarks.texts)
-    seen = counting_lines(kinds, len(log))
-    found = {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}
+    seen = counting_lines(kinds)
+    found = _those_that_count(seen)
     # Lines that name steps and do not count are those of several processes.
     if not any(entry.counts_steps and len(set(entry.numbers)) > 1 and by not in found for by, entry in seen.items()):
-        again = recurring_lines(kinds, len(log), thinned=landmarks.thinned)
+        again = recurring_lines(kinds, thinned=landmarks.thinned)
         found |= {by: entry for by, entry in again.items() if _comes_evenly(log, entry.offsets)}
     found = {by: entry for by, entry in found.items() if _wanted(entry)}
     return _best((log,), (landmarks,), (found,))
@@ -228,21 +228,19 @@ def _wanted(entry: Seen) -> bool:
     return entry.template.place is not Place.UNNAMED and not many_parts
 
 
-def _lines_of(log: EventLog, landmarks: Landmarks | None, pattern: Pattern) -> Anchor | None:
+def _lines_of(log: EventLog, landmarks: Landmarks, pattern: Pattern) -> Anchor | None:
     """All lines of a log that match a pattern: of the landmarks where they are all there are, or else of the text."""
-    if landmarks is not None and landmarks.complete:
+    if landmarks.complete:
         return Anchor.of(pattern, landmarks.matches(pattern))
     return find_anchors(log, [pattern])[0] if log.source.rereadable else None
 
 
-def _best(
-    logs: Sequence[EventLog], kept: Sequence[Landmarks | None], found: Sequence[Mapping[str, Seen]]
-) -> Family | None:
+def _best(logs: Sequence[EventLog], kept: Sequence[Landmarks], found: Sequence[Mapping[str, Seen]]) -> Family | None:
     """Of the lines that all logs have (one, or two), the best that still are a family where their expression has found all lines.
 
     Args:
         logs: The logs.
-        kept: The landmarks of each that are looked at; ``None`` where its text is.
+        kept: The landmarks of each.
         found: What lines of each count.
     """
     ranked: list[tuple[Any, ...]] = []
@@ -253,9 +251,7 @@ def _best(
     often = 0 if even else max((len(one.offsets) for one in found[0].values() if not one.template.counts), default=0)
     for by in found[0].keys() & found[-1].keys():
         entries = [seen[by] for seen in found]
-        sides = [
-            _Side.of(log, entry.events, entry.offsets, entry.numbers) for log, entry in zip(logs, entries, strict=True)
-        ]
+        sides = [_Side.of(log, entry.offsets, entry.numbers) for log, entry in zip(logs, entries, strict=True)]
         windows, same = _worth(sides[0], sides[-1])
         if windows:
             template, first = entries[0].template, sum(entry.offsets[0] for entry in entries)
@@ -274,8 +270,8 @@ def _best(
             if expression in tried or len(tried) == _MOST_TRIED:
                 continue
             tried.add(expression)
-            if any(one is not None for one in kept) and template.strict.startswith("^"):  # they are lines at the margin
-                expression = _at_margin(expression, kept[0], len(found[0][by].offsets))  # noqa: PLW2901
+            if template.strict.startswith("^"):  # they are lines at the margin
+                expression = _at_margin(expression, kept, [seen[by].offsets for seen in found])  # noqa: PLW2901
             pattern = Pattern(expression, regex=True)
             anchors = [_lines_of(log, landmarks, pattern) for log, landmarks in zip(logs, kept, strict=True)]
             known = tuple(anchor for anchor in anchors if anchor is not None)
@@ -287,12 +283,13 @@ def _best(
     return None
 
 
-def _at_margin(expression: str, landmarks: Landmarks | None, lines: int) -> str:
+def _at_margin(expression: str, kept: Sequence[Landmarks], lines: Sequence[Sequence[int]]) -> str:
     """An expression for lines at the margin, some of which may have returned to their beginning."""
     bare = expression.removeprefix("^")
-    if landmarks is not None and len(landmarks.matches(Pattern(f"^{bare}", regex=True))) < lines:
-        return rf"^[\r\b]*{bare}"
-    return f"^{bare}"
+    pattern = Pattern(f"^{bare}", regex=True)
+    if all(len(marks.matches(pattern)) >= len(those) for marks, those in zip(kept, lines, strict=True)):
+        return pattern.text
+    return rf"^[\r\b]*{bare}"
 
 
 def _without_repeats(template: Template, log: EventLog, anchor: Anchor) -> Anchor:
@@ -332,13 +329,12 @@ def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Ancho
         numbers = [tuple(int(digits) for digits in _IN_TEXT(name)) for name in anchor.names]
         if not _counts(template, numbers):
             return False
-        sides.append(_Side.of(log, len(log), anchor.offsets, numbers))
+        sides.append(_Side.of(log, anchor.offsets, numbers))
     return _worth(sides[0], sides[-1])[0] > 0
 
 
-def _candidates(kinds: Kinds, events: int) -> dict[str, Seen]:
-    """Those of some lines that count, as :func:`counting_lines` has them."""
-    seen = counting_lines(kinds, events)
+def _those_that_count(seen: Mapping[str, Seen]) -> dict[str, Seen]:
+    """Those of some lines, as :func:`counting_lines` has them, that count."""
     return {by: entry for by, entry in seen.items() if _counts(entry.template, entry.numbers)}
 
 

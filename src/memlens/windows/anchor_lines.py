@@ -1,7 +1,6 @@
-"""The lines of a log that may mark its work, by the expressions that find them: those that hold a number that may count, and those that come again.
+"""The landmarks of a log by the expressions that find them: those that hold a number that may count, and those that come again.
 
-Of one log the landmarks are looked at (:mod:`memlens.windows.landmarks`).  Of two logs the whole text is, but only lines that begin at the
-margin and carry no header of the framework are looked at one by one.
+Of a line its *skeleton* is looked at, in which each number is ``0``, of the text that a terminal shows of it.
 """
 
 from __future__ import annotations
@@ -12,29 +11,24 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 
-from memlens.scanner import pieces
 from memlens.windows.anchor_templates import Place, Template, Work, padded, recurring, templates
-from memlens.windows.anchor_text import NO_ANCHOR, may_mark, shown_text, skeleton, unpadded
-from memlens.windows.anchors import text_blocks
-from memlens.windows.landmarks import LONGEST_LINE, at_margin, holds_word, word_scanner
-from memlens.windows.patterns import clean_line
+from memlens.windows.landmarks import LONGEST_LINE, holds_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
 
-    from memlens.columns import Ints
-    from memlens.events import EventLog
-
-
-#: Lines of one log that are looked at one by one, from its beginning: done in about a second.
-_MOST_LINES = 400_000
-#: With more lines to look at in a piece of the text (512 KiB), only those with a word of anchors are looked at, so many at most.
-_CROWDED = 2000
+#: What no anchor holds: an address, JSON, an arrow, a progress bar, a header of glog.
+NO_ANCHOR = re.compile(rb'0x|\{|"|->|\r|%\||[IWEF][0-9]{4,8} [0-9][0-9]:')
+#: … but for JSON with the number of a step, and a bar that counts.
+_ANCHOR = re.compile(rb'\{.*"(?:global_)?step": ?[0-9]|.*%\|[^|]*\| *[0-9]+/[0-9]+ \[')
+#: A header of glog right behind what was written without a line end: a bar that returns to its beginning.
+_JOINED = re.compile(rb"[IWEF][0-9]{4,8} [0-9]{2}:")
+#: Blanks before a number beyond what separates it: it is padded to a width.
+_PADDED = re.compile(rb"(?<=[ \t])[ \t]+(?=[0-9])|(?<=[\[(])[ \t]+(?=[0-9])")
+_DIGITS = re.compile(rb"[0-9]+")
 #: Kinds of lines that are told apart in one log; a log with more of them is full of something else.
 _MOST_KINDS = 20_000
 #: Numbers are short: longer ones are addresses, process ids, times.
@@ -45,13 +39,36 @@ _NUMBERS = re.compile(rb"[0-9]+").findall
 Numbers = tuple[int, ...]
 
 
+def may_mark(line: bytes) -> bool:
+    """A quick first look at a line: it holds a number, and nothing that an anchor does not hold."""
+    return _DIGITS.search(line) is not None and (NO_ANCHOR.search(line) is None or _ANCHOR.match(line) is not None)
+
+
+def shown_text(line: bytes) -> bytes:
+    """What a terminal shows of a line: what follows its last return to its beginning, without a message of the framework that came before a line end."""
+    if b"] " in line and (joined := _JOINED.search(line)) is not None:  # a plain look first: most lines have none
+        line = line[: joined.start()]
+    if b"\r" in line or b"\b" in line:
+        line = next(filter(bytes.strip, reversed(re.split(rb"[\r\b]+", line))), b"")
+    return line
+
+
+def unpadded(line: bytes) -> bytes:
+    """A line with one blank, or none behind a bracket, where a number is padded to a width."""
+    return _PADDED.sub(b"", line) if b"  " in line or b"[ " in line or b"( " in line or b"\t" in line else line
+
+
+def skeleton(line: bytes) -> bytes:
+    """A line with ``0`` for each of its numbers."""
+    return _DIGITS.sub(b"0", line)
+
+
 class Seen(Struct, frozen=True):
-    """The lines of one log that fit a template: where they begin, and their numbers; and the events up to where they were looked for."""
+    """The lines of one log that fit a template: where they begin, and their numbers."""
 
     template: Template
     offsets: list[int]
     numbers: list[Numbers]
-    events: int
 
     @property
     def counts_steps(self) -> bool:
@@ -64,7 +81,7 @@ class Kinds(Struct, frozen=True):
 
     Attributes:
         offsets: Where each line begins.
-        texts: What is shown of it (:func:`~memlens.windows.anchor_text.shown_text`).
+        texts: What is shown of it (:func:`shown_text`).
         rows: The lines of each skeleton, as indices of these; none that is longer than an anchor.
     """
 
@@ -94,13 +111,8 @@ class Kinds(Struct, frozen=True):
         return ((self.offsets[row], digits) for row, digits in lines if max(map(len, digits)) <= _MOST_DIGITS)
 
 
-def counting_lines(kinds: Kinds, events: int) -> dict[str, Seen]:
-    """Lines that may count, by the expression that finds them.
-
-    Args:
-        kinds: The lines.
-        events: The events up to where they were looked for.
-    """
+def counting_lines(kinds: Kinds) -> dict[str, Seen]:
+    """Lines that may count, by the expression that finds them."""
     found = list[tuple[Template, list[tuple[int, tuple[bytes, ...]]]]]()
     wide = set[str]()
     for bones in islice((bones for bones in kinds.rows if b"0" in bones), _MOST_KINDS):
@@ -116,11 +128,11 @@ def counting_lines(kinds: Kinds, events: int) -> dict[str, Seen]:
     seen: dict[str, Seen] = {}
     for by, (template, counted) in rows.items():
         counted.sort()
-        seen[by] = Seen(template, [offset for offset, _ in counted], [numbers for _, numbers in counted], events)
+        seen[by] = Seen(template, [offset for offset, _ in counted], [numbers for _, numbers in counted])
     return seen
 
 
-def recurring_lines(kinds: Kinds, events: int, *, thinned: bool) -> dict[str, Seen]:
+def recurring_lines(kinds: Kinds, *, thinned: bool) -> dict[str, Seen]:
     """Lines by their words, whatever they count, as :func:`counting_lines` has them; only those with a word of anchors where they are thinned."""
     offsets = defaultdict[Template, list[int]](list)
     known = (
@@ -131,57 +143,4 @@ def recurring_lines(kinds: Kinds, events: int, *, thinned: bool) -> dict[str, Se
             continue
         if (template := recurring(bones)) is not None:
             offsets[template] += [kinds.offsets[row] for row in kinds.rows[bones]]
-    return {one.by: Seen(one, sorted(places), [()] * len(places), events) for one, places in offsets.items()}
-
-
-def looked_at(log: EventLog) -> tuple[Kinds, int]:
-    """The lines of a log that could be anchors, as many as are looked at, and the events up to there."""
-    if not log.source.rereadable and log.landmarks is not None:
-        return Kinds.of(log.landmarks.offsets, log.landmarks.texts), len(log)
-    offsets, texts = list[int](), list[bytes]()
-    looked_at, events = 0, len(log)
-    for piece, lines, looks in _marginal_lines(log):
-        looked_at += looks
-        if looked_at > _MOST_LINES:
-            events = int(log.offset.searchsorted(piece))
-            break
-        offsets += (offset for offset, _ in lines)
-        texts += (text for _, text in lines)
-    return Kinds.of(offsets, texts), events
-
-
-def _marginal_lines(log: EventLog) -> Iterator[tuple[int, list[tuple[int, bytes]], int]]:
-    """The lines of a log that could be anchors: those at the margin, without a header of the framework, that hold a number.
-
-    Yields:
-        For each piece of the text its byte offset, such lines of it (where each begins, and its clean text), and how many lines were
-        looked at one by one.
-    """
-    for offset, block in text_blocks(log):
-        for low, high in pieces(block):
-            piece = block[low:high]
-            starts, stops = _at_margin(piece)
-            looks = len(starts)
-            if looks > _CROWDED:
-                positions = word_scanner().scan(block, low, high).start - low
-                held = np.unique(starts.searchsorted(positions, "right") - 1)
-                held = held[held >= 0][:_CROWDED]
-                starts, stops, looks = starts[held], stops[held], _CROWDED
-            lines = piece.tobytes() if len(starts) else b""
-            found = [
-                (offset + low + start, clean_line(line))
-                for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-                if may_mark(line := lines[start:stop].rstrip(b"\r"))
-            ]
-            yield offset + low, found, looks
-
-
-def _at_margin(piece: NDArray[np.uint8]) -> tuple[Ints, Ints]:
-    """Starts and ends (int64) of the lines that begin like an anchor and are no longer than one."""
-    ends = np.flatnonzero(piece == ord("\n"))
-    if not len(ends) or ends[-1] < len(piece) - 1:
-        ends = np.append(ends, len(piece))
-    starts = np.concatenate(([0], ends[:-1] + 1))
-    length = ends - starts
-    fits = at_margin(piece, starts) & (length > 2) & (length <= LONGEST_LINE)
-    return starts[fits], ends[fits]
+    return {one.by: Seen(one, sorted(places), [()] * len(places)) for one, places in offsets.items()}

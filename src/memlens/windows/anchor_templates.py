@@ -15,8 +15,6 @@ from enum import IntEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.windows.anchor_text import decoded
-
 
 class Place(IntEnum):
     """Where a line stands in the work that it names, the best one to cut at first."""
@@ -145,6 +143,14 @@ _LONGEST = 100
 _MOST_NUMBERS = 3
 #: Characters with a meaning in an expression.
 _SPECIAL = re.compile(r"([\\.^$*+?{}\[\]|()])")
+
+
+def decoded(bones: bytes) -> str:
+    """The text of a skeleton without blanks at its end; ``""``, which is like no anchor, where it is no UTF-8."""
+    try:
+        return bones.decode().rstrip()
+    except UnicodeDecodeError:
+        return ""
 
 
 def padded(template: Template) -> Template:

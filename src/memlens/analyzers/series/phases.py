@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from memlens.folding import figures
 from memlens.results import Result, Tables
+from memlens.windows.anchor_lines import skeleton
 from memlens.windows.anchor_templates import Place, Template, named_as_it_is, phase_template
-from memlens.windows.anchor_text import skeleton
 from memlens.windows.anchors import numbered
 from memlens.windows.windows import BEFORE, NEVER, Window, edges_of, judged, names_of, some_of
 
