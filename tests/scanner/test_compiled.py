@@ -76,7 +76,7 @@ GLOG = b"I1120 10:22:32.856307 13292 a.cc:270] "
 LINES = [
     text.encode()
     for form in [*all_formats(), BLOCK]
-    for text in (*(sample.line for sample in form.samples), *form.traps)
+    for text in (*(sample.line for sample in form.examples), *form.traps)
 ] + [b"", GLOG, b"7f0 7f0 [3", b"I1120 12abc", b"[5]\x1b[1;31m", b"99999999999999999999 ["]
 
 
@@ -191,7 +191,7 @@ def test_a_line_goes_with_its_block_wherever_the_blocks_are_cut(seed: int) -> No
 
 def test_a_block_of_paddle_is_not_read_again_by_re() -> None:
     scanner = lines.scanner(times=True, replays=True)
-    text = b"".join(GLOG + sample.line.encode() + b"\n" for scan in lines.SCANS[1] for sample in scan.format.samples)
+    text = b"".join(GLOG + sample.line.encode() + b"\n" for scan in lines.SCANS[1] for sample in scan.format.examples)
     with mock.patch.object(scanner, "_finish", side_effect=AssertionError("it is read again")):
         rows = scanner.scan(np.frombuffer(text, np.uint8), 0, len(text))
     assert_rows(rows, scanner._plain.scan(np.frombuffer(text, np.uint8), 0, len(text)))

@@ -23,7 +23,7 @@ from memlens.log import Log
 from memlens.trust import trust_of
 from memlens.trust.failures import allocs_before, failures_of
 
-SAMPLES = [sample.line for form in OUT_OF_MEMORY for sample in form.samples]
+SAMPLES = [sample.line for form in OUT_OF_MEMORY for sample in form.examples]
 TRAPS = [trap for form in OUT_OF_MEMORY for trap in form.traps]
 NUMBERS = st.from_regex(r"[0-9]{1,15}(\.[0-9]{1,20})?", fullmatch=True)
 SIZES = st.builds(str.__add__, NUMBERS, st.sampled_from(["B", "kB", "KB", "MB", "GB", "TB", "PB"]))

@@ -145,7 +145,7 @@ def test_a_trainer_line_gives_its_figures(line: str, expected: list[tuple[str, i
     assert figures(line) == expected
 
 
-@given(st.binary(max_size=300), st.sampled_from([sample.line.encode() for line in FORMATS for sample in line.samples]))
+@given(st.binary(max_size=300), st.sampled_from([sample.line.encode() for line in FORMATS for sample in line.examples]))
 def test_no_bytes_around_a_message_make_reading_fail(noise: bytes, message: bytes) -> None:
     for line in (noise, noise + message, message[: len(noise)] + noise, message[:40] + noise + message[40:]):
         assert all(0 <= each.low_bytes <= each.high_bytes < 1 << 62 for each in read_figures(line, 0))

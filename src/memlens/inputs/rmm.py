@@ -26,7 +26,7 @@ from memlens.facts import MAX_SIZE, Facts, Kind, OutOfMemory
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text, lines_wanted
 from memlens.inputs.input_format import InputFormat, LineReader, NewEvents, Selection, read_lines
 from memlens.scanner import Scanner
-from memlens.scanner.formats import LineFormat, Sample
+from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Scan
 from memlens.spool import walk
 from memlens.windows.landmarks import landmarks_in_block
@@ -67,9 +67,9 @@ _MEANS = {
     "queue": "CUDA stream, written as a decimal number",
 }
 _SAMPLES = (
-    "5563,10:29:36.035616,%s,0x55639e0c6630,256,0",
-    "[stderr] 10:00:00:000001,%s,16,256,0x2\r",
-    "7,1700000000.000001,%s,(nil),256,(nil) ",
+    "5563,10:29:36.035616,%s,0x55639e0c6630,<size=256>,0",
+    "[stderr] 10:00:00:000001,%s,16,<size=256>,0x2\r",
+    "7,1700000000.000001,%s,(nil),<size=256>,(nil) ",
 )
 _TRAPS = ("x5,%s,0x10,256,0", "1,10:29:36.035616,%s,0x10,256", "1,10:29,%s,0x10,256,0,")
 #: Rows stand one a line, at its end, after anything that does not end in a word character.
@@ -81,7 +81,7 @@ ROWS = tuple(
         regex=f"{_THREAD}{_TIME},{action},{_REST}",
         means={"thread": _STAMP_MEANS["thread"], "time": "time of day, or seconds", **_MEANS},
         kinds={} if kind is None else {"": kind},
-        samples=tuple(Sample(sample % action, {"size": "256"}) for sample in _SAMPLES),
+        samples=tuple(sample % action for sample in _SAMPLES),
         traps=tuple(trap % action for trap in _TRAPS),
     )
     for action, kind in _ACTIONS.items()

@@ -18,11 +18,21 @@ if TYPE_CHECKING:
     from memlens.facts import Kind
 
 
+#: A group in a sample: its text, or that it takes no part.
+_GROUP = re.compile(r"<(\w+)(?:=(.*?)|!)>", re.DOTALL)
+
+
 class Sample(Struct, frozen=True):
     """A line that a format must match, and the text of its groups, or what must be read from it; what is left out is not checked."""
 
     line: str
     values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, marked: str) -> Sample:
+        """A line in which groups are marked: ``Free <size=512> bytes``; ``<addr!>``, which is no text, of one that takes no part."""
+        line = _GROUP.sub(lambda group: group[2] or "", marked)
+        return cls(line, {group[1]: group[2] for group in _GROUP.finditer(marked)})
 
 
 class LineFormat(Struct, frozen=True, dict=True):
@@ -37,14 +47,14 @@ class LineFormat(Struct, frozen=True, dict=True):
         means: What each named group is, in words.
         kinds: The event that a match is, by the text of its group ``kind``; by ``""`` where all matches are alike; empty
             for formats that are no event.
-        samples: Lines that must match, with the values expected.
+        samples: Lines that must match, with the groups marked in them that are checked (:meth:`Sample.of`).
         traps: Lines that look alike and must not match.
 
     >>> from memlens.events import Kind
     >>> line = LineFormat("chunk_back", "auto_growth", b"Free chunk with size ", r"Free chunk with size (?P<size>\d+)",
-    ...                   {"size": "bytes of the chunk"}, {"": Kind.RELEASE}, (Sample("Free chunk with size 512", {"size": "512"}),))
-    >>> line.problems()
-    []
+    ...                   {"size": "bytes of the chunk"}, {"": Kind.RELEASE}, ("Free chunk with size <size=512>",))
+    >>> line.examples[0].line
+    'Free chunk with size 512'
     >>> line.search(b"I1120 auto_growth.cc:1] Free chunk with size 512")["size"]
     b'512'
     """
@@ -55,7 +65,7 @@ class LineFormat(Struct, frozen=True, dict=True):
     regex: str
     means: Mapping[str, str]
     kinds: Mapping[str, Kind] = {}
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[str, ...] = ()
     traps: tuple[str, ...] = ()
 
     @cached_property
@@ -71,25 +81,7 @@ class LineFormat(Struct, frozen=True, dict=True):
         """All matches in a line, left to right (two events may stand in one torn line)."""
         return self.pattern.finditer(line) if self.literal in line else iter(())
 
-    def problems(self) -> list[str]:
-        """Say what is wrong with the format by its own samples and traps; empty when it is sound."""
-        found = []
-        if set(self.means) != set(self.pattern.groupindex):
-            found.append(
-                f"{self.name}: the groups {sorted(self.pattern.groupindex)} are not those explained, {sorted(self.means)}"
-            )
-        if not self.samples:
-            found.append(f"{self.name}: no sample")
-        for sample in self.samples:
-            match = self.search(sample.line.encode())
-            if match is None:
-                found.append(f"{self.name}: does not match its sample {sample.line!r}")
-                continue
-            for group, value in sample.values.items():
-                text = match[group]
-                if (None if text is None else text.decode()) != value:
-                    found.append(f"{self.name}: {group} is {text!r} and not {value!r} in {sample.line!r}")
-            if self.kinds and "" not in self.kinds and match["kind"].decode() not in self.kinds:
-                found.append(f"{self.name}: no event kind for {match['kind']!r}")
-        found += [f"{self.name}: matches its trap {line!r}" for line in self.traps if self.search(line.encode())]
-        return found
+    @cached_property
+    def examples(self) -> tuple[Sample, ...]:
+        """The samples as lines and the texts of their groups."""
+        return tuple(map(Sample.of, self.samples))

@@ -207,21 +207,23 @@ class Events:
         Args:
             texts: Their byte offsets in the input, and their texts from brace to brace.
         """
-        events = []
-        for offset, text in texts:
+        readable = [text.decode("utf-8", "replace").encode() for _, text in texts]
+        together = self._taken(readable)
+        for (offset, _), text in zip(texts, readable, strict=True):
             self.count += 1
-            readable = text.decode("utf-8", "replace").encode()
-            try:
-                event = _ONE.decode(readable)
-                _check(event)
-                events.append(event)
-            except (ValueError, ArithmeticError, RecursionError):
-                if _is_wanted(readable):
-                    self.malformed += 1
-                    if len(self.samples) < _MOST_SAMPLES:
-                        shown = " ".join(readable[:200].decode("utf-8", "replace").split())
-                        self.samples.append(LineSample(offset, self.count, shown))
-        self._take(events)
+            if not (together or self._taken([text])) and _is_wanted(text):
+                self.malformed += 1
+                if len(self.samples) < _MOST_SAMPLES:
+                    shown = " ".join(text[:200].decode("utf-8", "replace").split())
+                    self.samples.append(LineSample(offset, self.count, shown))
+
+    def _taken(self, texts: Sequence[bytes]) -> bool:
+        """Read events by themselves; where one of them cannot be read none is, and the result is false."""
+        try:
+            self._take([*map(_ONE.decode, texts)])
+        except (ValueError, ArithmeticError, RecursionError):
+            return False
+        return True
 
     def _take(self, events: list[_Event]) -> None:
         spans = self._spans_of([event for event in events if event.ph == "X" and event.cat in _CATEGORIES])
@@ -266,25 +268,6 @@ class Events:
 def _rows(*columns: Integers | Sequence[int]) -> Integers:
     """Columns as one array, int64, ``(columns, events)``."""
     return np.stack([np.asarray(column, np.int64) for column in columns])
-
-
-def _check(event: _Event) -> None:
-    """See that an event can be read.
-
-    Raises:
-        ValueError, ArithmeticError: It is of those read here, and cannot.
-    """
-    args, is_change = event.args or _NO_ARGS, event.name == _MEMORY
-    if event.ph == "X" and event.cat in _CATEGORIES:
-        _one_in_thousandths(bytes(event.ts))
-        if not _is_point(event):
-            _one_in_thousandths(bytes(event.dur))
-    elif event.ph in _INSTANT and (is_change or event.name == _OUT_OF_MEMORY):
-        _one_in_thousandths(bytes(event.ts))
-        if UNKNOWN in (args.kind, args.device):
-            raise ValueError
-        if is_change and not (0 < abs(args.size) <= MAX_SIZE and args.addr < 1 << 64):
-            raise ValueError
 
 
 def _is_point(event: _Event) -> bool:

@@ -10,7 +10,7 @@ the message begins with a line break, it ends the line above.
 
 from __future__ import annotations
 
-from memlens.scanner.formats import LineFormat, Sample
+from memlens.scanner.formats import LineFormat
 
 #: Looked ahead at, so that a line torn in the middle of a name does not hide the text that another one begins there.
 _OWNER = r"(?=(?P<owner>[A-Za-z0-9_.<>]{1,64}))"
@@ -24,12 +24,12 @@ CALL = LineFormat(
     regex=rf"(?:={{26}})?Running(?:_AD_API(?:_GRAD|_Grad)?| AD API(?: GRAD| Grad)?): {_OWNER}",
     means=_MEANS,
     samples=(
-        Sample(f"{_BANNER}Running_AD_API: conv2d{_BANNER}", {"owner": "conv2d"}),
-        Sample(f"{_BANNER}Running_AD_API_GRAD: reshape_grad{_BANNER}", {"owner": "reshape_grad"}),
-        Sample(f"{_BANNER}Running_AD_API_Grad: GradNodeAccumulation{_BANNER}", {"owner": "GradNodeAccumulation"}),
-        Sample("I1120 10:54:54.176385 14189 dygraph_functions.cc:1775] Running AD API: adamw_", {"owner": "adamw_"}),
-        Sample("nodes.cc:29774] Running AD API GRAD: mean_all_grad", {"owner": "mean_all_grad"}),
-        Sample("accumulation_node.cc:157] Running AD API Grad: GradNodeAccumulation", {}),
+        f"{_BANNER}Running_AD_API: <owner=conv2d>{_BANNER}",
+        f"{_BANNER}Running_AD_API_GRAD: <owner=reshape_grad>{_BANNER}",
+        f"{_BANNER}Running_AD_API_Grad: <owner=GradNodeAccumulation>{_BANNER}",
+        "I1120 10:54:54.176385 14189 dygraph_functions.cc:1775] Running AD API: <owner=adamw_>",
+        "nodes.cc:29774] Running AD API GRAD: <owner=mean_all_grad>",
+        "accumulation_node.cc:157] Running AD API Grad: GradNodeAccumulation",
     ),
     traps=(
         f"{_BANNER}Finish_AD_API: conv2d{_BANNER}",
@@ -48,9 +48,9 @@ NODE = LineFormat(
     regex=rf"Running Eager Backward Node: {_OWNER}",
     means=_MEANS,
     samples=(
-        Sample(
-            "I1120 10:54:54.205667 14189 run_program_op_node.h:1131] Running Eager Backward Node: GradNodeRunProgram",
-            {"owner": "GradNodeRunProgram"},
+        (
+            "I1120 10:54:54.205667 14189 run_program_op_node.h:1131] Running Eager Backward Node:"
+            " <owner=GradNodeRunProgram>"
         ),
     ),
     traps=(
@@ -67,14 +67,11 @@ INSTRUCTION = LineFormat(
     regex=rf"(?:RunInstruction|begin: RunInstructionBase) OP id:[0-9]{{1,15}} name:{_OWNER}",
     means=_MEANS,
     samples=(
-        Sample(
-            "I1120 10:54:54.189160 14189 program_interpreter.cc:1187] RunInstruction OP id:0 name:conv2d type:kGpuAsync runs on MainThread",
-            {"owner": "conv2d"},
+        (
+            "I1120 10:54:54.189160 14189 program_interpreter.cc:1187] RunInstruction OP id:0 name:<owner=conv2d>"
+            " type:kGpuAsync runs on MainThread"
         ),
-        Sample(
-            "begin: RunInstructionBase OP id:12 name:pd_op.batch_norm_ type:kGpuAsync runs on MainThread",
-            {"owner": "pd_op.batch_norm_"},
-        ),
+        "begin: RunInstructionBase OP id:12 name:<owner=pd_op.batch_norm_> type:kGpuAsync runs on MainThread",
     ),
     traps=(
         "done: RunInstructionBase OP id:12 name:pd_op.relu type:kGpuAsync runs on MainThread",
@@ -91,11 +88,11 @@ KERNEL = LineFormat(
     regex=r"Start run Place\([A-Za-z0-9_:]{1,24}\) Op\((?=(?P<owner>[A-Za-z0-9_.<>]{1,64})\), inputs)",
     means=_MEANS,
     samples=(
-        Sample(
-            "I1120 10:54:54.120337 14189 interpreter_util.cc:731] Start run Place(hostdev:0) Op(conv2d), inputs:{Filter[conv2d_0.w_0:float[16]]}",
-            {"owner": "conv2d"},
+        (
+            "I1120 10:54:54.120337 14189 interpreter_util.cc:731] Start run Place(hostdev:0) Op(<owner=conv2d>),"
+            " inputs:{Filter[conv2d_0.w_0:float[16]]}"
         ),
-        Sample("Start run Place(gpu_pinned) Op(matmul_v2_grad), inputs:{}", {"owner": "matmul_v2_grad"}),
+        "Start run Place(gpu_pinned) Op(<owner=matmul_v2_grad>), inputs:{}",
     ),
     traps=(
         "interpreter_util.cc:1088] End run Place(hostdev:0) Op(conv2d), inputs:{Filter[conv2d_0.w_0:float[16]]}",
@@ -110,12 +107,7 @@ PREPARING = LineFormat(
     # What GLOG_vmodule='b*=3' says of each operator of the backward pass.
     regex=r"\b(?=(?P<owner>[A-Za-z0-9_.<>]{1,64})\(0x)[A-Za-z0-9_.<>]{1,64}\(0x[0-9a-f]{1,16}\) Preparing",
     means=_MEANS,
-    samples=(
-        Sample(
-            "I1120 10:54:54.205667 14189 backward.cc:459] MatmulGradNode(0x5619134aaac0) Preparing ",
-            {"owner": "MatmulGradNode"},
-        ),
-    ),
+    samples=("I1120 10:54:54.205667 14189 backward.cc:459] <owner=MatmulGradNode>(0x5619134aaac0) Preparing ",),
     traps=(
         "backward.cc:459] MatmulGradNode(0x) Preparing",
         "backward.cc:459] (0x5619134aaac0) Preparing",
@@ -131,10 +123,7 @@ PREPARING_30 = LineFormat(
     regex=r"Preparing GradNode:(?=(?P<owner>[A-Za-z0-9_.<>]{1,64}) addr:0x)",
     means=_MEANS,
     samples=(
-        Sample(
-            "I1126 03:12:13.612586 23316 backward.cc:257] Preparing GradNode:MeanAllGradNode addr:0x5579cdee0500",
-            {"owner": "MeanAllGradNode"},
-        ),
+        "I1126 03:12:13.612586 23316 backward.cc:257] Preparing GradNode:<owner=MeanAllGradNode> addr:0x5579cdee0500",
     ),
     traps=("Preparing GradNode: addr:0x5579cdee0500", "Preparing GradNode:MeanAllGradNode addr:"),
 )
@@ -151,11 +140,8 @@ PROGRAM = LineFormat(
     regex=r"\bmemlens calls (?P<owner>[^\r\n]{1,240})",
     means={"owner": "the operator that is called, and the lines of the program that call it; - after the call"},
     samples=(
-        Sample(
-            "I1120 10:54:54.176385 14189 line.py:0] memlens calls matmul < mlp.py:25 forward < train.py:13 main",
-            {"owner": "matmul < mlp.py:25 forward < train.py:13 main"},
-        ),
-        Sample("I1120 10:54:54.176411 14189 line.py:0] memlens calls -", {"owner": NOBODY}),
+        "I1120 10:54:54.176385 14189 line.py:0] memlens calls <owner=matmul < mlp.py:25 forward < train.py:13 main>",
+        "I1120 10:54:54.176411 14189 line.py:0] memlens calls <owner=->",
     ),
     traps=("line.py:0] memlens calls ", "I1120 10:54:54.176411 14189 line.py:0] memlens called -"),
 )
@@ -171,12 +157,12 @@ HOLDER = LineFormat(
         "holder": "the role of its tensor, and the variable that holds it",
     },
     samples=(
-        Sample(
-            "I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x5606f8aeb000 variable feats[*] (main, train.py)",
-            {"addr": "0x5606f8aeb000", "holder": "variable feats[*] (main, train.py)"},
+        (
+            "I1120 10:54:54.176411 14189 line.py:0] memlens holds <addr=0x5606f8aeb000> <holder=variable feats[*] (main,"
+            " train.py)>"
         ),
         # After a walk that saw all.
-        Sample("I1120 10:54:54.176411 14189 line.py:0] memlens holds 0x0 -", {"addr": "0x0", "holder": "-"}),
+        "I1120 10:54:54.176411 14189 line.py:0] memlens holds <addr=0x0> <holder=->",
     ),
     traps=("memlens holds 0x5606f8aeb000", "memlens holds 0x variable feats[*] (main, train.py)"),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.facts import Ending, Kind
-from memlens.scanner.formats import LineFormat, Sample
+from memlens.scanner.formats import LineFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,10 +22,6 @@ _FAR = 1 << 20
 _WHAT = {"what": "what it ended with"}
 
 
-def _died(name: str, layer: str, literal: str, regex: str, sample: str, what: str, *traps: str) -> LineFormat:
-    return LineFormat(name, layer, literal.encode(), regex, _WHAT, {}, (Sample(sample, {"what": what}),), traps)
-
-
 EXCEPTION = LineFormat(
     "python_exception",
     "python",
@@ -34,54 +30,63 @@ EXCEPTION = LineFormat(
     r"(?:[^\n]*(?:\n[ \t][^\n]*){1,400}\n(?P<what>[A-Za-z_][\w.]{0,80})(?=:|\s*(?:\n|\Z)))?",
     {"ignored": "it was passed over while the interpreter went down", "what": "the exception"},
     samples=(
-        Sample(
-            'Traceback (most recent call last):\n  File "train.py", line 15, in <module>\n    step()\nValueError: no such batch',
-            {"ignored": None, "what": "ValueError"},
+        (
+            'Traceback (most recent call last):\n  File "train.py", line 15, in <module>\n    step()\n<what=ValueError>:'
+            " no such batch<ignored!>"
         ),
-        Sample(
-            'Traceback (most recent call last):\n  File "train.py", line 15, in <module>\nKeyboardInterrupt',
-            {"what": "KeyboardInterrupt"},
-        ),
-        Sample("[rank0]: Traceback (most recent call last):\n[rank0]:   File", {"ignored": None, "what": None}),
-        Sample(
-            "Exception ignored in: <function Reader.__del__ at 0x7f01>\nTraceback (most recent call last):\n  File",
-            {"ignored": "Exception ignored in: <function Reader.__del__ at 0x7f01>\n"},
-        ),
+        'Traceback (most recent call last):\n  File "train.py", line 15, in <module>\n<what=KeyboardInterrupt>',
+        "[rank0]: Traceback (most recent call last):\n[rank0]:   File<ignored!><what!>",
+        "<ignored=Exception ignored in: Reader.__del__\n>Traceback (most recent call last):\n  File",
     ),
     traps=("C++ Traceback (most recent call last):", "Original traceback"),
 )
 #: What a process writes that dies.
-DEATHS = (
-    _died(
-        *("died_of_signal", "platform", "is detected by the operating system"),
-        r"FatalError: `[^`\n]{1,100}` is detected by the operating system(?:[^\n]*\n){1,2}[^\n]*SignalInfo: \*\*\* (?P<what>SIG[A-Z]{2,8})\b",
-        "FatalError: `Segmentation fault` is detected by the operating system.\n  [TimeInfo: *** Aborted at 1795646414 (unix time)"
-        " ***]\n  [SignalInfo: *** SIGSEGV (@0x0) received by PID 12273 (TID 0x7f0a89477b80) from PID 0 ***]",
-        *("SIGSEGV", "FatalError: Segmentation fault", "the signal is detected by the operating system"),
-    ),
-    _died(
-        *("died_of_free", "libc", "double free or corruption", r"(?P<what>double free or corruption)"),
-        *("double free or corruption (!prev)", "double free or corruption"),
-    ),
-    _died(
-        *("died_of_pointer", "libc", "(): invalid ", r"(?P<what>(?:free|munmap_chunk|realloc)\(\): invalid [a-z ]{1,30})"),
-        *("munmap_chunk(): invalid pointer", "munmap_chunk(): invalid pointer", "check(): invalid pointer"),
-    ),
-    _died(
-        *("died_of_corruption", "libc", "corrupted ", r"(?P<what>corrupted (?:size vs\. prev_size|double-linked list))"),
-        *("corrupted size vs. prev_size", "corrupted size vs. prev_size", "the image is corrupted and left out"),
-    ),
-    _died(
-        *("died_of_exception", "libstdc++", "terminate called after throwing an instance of '"),
-        r"terminate called after throwing an instance of '(?P<what>[^'\n]{1,100})'",
-        "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc",
-        *("std::bad_alloc", "terminate called after throwing an instance of itself"),
-    ),
-    _died(
-        *("died_in_python", "python", "Fatal Python error: ", r"Fatal Python error: (?P<what>[^\n\r]{1,80})"),
-        *("Fatal Python error: Segmentation fault", "Segmentation fault"),
-    ),
-)  # fmt: skip
+DEATHS = tuple(
+    LineFormat(name, layer, literal.encode(), regex, _WHAT, {}, (sample,), tuple(traps))
+    for name, layer, literal, regex, sample, *traps in (
+        (
+            *("died_of_signal", "platform", "is detected by the operating system"),
+            r"FatalError: `[^`\n]{1,100}` is detected by the operating system(?:[^\n]*\n){1,2}[^\n]*SignalInfo: \*\*\* (?P<what>SIG[A-Z]{2,8})\b",
+            (
+                "FatalError: `Segmentation fault` is detected by the operating system.\n  [TimeInfo: *** Aborted at 1795646414 ***]\n"
+                "  [SignalInfo: *** <what=SIGSEGV> (@0x0) received by PID 12273 (TID 0x7f0a89477b80) from PID 0 ***]"
+            ),
+            *("FatalError: Segmentation fault", "the signal is detected by the operating system"),
+        ),
+        (
+            *("died_of_free", "libc", "double free or corruption", r"(?P<what>double free or corruption)"),
+            "<what=double free or corruption> (!prev)",
+        ),
+        (
+            *(
+                "died_of_pointer",
+                "libc",
+                "(): invalid ",
+                r"(?P<what>(?:free|munmap_chunk|realloc)\(\): invalid [a-z ]{1,30})",
+            ),
+            *("<what=munmap_chunk(): invalid pointer>", "check(): invalid pointer"),
+        ),
+        (
+            *(
+                "died_of_corruption",
+                "libc",
+                "corrupted ",
+                r"(?P<what>corrupted (?:size vs\. prev_size|double-linked list))",
+            ),
+            *("<what=corrupted size vs. prev_size>", "the image is corrupted and left out"),
+        ),
+        (
+            *("died_of_exception", "libstdc++", "terminate called after throwing an instance of '"),
+            r"terminate called after throwing an instance of '(?P<what>[^'\n]{1,100})'",
+            "terminate called after throwing an instance of '<what=std::bad_alloc>'\n  what():  std::bad_alloc",
+            "terminate called after throwing an instance of itself",
+        ),
+        (
+            *("died_in_python", "python", "Fatal Python error: ", r"Fatal Python error: (?P<what>[^\n\r]{1,80})"),
+            *("Fatal Python error: <what=Segmentation fault>", "Segmentation fault"),
+        ),
+    )
+)
 FORMATS = (EXCEPTION, *DEATHS)
 
 

@@ -7,7 +7,7 @@ source line in the header changes with every release and is never looked at.
 from __future__ import annotations
 
 from memlens.facts import Kind
-from memlens.scanner.formats import LineFormat, Sample
+from memlens.scanner.formats import LineFormat
 from memlens.windows import glog
 
 _GLOG = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
@@ -20,19 +20,17 @@ BLOCK = LineFormat(
     means={"kind": "the event", "size": "bytes of the block, aligned", "addr": "its address"},
     kinds={"Alloc": Kind.ALLOC, "Free": Kind.FREE},
     samples=(
-        Sample(
-            f"{_GLOG}Alloc 256 bytes, ptr = 0x5606f8aeb000", {"kind": "Alloc", "size": "256", "addr": "0x5606f8aeb000"}
+        f"{_GLOG}<kind=Alloc> <size=256> bytes, ptr = <addr=0x5606f8aeb000>",
+        (
+            "I1120 10:22:33.002323 13292 auto_growth_best_fit_allocator.cc:177] <kind=Free> <size=256> bytes, ptr ="
+            " 0x5606f8aeb000"
         ),
-        Sample(
-            "I1120 10:22:33.002323 13292 auto_growth_best_fit_allocator.cc:177] Free 256 bytes, ptr = 0x5606f8aeb000",
-            {"kind": "Free", "size": "256"},
+        "Alloc <size=3538944> bytes, ptr = 0x7f2b4c000000",
+        (
+            "STEPI1120 10:54:13.799247 13318 auto_growth_best_fit_allocator.cc:279] <kind=Free> <size=768> bytes, ptr ="
+            " 0x56434f47ac00"
         ),
-        Sample("Alloc 3538944 bytes, ptr = 0x7f2b4c000000", {"size": "3538944"}),
-        Sample(
-            "STEPI1120 10:54:13.799247 13318 auto_growth_best_fit_allocator.cc:279] Free 768 bytes, ptr = 0x56434f47ac00",
-            {"kind": "Free", "size": "768"},
-        ),
-        Sample("Free 512 bytes, ptr = 0x7f01Free 256 bytes, ptr = 0x7f02", {"size": "512", "addr": "0x7f01"}),
+        "Free <size=512> bytes, ptr = <addr=0x7f01>Free 256 bytes, ptr = 0x7f02",
     ),
     traps=(
         f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 0",
@@ -65,14 +63,11 @@ CHUNK_NEW = LineFormat(
     },
     kinds={"": Kind.RESERVE},
     samples=(
-        Sample(
-            f"{_GLOG}Not found and reallocate 256(0x5606f8aeb000), and remaining 0",
-            {"size": "256", "addr": "0x5606f8aeb000"},
-        ),
-        Sample(f"{_GLOG}Not found and reallocate 4194304, and remaining 4192512", {"size": "4194304", "addr": None}),
-        Sample(
-            "auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.",
-            {"size": "512", "addr": "0x7f01"},
+        f"{_GLOG}Not found and reallocate <size=256>(<addr=0x5606f8aeb000>), and remaining 0",
+        f"{_GLOG}Not found and reallocate <size=4194304>, and remaining 4192512<addr!>",
+        (
+            "auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate <size=512>(<addr=0x7f01>) by"
+            " strict_matching_state."
         ),
     ),
     traps=(f"{_GLOG}Not found and reallocate ", f"{_GLOG}Not found and reallocate 25"),
@@ -85,7 +80,7 @@ CHUNK_BACK = LineFormat(
     regex=r"Free chunk with size (?P<size>[0-9]{1,15})(?![0-9])",
     means={"size": "bytes of the chunk given back to the device"},
     kinds={"": Kind.RELEASE},
-    samples=(Sample(f"{_GLOG}Free chunk with size 110592", {"size": "110592"}),),
+    samples=(f"{_GLOG}Free chunk with size <size=110592>",),
     traps=(f"{_GLOG}Free chunk with size ", "Free chunk with size 1234567890123456"),
 )
 
@@ -96,8 +91,8 @@ REQUEST = LineFormat(
     regex=r"Allocate (?P<requested>[0-9]{1,15}) bytes, aligned to (?P<aligned>[0-9]{1,15})(?![0-9])",
     means={"requested": "bytes that the tensor asked for", "aligned": "bytes of the block that it will get"},
     samples=(
-        Sample(f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 0", {"requested": "16", "aligned": "256"}),
-        Sample("auto_growth_best_fit_allocator.cc:70] Allocate 1728 bytes, aligned to 1792", {"requested": "1728"}),
+        f"{_GLOG}Allocate <requested=16> bytes, aligned to <aligned=256>, extra size 0",
+        "auto_growth_best_fit_allocator.cc:70] Allocate <requested=1728> bytes, aligned to 1792",
     ),
     traps=(f"{_GLOG}Allocate 1792 bytes from chunk size 4194304, remaining 4192512",),
 )
@@ -121,14 +116,11 @@ HEADER = LineFormat(
         "line": "line of the source file",
     },
     samples=(
-        Sample(f"{_GLOG}Alloc", {"date": "1120", "time": "10:22:32.856307", "thread": "13292", "line": "270"}),
-        Sample("I0910 10:19:39.953390  7128 dygraph_functions.cc:94539]  xxxx", {"thread": "7128"}),
-        Sample("I1207 23:45:28.132959 2778380 auto_growth_best_fit_allocator.cc:258] x", {"thread": "2778380"}),
-        Sample(
-            "I20220507 18:09:32.480209 1870746 nn_graph.cpp:286] Graph name",
-            {"year": "2022", "date": "0507", "thread": "1870746"},
-        ),
-        Sample("69: I0712 20:44:41.779470 2569728960 buddy_allocator.cc:55] x", {"thread": "2569728960"}),
+        "I<date=1120> <time=10:22:32.856307> <thread=13292> auto_growth_best_fit_allocator.cc:<line=270>] Alloc",
+        "I0910 10:19:39.953390  <thread=7128> dygraph_functions.cc:94539]  xxxx",
+        "I1207 23:45:28.132959 <thread=2778380> auto_growth_best_fit_allocator.cc:258] x",
+        "I<year=2022><date=0507> 18:09:32.480209 <thread=1870746> nn_graph.cpp:286] Graph name",
+        "69: I0712 20:44:41.779470 <thread=2569728960> buddy_allocator.cc:55] x",
     ),
     traps=("2024-10-10 23:55:07] ppocr INFO: epoch", "I1120 10:22:32 13292 a.cc:1] x"),
 )
@@ -144,7 +136,7 @@ def alike(
 ) -> LineFormat:
     """A format of text that looks like an event: its literal, with expressions around it."""
     regex = before + literal + rest
-    return LineFormat(f"like_{name}", layer, literal.encode(), regex, {}, {}, (Sample(sample, {}),), traps)
+    return LineFormat(f"like_{name}", layer, literal.encode(), regex, {}, {}, (sample,), traps)
 
 
 #: Lines of other allocators begin like an event and are none: retries, pinned memory, the buddy allocator.
@@ -169,8 +161,8 @@ PREALLOC = LineFormat(
     regex=r"PreAlloc (?P<pool>small|large)_pool_pre_alloc_in_mb = (?P<megabytes>[0-9]{1,9})(?![0-9])",
     means={"pool": "the pool that it belongs to", "megabytes": "its size in MiB"},
     samples=(
-        Sample(f"{_GLOG}PreAlloc small_pool_pre_alloc_in_mb = 2", {"pool": "small", "megabytes": "2"}),
-        Sample("PreAlloc large_pool_pre_alloc_in_mb = 16", {"pool": "large", "megabytes": "16"}),
+        f"{_GLOG}PreAlloc <pool=small>_pool_pre_alloc_in_mb = <megabytes=2>",
+        "PreAlloc <pool=large>_pool_pre_alloc_in_mb = <megabytes=16>",
     ),
     traps=("PreAlloc large_pool", "FLAGS_small_pool_pre_alloc_in_mb = 4"),
 )
@@ -181,12 +173,7 @@ SERVED = LineFormat(
     literal=b" bytes from chunk size ",
     regex=r"Allocate (?P<size>[0-9]{1,15}) bytes from chunk size (?P<free>[0-9]{1,15}), remaining [0-9]",
     means={"size": "bytes of the block that is cut", "free": "bytes of the free block that it is cut from"},
-    samples=(
-        Sample(
-            f"{_GLOG}Allocate 1792 bytes from chunk size 4194304, remaining 4192512",
-            {"size": "1792", "free": "4194304"},
-        ),
-    ),
+    samples=(f"{_GLOG}Allocate <size=1792> bytes from chunk size <free=4194304>, remaining 4192512",),
     traps=(
         "buddy_allocator.cc:120] Allocate 1792 bytes from chunk size 4194304",
         "auto_growth_best_fit_allocator_v2.cc:77] Allocate 512 bytes from chunk size 512 by strict_matching_state.",
@@ -200,7 +187,7 @@ CHUNK_SIZE = LineFormat(
     literal=b"chunk_size_:",
     regex=r"\bchunk_size_:(?P<size>[0-9]{1,15})(?![0-9])",
     means={"size": "the least bytes of a chunk"},
-    samples=(Sample(f"{_GLOG}chunk_size_:256", {"size": "256"}),),
+    samples=(f"{_GLOG}chunk_size_:<size=256>",),
     traps=("buddy_allocator.cc:60] min_chunk_size_: 256, max_chunk_size_:4096, extra_padding_size_: 0",),
 )
 
@@ -210,7 +197,7 @@ PADDED = LineFormat(
     literal=b", extra size ",
     regex=r", extra size (?!0(?![0-9]))(?P<extra>[0-9]{1,15})(?![0-9])",
     means={"extra": "bytes that the device wants behind each tensor"},
-    samples=(Sample(f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 32", {"extra": "32"}),),
+    samples=(f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size <extra=32>",),
     traps=(f"{_GLOG}Allocate 16 bytes, aligned to 256, extra size 0",),
 )
 
@@ -221,10 +208,7 @@ STRICT = LineFormat(
     regex=r" by strict_matching_state\.",
     means={},
     samples=(
-        Sample(
-            "auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.",
-            {},
-        ),
+        "auto_growth_best_fit_allocator_v2.cc:90] Not found and reallocate 512(0x7f01) by strict_matching_state.",
     ),
     traps=("strict_matching_state",),
 )
@@ -235,7 +219,7 @@ CUSTOM_DEVICE = LineFormat(
     literal=b"CUSTOM_DEVICE_ROOT]=",
     regex=r"ENV \[CUSTOM_DEVICE_ROOT\]=",
     means={},
-    samples=(Sample("I1120 10:40:54.334872 22168 init.cc:238] ENV [CUSTOM_DEVICE_ROOT]=/opt/hostdev", {}),),
+    samples=("I1120 10:40:54.334872 22168 init.cc:238] ENV [CUSTOM_DEVICE_ROOT]=/opt/hostdev",),
     traps=("[CUSTOM_DEVICE_ROOT]=/opt",),
 )
 

@@ -329,8 +329,8 @@ def _size(text: bytes) -> int:
 
 # Time stamps of glog, as microseconds.
 
-#: Days of the year before each month, 1-based; a year with a 29th of February, since a stamp without a year may have one.
-_DAYS_BEFORE_MONTH = (0, 0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
+#: The year of stamps without one: a leap year, for they may have a 29th of February.
+_LEAP_YEAR = 1972
 
 
 def column_of_times(year: Ints, date: Ints, clock: Ints) -> Ints:
@@ -348,23 +348,12 @@ def column_of_times(year: Ints, date: Ints, clock: Ints) -> Ints:
         year, date = year[:1], date[:1]
     month, day = np.divmod(date, 100)
     real = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
-    days = np.array(_DAYS_BEFORE_MONTH)[np.where(real, month, 0)] + day - 1
-    if (year >= 0).any():
-        days = np.where(year >= 0, _days_since_1970(year, month, day), days)
+    months = np.where(real, 12 * (np.where(year >= 0, year, _LEAP_YEAR) - 1970) + month - 1, 0)
+    days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + day - 1
+    days -= np.where(year >= 0, 0, np.datetime64(f"{_LEAP_YEAR}", "D").astype(np.int64))
     # A minute is written as 100 seconds, and an hour as 100 minutes.
     time = clock - clock // 10**8 * 40_000_000 - clock // 10**10 * 2_400_000_000
     return np.where(real, days * 86_400_000_000 + time, -1)
-
-
-def _days_since_1970(year: Ints, month: Ints, day: Ints) -> Ints:
-    """Days from 1970-01-01 to dates of the Gregorian calendar.
-
-    Months are counted from March, so that the leap day ends a year: 153 days make five months.
-    """
-    from_march = (month + 9) % 12
-    year = year - from_march // 10
-    leap_days = year // 4 - year // 100 + year // 400
-    return year * 365 + leap_days + (from_march * 153 + 2) // 5 + day - 1 - 719468
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memlens.scanner.formats import LineFormat, Sample
+from memlens.scanner.formats import LineFormat
 
 #: What a reader looks for: a line that holds none of these holds no figure.  Each, and the literal of each format of an out-of-memory message,
 #: begins with a comma or with one of the letters A, F, G, N and O, so that a scan of all bytes has few places to look at.
@@ -47,32 +47,27 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         rf"(?:[^\n]{{0,300}}?available memory is (?:only )?(?P<free>{_SIZE}))?",
         {key: _MEANS_OOM[key] for key in ("device", "requested", "used", "free")},
         samples=(
-            Sample(
-                "Out of memory error on GPU 0. Cannot allocate 3.125000GB memory on GPU 0, available memory is only 117.750000MB.",
-                {"device": "GPU 0", "requested": "3.125000GB", "free": "117.750000MB"},
+            (
+                "Out of memory error on <device=GPU 0>. Cannot allocate <requested=3.125000GB> memory on GPU 0, available"
+                " memory is only <free=117.750000MB>."
             ),
-            Sample(
-                "Out of memory error on GPU 0. Cannot allocate 98.000244MB memory on GPU 0, 6.000000GB memory has been"
-                " allocated and available memory is only 0.000000B.",
-                {"device": "GPU 0", "requested": "98.000244MB", "used": "6.000000GB", "free": "0.000000B"},
+            (
+                "Out of memory error on <device=GPU 0>. Cannot allocate <requested=98.000244MB> memory on GPU 0,"
+                " <used=6.000000GB> memory has been allocated and available memory is only <free=0.000000B>."
             ),
-            Sample(
-                "Out of memory error on GPU 3. Cannot allocate 4.000000GB memory on GPU 3, 77.415039GB memory has been"
-                " allocated(actual using allocated memory 73.000000GB) and available memory is only 1.735962GB.",
-                {"device": "GPU 3", "requested": "4.000000GB", "used": "77.415039GB", "free": "1.735962GB"},
+            (
+                "Out of memory error on <device=GPU 3>. Cannot allocate <requested=4.000000GB> memory on GPU 3,"
+                " <used=77.415039GB> memory has been allocated(actual using allocated memory 73.000000GB) and available"
+                " memory is only <free=1.735962GB>."
             ),
-            Sample(
-                "Out of memory error on GPU 1. Cannot allocate 2.000000GB memory.",
-                {"device": "GPU 1", "requested": "2.000000GB", "used": None, "free": None},
+            "Out of memory error on <device=GPU 1>. Cannot allocate <requested=2.000000GB> memory.<used!><free!>",
+            (
+                "Out of memory error on <device=GPU Virtual Memory 0>. Cannot allocate <requested=1.500000kB> memory on GPU"
+                " Virtual Memory 0, 6.000000GB memory has been allocated and available memory is only <free=512.000000KB>."
             ),
-            Sample(
-                "Out of memory error on GPU Virtual Memory 0. Cannot allocate 1.500000kB memory on GPU Virtual Memory 0,"
-                " 6.000000GB memory has been allocated and available memory is only 512.000000KB.",
-                {"device": "GPU Virtual Memory 0", "requested": "1.500000kB", "free": "512.000000KB"},
-            ),
-            Sample(
-                "Out of memory error on GPU 0. Cannot allocate 145.468994MB GPU memory, available memory is 72.312500MB.",
-                {"device": "GPU 0", "requested": "145.468994MB", "free": "72.312500MB"},
+            (
+                "Out of memory error on <device=GPU 0>. Cannot allocate <requested=145.468994MB> GPU memory, available"
+                " memory is <free=72.312500MB>."
             ),
         ),
         traps=("Out of memory error on purpose in this test. Cannot allocate anything", "RuntimeError: out of memory"),
@@ -85,10 +80,9 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         rf" available memory is only (?P<free>{_SIZE})",
         {key: _MEANS_OOM[key] for key in ("device", "total", "free")},
         samples=(
-            Sample(
-                "Out of memory error on npu 0. total memory is 32.000000GB, used memory is 31.500000GB, available memory is"
-                " only 512.000000MB.",
-                {"device": "npu 0", "total": "32.000000GB", "free": "512.000000MB"},
+            (
+                "Out of memory error on <device=npu 0>. total memory is <total=32.000000GB>, used memory is 31.500000GB,"
+                " available memory is only <free=512.000000MB>."
             ),
         ),
         traps=("npu 0. total memory is 32.000000GB, used memory is 31.500000GB",),
@@ -100,10 +94,10 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         rf"Cannot allocate (?P<requested>{_SIZE}) in (?P<device>{_DEVICE}), available (?P<free>{_SIZE}), total (?P<total>{_SIZE})",
         {key: _MEANS_OOM[key] for key in ("device", "requested", "free", "total")},
         samples=(
-            Sample(
-                "Cannot allocate 1.000000GB in GPU 0, available 200.000000MB, total 16.000000GB, GpuMinChunkSize 256.000000B,"
-                " GpuMaxChunkSize 14.000000GB, GPU memory used: 15.000000GB.",
-                {"requested": "1.000000GB", "device": "GPU 0", "free": "200.000000MB", "total": "16.000000GB"},
+            (
+                "Cannot allocate <requested=1.000000GB> in <device=GPU 0>, available <free=200.000000MB>, total"
+                " <total=16.000000GB>, GpuMinChunkSize 256.000000B, GpuMaxChunkSize 14.000000GB, GPU memory used:"
+                " 15.000000GB."
             ),
         ),
         traps=("cudaHostAlloc Cannot allocate 4096 bytes in CUDAPinnedPlace",),
@@ -114,12 +108,7 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         b"Allocation of ",
         r"Allocation of (?P<requested>\d{1,15}) bytes failed after releasing memory from all streams",
         {"requested": "what was asked for, in bytes"},
-        samples=(
-            Sample(
-                "Allocation of 4294967296 bytes failed after releasing memory from all streams.",
-                {"requested": "4294967296"},
-            ),
-        ),
+        samples=("Allocation of <requested=4294967296> bytes failed after releasing memory from all streams.",),
         traps=("Allocation of 4294967296 bytes took 3 ms",),
     ),
     LineFormat(
@@ -129,19 +118,16 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         r"Allocation failed (?:when|because of timeout when) (?:retrying \d{1,9} times when )?allocating (?P<requested>\d{1,15}) bytes",
         {"requested": "what was asked for, in bytes; a retry may still have found it"},
         samples=(
-            Sample(
-                "I1120 10:22:33.002323 13292 stream_safe_cuda_allocator.cc:224] Allocation failed when allocating 4096 bytes",
-                {"requested": "4096"},
+            (
+                "I1120 10:22:33.002323 13292 stream_safe_cuda_allocator.cc:224] Allocation failed when allocating"
+                " <requested=4096> bytes"
             ),
-            Sample(
-                "I1120 10:22:33.002323 13292 retry_allocator.cc:40] Allocation failed when allocating 512 bytes,"
-                " waited_allocate_size_ = 0",
-                {"requested": "512"},
+            (
+                "I1120 10:22:33.002323 13292 retry_allocator.cc:40] Allocation failed when allocating <requested=512> bytes,"
+                " waited_allocate_size_ = 0"
             ),
-            Sample(
-                "Allocation failed when retrying 2 times when allocating 512 bytes. Wait still.", {"requested": "512"}
-            ),
-            Sample("Allocation failed because of timeout when allocating 512 bytes.", {"requested": "512"}),
+            "Allocation failed when retrying 2 times when allocating <requested=512> bytes. Wait still.",
+            "Allocation failed because of timeout when allocating <requested=512> bytes.",
         ),
         traps=(
             "Free 512 bytes and notify all waited threads, where waited_allocate_size_ = 512",
@@ -155,10 +141,9 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         r"CustomDevice error, the error code is : (?P<code>2)\b",
         {"code": "2: the device refused the call, as it does when it has no memory left"},
         samples=(
-            Sample(
-                "OSError: (External)  CustomDevice error, the error code is : 2.  (at /paddle/paddle/phi/backends/custom/"
-                "custom_device.cc:387)",
-                {"code": "2"},
+            (
+                "OSError: (External)  CustomDevice error, the error code is : <code=2>.  (at"
+                " /paddle/paddle/phi/backends/custom/custom_device.cc:387)"
             ),
         ),
         traps=("OSError: (External)  CustomDevice error, the error code is : 24.", "the error code is : 2."),
@@ -170,11 +155,10 @@ OUT_OF_MEMORY: tuple[LineFormat, ...] = (
         r"Currently `FLAGS_gpu_memory_limit_mb` is \d{1,9}, so the maximum GPU memory usage is limited to (?P<limit>\d{1,9} MB)",
         {"limit": _MEANS_OOM["limit"]},
         samples=(
-            Sample(
-                "2. If no, please decrease the batch size of your model. Or set environment variable `FLAGS_gpu_memory_limit_mb`"
-                " to a larger value. Currently `FLAGS_gpu_memory_limit_mb` is 60, so the maximum GPU memory usage is limited to"
-                " 60 MB.",
-                {"limit": "60 MB"},
+            (
+                "2. If no, please decrease the batch size of your model. Or set environment variable"
+                " `FLAGS_gpu_memory_limit_mb` to a larger value. Currently `FLAGS_gpu_memory_limit_mb` is 60, so the maximum"
+                " GPU memory usage is limited to <limit=60 MB>."
             ),
         ),
         traps=("Currently `FLAGS_gpu_memory_limit_mb` is 0", "set `FLAGS_gpu_memory_limit_mb` is 60 enough?"),
@@ -206,13 +190,13 @@ CUT_OFF = LineFormat(
     rf"(?m:^)(?:(?P<error>ResourceExhaustedError)(?::\s*{_CUT_LINE})?|(?P<line>Out of memory error on {_CUT_FIGURES}))\s*\Z",
     {"error": "the name of the error", "line": "the line with the figures, where the error is not named"},
     samples=(
-        Sample("ResourceExhaustedError", {}),
-        Sample("ResourceExhaustedError: ", {}),
-        Sample("ResourceExhaustedError: \n\nOut of mem", {}),
-        Sample("ResourceExhaustedError: \n\nOut of memory error on GPU Vir", {}),
-        Sample("ResourceExhaustedError: \n\nOut of memory error on GPU 0. Cann", {}),
-        Sample("\nOut of memory error on GPU 0. Cannot allocate 50.000000", {}),
-        Sample("Out of memory error on npu 0. total memory is 32.000000GB, used", {}),
+        "ResourceExhaustedError",
+        "ResourceExhaustedError: ",
+        "ResourceExhaustedError: \n\nOut of mem",
+        "ResourceExhaustedError: \n\nOut of memory error on GPU Vir",
+        "ResourceExhaustedError: \n\nOut of memory error on GPU 0. Cann",
+        "\nOut of memory error on GPU 0. Cannot allocate 50.000000",
+        "Out of memory error on npu 0. total memory is 32.000000GB, used",
     ),
     traps=(
         "except ResourceExhaustedError:",
@@ -243,12 +227,7 @@ USAGE_MB = LineFormat(
         "reserved": "peak, MiB, 6 significant digits",
         "allocated": "peak, MiB, 6 significant digits",
     },
-    samples=(
-        Sample(
-            "[Memory Usage (MB)] gpu 0 : Reserved = 2266.72, Allocated = 2237.15",
-            {"device": "0", "reserved": "2266.72", "allocated": "2237.15"},
-        ),
-    ),
+    samples=("[Memory Usage (MB)] gpu <device=0> : Reserved = <reserved=2266.72>, Allocated = <allocated=2237.15>",),
     traps=("[Memory Usage (Byte)] gpu 0 : Reserved = 2266, Allocated = 2237",),
 )
 
@@ -258,12 +237,7 @@ USAGE_BYTE = LineFormat(
     b"[Memory Usage (Byte)] ",
     r"\[Memory Usage \(Byte\)\] \S{1,30} (?P<device>\d{1,4}) : Reserved = (?P<reserved>\d{1,19}), Allocated = (?P<allocated>\d{1,19})",
     {"device": "device id", "reserved": "peak, bytes", "allocated": "peak, bytes"},
-    samples=(
-        Sample(
-            "[Memory Usage (Byte)] gpu 1 : Reserved = 6403840, Allocated = 4467968",
-            {"device": "1", "reserved": "6403840", "allocated": "4467968"},
-        ),
-    ),
+    samples=("[Memory Usage (Byte)] gpu <device=1> : Reserved = <reserved=6403840>, Allocated = <allocated=4467968>",),
     traps=("[Memory Usage (MB)] gpu 0 : Reserved = 2266.72, Allocated = 2237.15",),
 )
 
@@ -274,10 +248,10 @@ OP_MEMORY = LineFormat(
     rf"(?<=, ){_KEY}: {_VALUE} MB",
     _MEANS_KEY,
     samples=(
-        Sample(
-            "I1120 10:22:33.002323 13292 stats.cc:30] After launching op_name: matmul, memory_allocated: 1.22778 MB,"
-            " memory_reserved: 5.10718 MB, max_memory_allocated: 3.47632 MB, max_memory_reserved: 5.10718 MB",
-            {"key": "memory_allocated", "value": "1.22778"},
+        (
+            "I1120 10:22:33.002323 13292 stats.cc:30] After launching op_name: matmul, <key=memory_allocated>:"
+            " <value=1.22778> MB, memory_reserved: 5.10718 MB, max_memory_allocated: 3.47632 MB, max_memory_reserved:"
+            " 5.10718 MB"
         ),
     ),
     traps=("After launching op_name: matmul", ", memory_allocated: 1.22778 MB"),
@@ -290,13 +264,8 @@ EXECUTOR_MEMORY = LineFormat(
     r"\] (?P<key>(?:max_)?memory_allocated): (?P<value>[\d.e+]{1,20}) MB",
     _MEANS_KEY,
     samples=(
-        Sample(
-            "I1120 10:22:33.002323 13292 interpreter_util.cc:61] memory_allocated: 1.22778 MB",
-            {"key": "memory_allocated", "value": "1.22778"},
-        ),
-        Sample(
-            "I1120 10:22:33.002324 13292 interpreter_util.cc:62] max_memory_allocated: 4.26099 MB", {"value": "4.26099"}
-        ),
+        "I1120 10:22:33.002323 13292 interpreter_util.cc:61] <key=memory_allocated>: <value=1.22778> MB",
+        "I1120 10:22:33.002324 13292 interpreter_util.cc:62] max_memory_allocated: <value=4.26099> MB",
     ),
     traps=("loss: 0.5, max_memory_allocated: 4.26 MB",),
 )
@@ -309,30 +278,24 @@ TRAINER = LineFormat(
     _MEANS_KEY
     | {"unit": "B, or none: bytes; integers in MB are rounded down; others are rounded to the digits printed"},
     samples=(
-        Sample(
-            "[2024/10/10 23:55:07] ppocr INFO: epoch: [34/200], global_step: 12960, lr: 0.000950, ips: 54.23617 samples/s,"
-            " eta: 1:03:00, max_mem_reserved: 11296 MB, max_mem_allocated: 11077 MB",
-            {"key": "max_mem_reserved", "value": "11296", "unit": "MB"},
+        (
+            "[2024/10/10 23:55:07] ppocr INFO: epoch: [34/200], global_step: 12960, lr: 0.000950, ips: 54.23617"
+            " samples/s, eta: 1:03:00, <key=max_mem_reserved>: <value=11296> <unit=MB>, max_mem_allocated: 11077 MB"
         ),
-        Sample(
-            "[2023-11-21 13:28:00,207] [    INFO] - step_idx: 600, ips: 31763.60242 words/sec, max_mem_reserved: 6720385536 B,"
-            " max_mem_allocated: 5045607168 B",
-            {"key": "max_mem_reserved", "value": "6720385536", "unit": "B"},
+        (
+            "[2023-11-21 13:28:00,207] [    INFO] - step_idx: 600, ips: 31763.60242 words/sec, <key=max_mem_reserved>:"
+            " <value=6720385536> <unit=B>, max_mem_allocated: 5045607168 B"
         ),
-        Sample(
-            "[05/04 10:20:46] ppdet.engine INFO: Epoch: [0] [ 100/827] ips: 18.1718 images/s max_mem_reserved: 11613581568"
-            " max_mem_allocated: 10151881472",
-            {"key": "max_mem_reserved", "value": "11613581568", "unit": None},
+        (
+            "[05/04 10:20:46] ppdet.engine INFO: Epoch: [0] [ 100/827] ips: 18.1718 images/s <key=max_mem_reserved>:"
+            " <value=11613581568> max_mem_allocated: 10151881472<unit!>"
         ),
-        Sample(
-            "loss: 1.78, global_step: 5, current_memory_allocated: 13.63 GB, max_memory_reserved: 20.5 GB",
-            {"key": "current_memory_allocated", "value": "13.63", "unit": "GB"},
+        (
+            "loss: 1.78, global_step: 5, <key=current_memory_allocated>: <value=13.63> <unit=GB>, max_memory_reserved:"
+            " 20.5 GB"
         ),
-        Sample("loss: 1.78, max_memory_allocated: 7.15e-01", {"value": "7.15e-01", "unit": None}),
-        Sample(
-            "Epoch: [0] [   0/6250] mem_allocated: 1021 MB mem_reserved: 3496 MB",
-            {"key": "mem_allocated", "value": "1021", "unit": "MB"},
-        ),
+        "loss: 1.78, max_memory_allocated: <value=7.15e-01><unit!>",
+        "Epoch: [0] [   0/6250] <key=mem_allocated>: <value=1021> <unit=MB> mem_reserved: 3496 MB",
     ),
     traps=(
         "my_max_mem_reserved: 11296 MB",
@@ -349,9 +312,9 @@ JSON = LineFormat(
     r'"(?P<key>allocated|allocated_peak|reserved|reserved_peak)": (?P<value>\d{1,19})(?=\s{0,3}[,}])',
     {"key": "what the figure is of", "value": "bytes, exact"},
     samples=(
-        Sample(
-            'MEMSTAT {"allocated": 1287424, "allocated_peak": 3645184, "reserved": 5355264, "reserved_peak": 5355264}',
-            {"key": "allocated", "value": "1287424"},
+        (
+            'MEMSTAT {"<key=allocated>": <value=1287424>, "allocated_peak": 3645184, "reserved": 5355264,'
+            ' "reserved_peak": 5355264}'
         ),
     ),
     traps=('{"allocated": "1287424"}', '{"allocated": 12.5, "reserved": 13.5}'),

@@ -14,7 +14,7 @@ from msgspec import Struct
 from memlens.facts import MAX_SIZE, Kind
 from memlens.inputs.paddle.events import alike
 from memlens.inputs.paddle.layers import Layer, layer_named
-from memlens.scanner.formats import LineFormat, Sample
+from memlens.scanner.formats import LineFormat
 
 if TYPE_CHECKING:
     import re
@@ -43,12 +43,12 @@ STREAM_ALLOC = LineFormat(
     },
     kinds={"": Kind.ALLOC},
     samples=(
-        Sample(
-            f"{_SAFE}Thread 140461922327424 Allocate 1792 bytes at address 0x55c0d7973000  , stream: 0x55c0d7969200",
-            {"size": "1792", "addr": "0x55c0d7973000", "stream": "0x55c0d7969200"},
+        (
+            f"{_SAFE}Thread 140461922327424 Allocate <size=1792> bytes at address <addr=0x55c0d7973000>  , stream:"
+            " <stream=0x55c0d7969200>"
         ),
-        Sample("Thread 139 Allocate 256 bytes at address 0x7f01  , stream: 0", {"stream": "0"}),
-        Sample("stream_safe_cuda_allocator.cc:150] Allocate 256 bytes at address 0x7f01", {"stream": None}),
+        "Thread 139 Allocate 256 bytes at address 0x7f01  , stream: <stream=0>",
+        "stream_safe_cuda_allocator.cc:150] Allocate 256 bytes at address 0x7f01<stream!>",
     ),
     traps=(
         f"{_SAFE}Try allocate 1728 bytes",
@@ -65,7 +65,7 @@ STREAM_FREE = LineFormat(
     regex=rf"Try free allocation {_ADDRESS}",
     means={"addr": "the address of the block; its size is that of its ALLOC"},
     kinds={"": Kind.FREE},
-    samples=(Sample(f"{_SAFE}Try free allocation 0x55c0d7973000", {"addr": "0x55c0d7973000"}),),
+    samples=(f"{_SAFE}Try free allocation <addr=0x55c0d7973000>",),
     traps=(f"{_SAFE}Directly delete allocation", "Try free allocation 0", "op_info_impl.cc:144] Free base_ptr 0x7f01"),
 )
 
@@ -75,7 +75,7 @@ STREAM_REQUEST = LineFormat(
     literal=b"Try allocate ",
     regex=r"Try allocate (?P<requested>[0-9]{1,15}) bytes",
     means={"requested": "bytes that the tensor asked for"},
-    samples=(Sample(f"{_SAFE}Try allocate 1728 bytes", {"requested": "1728"}),),
+    samples=(f"{_SAFE}Try allocate <requested=1728> bytes",),
     traps=("Try allocate bytes",),
 )
 
@@ -85,7 +85,7 @@ STREAM_DEFERRED = LineFormat(
     literal=b"Put into unfreed_allocation list",
     regex="Put into unfreed_allocation list",
     means={},
-    samples=(Sample("stream_safe_cuda_allocator.cc:188] Put into unfreed_allocation list", {}),),
+    samples=("stream_safe_cuda_allocator.cc:188] Put into unfreed_allocation list",),
     traps=(f"{_SAFE}Directly delete allocation",),
 )
 
@@ -96,9 +96,9 @@ NAIVE_SIZE = LineFormat(
     regex=rf"Allocate (?P<size>[0-9]{{1,15}}) bytes on {_PLACE}",
     means={"size": "bytes that the tensor asked for", "host": _HOST},
     samples=(
-        Sample(f"{_NAIVE}Allocate 256 bytes on Place(hostdev:0)", {"size": "256", "host": ""}),
-        Sample(f"{_NAIVE}Allocate 64 bytes on Place(cpu)", {"size": "64", "host": "Place(cpu"}),
-        Sample("Allocate 64 bytes on CUDAPinnedPlace", {"host": "CUDAPinnedPlace"}),
+        f"{_NAIVE}Allocate <size=256> bytes on <host=>Place(hostdev:0)",
+        f"{_NAIVE}Allocate <size=64> bytes on <host=Place(cpu>)",
+        "Allocate 64 bytes on <host=CUDAPinnedPlace>",
     ),
     traps=("naive_best_fit_allocator.cc:500] Free 256 bytes on Place(gpu_pinned)", "Allocate 64 bytes on demand"),
 )
@@ -110,12 +110,7 @@ NAIVE_POINTER = LineFormat(
     regex=rf"  pointer={_ADDRESS}",
     means={"addr": "the address of the block whose size the thread's line before it gives"},
     kinds={"": Kind.ALLOC},
-    samples=(
-        Sample(
-            "I1120 10:41:08.438021 22600 naive_best_fit_allocator.cc:583]   pointer=0x7f9611826000",
-            {"addr": "0x7f9611826000"},
-        ),
-    ),
+    samples=("I1120 10:41:08.438021 22600 naive_best_fit_allocator.cc:583]   pointer=<addr=0x7f9611826000>",),
     traps=("Free pointer=0x7f9611826000 on Place(hostdev:0)", "  pointer=0"),
 )
 
@@ -127,11 +122,11 @@ NAIVE_FREE = LineFormat(
     means={"addr": "the address of the block; its size is that of its ALLOC", "host": _HOST},
     kinds={"": Kind.FREE},
     samples=(
-        Sample(
-            "I1120 10:41:08.446169 22600 naive_best_fit_allocator.cc:596] Free pointer=0x7f96118c1800 on Place(hostdev:0)",
-            {"addr": "0x7f96118c1800", "host": ""},
+        (
+            "I1120 10:41:08.446169 22600 naive_best_fit_allocator.cc:596] Free pointer=<addr=0x7f96118c1800> on"
+            " <host=>Place(hostdev:0)"
         ),
-        Sample("Free pointer=0x7f01 on CPUPlace", {"host": "CPUPlace"}),
+        "Free pointer=0x7f01 on <host=CPUPlace>",
     ),
     traps=("naive_best_fit_allocator.cc:583]   pointer=0x7f9611826000", "Free pointer=0x7f01"),
 )
@@ -144,9 +139,9 @@ CUDA_MALLOC = LineFormat(
     means={"size": "MB of the chunk, with six digits", "result": "error code of the driver; 0 is success"},
     kinds={"": Kind.RESERVE},
     samples=(
-        Sample("gpu_info.cc:237] [cudaMalloc] size=4 MB, result=0", {"size": "4", "result": "0"}),
-        Sample("[cudaMalloc] size=0.000244141 MB, result=2", {"size": "0.000244141", "result": "2"}),
-        Sample("[cudaMalloc] size=2.5e-05 MB, result=0", {"size": "2.5e-05"}),
+        "gpu_info.cc:237] [cudaMalloc] size=<size=4> MB, result=<result=0>",
+        "[cudaMalloc] size=<size=0.000244141> MB, result=<result=2>",
+        "[cudaMalloc] size=<size=2.5e-05> MB, result=0",
     ),
     traps=("[cudaFree] size=4 MB", "[cudaMallocAsync] ptr = 0x7f01 size = 4 MB result = 0 stream = 0x55"),
 )
@@ -158,7 +153,7 @@ CUDA_FREE = LineFormat(
     regex=rf"\[cudaFree\] size={_MEGABYTES} MB",
     means={"size": "MB of the chunk, with six digits"},
     kinds={"": Kind.RELEASE},
-    samples=(Sample("gpu_info.cc:290] [cudaFree] size=4.5 MB", {"size": "4.5"}),),
+    samples=("gpu_info.cc:290] [cudaFree] size=<size=4.5> MB",),
     traps=("[cudaMalloc] size=4 MB, result=0",),
 )
 
@@ -179,14 +174,11 @@ CUDA_ASYNC = LineFormat(
     },
     kinds={"Malloc": Kind.ALLOC, "Free": Kind.FREE},
     samples=(
-        Sample(
-            "gpu_info.cc:260] [cudaMallocAsync] ptr = 0x7f01 size = 4 MB result = 0 stream = 0x55",
-            {"kind": "Malloc", "addr": "0x7f01", "size": "4", "stream": "0x55"},
+        (
+            "gpu_info.cc:260] [cuda<kind=Malloc>Async] ptr = <addr=0x7f01> size = <size=4> MB result = 0 stream ="
+            " <stream=0x55>"
         ),
-        Sample(
-            "[cudaFreeAsync] ptr = 0x7f01 size =4 MB result = 0 stream = 0",
-            {"kind": "Free", "size": "4", "stream": "0"},
-        ),
+        "[cuda<kind=Free>Async] ptr = 0x7f01 size =<size=4> MB result = 0 stream = <stream=0>",
     ),
     traps=("[cudaMalloc] size=4 MB, result=0",),
 )
@@ -198,7 +190,7 @@ CHUNK_DUMPED = LineFormat(
     regex=r"MemDbg memory after growth chunk, realloc_size = (?P<size>[0-9]{1,15})(?![0-9])",
     means={"size": "bytes of the chunk taken from the device"},
     kinds={"": Kind.RESERVE},
-    samples=(Sample("MemDbg memory after growth chunk, realloc_size = 1792", {"size": "1792"}),),
+    samples=("MemDbg memory after growth chunk, realloc_size = <size=1792>",),
     traps=("MemDbg memory not enough growth chunk, need size = 1792",),
 )
 
@@ -209,7 +201,7 @@ CHUNK_IDLE = LineFormat(
     regex=rf"FreeIdleChunks chunk is (?P<size>[0-9]{{1,15}}), {_ADDRESS}",
     means={"size": "bytes of the chunk given back to the device", "addr": "its base address"},
     kinds={"": Kind.RELEASE},
-    samples=(Sample("FreeIdleChunks chunk is 1792, 0x55c56ab2d000", {"size": "1792", "addr": "0x55c56ab2d000"}),),
+    samples=("FreeIdleChunks chunk is <size=1792>, <addr=0x55c56ab2d000>",),
     traps=("FreeIdleChunks called",),
 )
 
@@ -233,22 +225,13 @@ STAT_LINE = LineFormat(
         "current": "the framework's running total",
     },
     samples=(
-        Sample(
-            "I1120 10:54:59.653695 14969 stats.h:94] DeviceMemoryStatAllocated0: Update current_value with 256, "
-            "after update, current value = 5108736",
-            {
-                "where": "Device",
-                "what": "Allocated",
-                "device": "0",
-                "change": "256",
-                "peak": None,
-                "current": "5108736",
-            },
+        (
+            "I1120 10:54:59.653695 14969 stats.h:94] <where=Device>MemoryStat<what=Allocated><device=0>: Update"
+            " current_value with <change=256>, after update, current value = <current=5108736><peak!>"
         ),
-        Sample(
-            "stats.h:107] HostMemoryStatReserved0: Update current_value with -64, "
-            "after update, peak_value = 1792 , current value = 1728",
-            {"where": "Host", "what": "Reserved", "change": "-64", "peak": "1792", "current": "1728"},
+        (
+            "stats.h:107] <where=Host>MemoryStat<what=Reserved>0: Update current_value with <change=-64>, after update,"
+            " peak_value = <peak=1792> , current value = <current=1728>"
         ),
     ),
     traps=("stats.h:50] Reset peak_value to current_value = 5",),
