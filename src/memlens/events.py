@@ -16,7 +16,7 @@ from msgspec import Struct, field, structs
 
 from memlens.columns import pair as pair_by_address
 from memlens.facts import Facts, Kind, Mark
-from memlens.source import MemorySource, Source
+from memlens.source import Source
 from memlens.spool import empty, walk
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
     user_metadata_names: tuple[str, ...] = ()
     marks: tuple[Mark, ...] | None = None
     line: NDArray[np.int64] | None = None
-    source: Source = field(default_factory=MemorySource)
+    source: Source = field(default_factory=lambda: Source("<memory>"))
     facts: Facts = field(default_factory=Facts)
     anchors: tuple[Anchor, ...] = ()
     landmarks: Landmarks | None = None

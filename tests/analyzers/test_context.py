@@ -6,11 +6,11 @@ import gzip
 from pathlib import Path
 
 import pytest
+from memory_source import MemorySource
 from paddle import read
 
 from memlens.analyzers.places import ContextLine, context_lines
 from memlens.log import Log
-from memlens.source import MemorySource
 
 
 def alloc(number: int) -> str:

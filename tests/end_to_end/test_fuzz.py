@@ -102,7 +102,7 @@ def test_damaged_real_snapshots_are_read_or_refused(
 
 
 def memory(text: bytes) -> object:
-    from memlens.source import MemorySource
+    from memory_source import MemorySource
 
     return MemorySource(text, "damaged.log")
 

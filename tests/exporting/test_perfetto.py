@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_source import MemorySource
 from night import some
 from texts import read_packed
 from trace_processor import query
@@ -22,7 +23,6 @@ from memlens.events import Kind
 from memlens.exporting.perfetto import lanes
 from memlens.facts import Facts, OutOfMemory
 from memlens.log import Log
-from memlens.source import MemorySource
 
 LEVELS = "select t.name, max(c.value) from counter c join track t on c.track_id = t.id group by 1 order by 1"
 BLOCKS = "select count(*), sum(dur = -1) from slice s join track t on s.track_id = t.id where t.name glob 'blocks*'"

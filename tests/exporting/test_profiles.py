@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 import pytest
+from memory_source import MemorySource
 
 import memlens
 from memlens.events import Kind
 from memlens.exporting.profiles import Frame
 from memlens.log import Log
-from memlens.source import MemorySource
 
 Frames = Annotated[int, msgspec.Meta(ge=0)]
 

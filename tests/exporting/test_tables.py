@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import write_log
+from memory_source import MemorySource
 from night import many
 
 import memlens
@@ -23,7 +24,6 @@ from memlens.events import Kind
 from memlens.exporting.tables import lives_of_windows
 from memlens.facts import Facts
 from memlens.log import Log
-from memlens.source import MemorySource
 
 BLOCK = re.compile(r"\] (Alloc|Free) (\d+) bytes, ptr = 0x([0-9a-f]+)$")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from memory_source import MemorySource
 
 from memlens.errors import InputError, NoEventsError
 from memlens.facts import Facts
 from memlens.inputs.builder import Builder, Part
 from memlens.inputs.input_format import Request
-from memlens.source import MemorySource
 
 TYPES = {"kind": np.int8, "size": np.int64, "addr": np.uint64, "offset": np.int64}
 

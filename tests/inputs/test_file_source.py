@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_source import MemorySource
 
 from memlens.inputs import file_source, streams
 from memlens.inputs.file_source import FileSource
-from memlens.source import MemorySource
 
 #: What begins so is taken for a compressed file, whose lines are others.
 _COMPRESSED = tuple(magic for magic, _ in streams._MAGIC)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_source import MemorySource
 from msgspec.structs import replace
 from night import NIGHT, many, some
 from pyarrow import parquet
@@ -28,7 +29,6 @@ from memlens.facts import Facts, Figure, Kept, LineSample, Mark, OutOfMemory, Re
 from memlens.inputs import read_all
 from memlens.inputs.parquet.metadata import KEY
 from memlens.log import Log
-from memlens.source import MemorySource
 
 COLUMNS = ("kind", "size", "addr", "offset", "time_us", "thread", "requested", "stream")
 

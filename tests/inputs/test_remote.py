@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from memory_source import MemorySource
 from night import some
 
 import memlens
 from memlens.errors import InputError
 from memlens.inputs import blocks, file_source, remote
 from memlens.inputs.file_source import FileSource
-from memlens.source import MemorySource, is_url, local_path, scheme_of
+from memlens.source import is_url, local_path, scheme_of
 
 fsspec = pytest.importorskip("fsspec")
 

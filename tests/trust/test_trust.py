@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_lives import plain_pairs
+from memory_source import MemorySource
 from paddle import read
 
 from memlens.events import Kind
 from memlens.facts import Facts, Figure, LineSample, OutOfMemory, StatLines
 from memlens.log import Log
-from memlens.source import MemorySource
 from memlens.trust import Trust, trust_of
 from memlens.trust.advice import no_events_error
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from memory_source import MemorySource
 
 from memlens.errors import UsageError
 from memlens.facts import Facts
 from memlens.log import Log
 from memlens.scanner.expressions import longest_text
-from memlens.source import MemorySource
 from memlens.windows.anchors import find_anchors
 from memlens.windows.patterns import Match, Matcher, Pattern
 

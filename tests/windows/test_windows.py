@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_source import MemorySource
 from paddle import read
 
 from memlens.errors import AnchorError, InputError, NoEventsError
 from memlens.events import Kind
 from memlens.facts import Facts, Mark
 from memlens.log import Log
-from memlens.source import MemorySource
 from memlens.windows.patterns import Anchor, Pattern
 from memlens.windows.windows import Window, judged, open_window, some_of, suspect_anchors, window, windows
 
