@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import tracemalloc
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -111,30 +109,3 @@ def test_it_is_common_in_order_and_as_long_as_can_be(base: str, head: str) -> No
     assert len(same) == len(longest_plain(base, head))
     # With nothing alike at either end, which would pair beforehand.
     assert longest_common(f"x{base}x", f"y{head}y") == longest_plain(f"x{base}x", f"y{head}y")
-
-
-@pytest.mark.night
-@pytest.mark.parametrize("names", [3, 10_000])
-def test_of_many_windows_few_rows_are_kept(names: int) -> None:
-    chance = random.Random(names)
-    base, head = ([chance.randrange(names) for _ in range(10_000)] for _ in range(2))
-    tracemalloc.start()
-    try:
-        longest_common(base, head)
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    # The table has 10,000 rows of 1,250 bytes; 100 are kept and 101 worked out again, beside 512 masks and where the names stand.
-    assert most < 4_000_000
-
-
-# -- nothing to pair -------------------------------------------------------------------------------------------------------
-
-
-def test_two_runs_without_a_name_in_common_are_an_error_that_shows_the_names() -> None:
-    with pytest.raises(AnchorError) as error:
-        pair(["A", "B"], [f"STEP {k}" for k in range(1000)])
-    assert "base has A, B; head has 1,000, from STEP 0 to STEP 999" in error.value.message
-    assert "--by" in error.value.hint
-    with pytest.raises(AnchorError, match="base has none"):
-        pair([], ["A"])

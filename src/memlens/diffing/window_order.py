@@ -5,18 +5,18 @@ What windows do is told in figures that mean something across runs: which sizes 
 
 from __future__ import annotations
 
-from functools import lru_cache
-from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
+from memlens.columns import Symbols
+from memlens.diffing.alignment.align import align
 from memlens.events import BATCH, Kind
 from memlens.folding import bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,70 +44,23 @@ _NAME = 0.02
 #: Rows whose likenesses are worked out at once.
 _ROWS = 64
 _NEVER = np.float32(-np.inf)
-#: Of so many names it is kept where they stand, as a bit a window.
-_MASKS = 512
 
 # How the best way to a cell ends: with a pair, with a window of base alone, with a window of head alone.
 _PAIR, _ROW, _COLUMN = 0, 1, 2
 _ENDING, _ROW_GOES_ON, _COLUMN_GOES_ON, _COLUMN_AFTER_ROW = 3, 4, 8, 16
 
 
-def longest_common(base: Sequence[Hashable], head: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """A longest common subsequence of two sequences, as pairs of positions; of several, one that pairs early in base.
-
-    The rows of the usual table (best length up to here) are integers of one bit an entry, after Crochemore, Iliopoulos, Pinzon and
-    Reid (2001), and one of them in ``sqrt(len(head))`` is kept: 100,000 × 100,000 takes seconds and less than 30 MB.
-    """
-    begin, stop, other_stop = 0, len(base), len(head)
-    while begin < min(stop, other_stop) and base[begin] == head[begin]:
-        begin += 1
-    while min(stop, other_stop) > begin and base[stop - 1] == head[other_stop - 1]:
-        stop, other_stop = stop - 1, other_stop - 1
-    same = [(i, i) for i in range(begin)]
-    middle = _longest_common(base[begin:stop], head[begin:other_stop])
-    same += [(begin + i, begin + j) for i, j in middle]
-    return same + list(zip(range(stop, len(base)), range(other_stop, len(head)), strict=True))
-
-
-def _longest_common(base: Sequence[Hashable], head: Sequence[Hashable]) -> list[tuple[int, int]]:
-    where: dict[Hashable, list[int]] = {}
-    for i, name in enumerate(base):
-        where.setdefault(name, []).append(i)
-    everywhere = (1 << len(base)) - 1
-
-    @lru_cache(maxsize=_MASKS)
-    def places_of(name: Hashable) -> int:
-        bits = bytearray(len(base) // 8 + 1)
-        for i in where.get(name, ()):
-            bits[i >> 3] |= 1 << (i & 7)
-        return int.from_bytes(bits, "little")
-
-    def rows(row: int, names: Sequence[Hashable]) -> Iterator[int]:
-        """The row before some names and the one after each: bit i is 0 where base[i] lengthens the subsequence."""
-        yield row
-        for name in names:
-            places = places_of(name)
-            matched = row & places
-            row = (row + matched | row & ~places) & everywhere
-            yield row
-
-    step = isqrt(len(head)) + 1
-    kept = {0: everywhere}  # the row before every so manieth name; those between are worked out again on the way back
-    for start in range(0, len(head), step):
-        *_, kept[start + step] = rows(kept[start], head[start : start + step])
-    pairs: list[tuple[int, int]] = []
-    i = len(base)
-    for start in reversed(range(0, len(head), step)):
-        table = list(rows(kept[start], head[start : start + step]))
-        for j in range(len(table) - 2, -1, -1):
-            # Back to the last name of base that lengthens the subsequence up to here …
-            lengthens = ~table[j + 1] & ((1 << i) - 1)
-            i = lengthens.bit_length()
-            # … which pairs with this name of head unless it did so without it.
-            if i and table[j] >> (i - 1) & 1:
-                i -= 1
-                pairs.append((i, start + j))
-    return pairs[::-1]
+def longest_common(base: Sequence[Any], head: Sequence[Any]) -> list[tuple[int, int]]:
+    """A longest common subsequence of two sequences of what can be ordered, as pairs of positions: their alignment, where each entry costs the same."""
+    numbers = {name: number for number, name in enumerate(sorted({*base, *head}))}
+    sides, starts = [], []
+    for names in (base, head):
+        key, nothing = np.array([numbers[name] for name in names], np.int32), np.zeros(len(names), np.uint64)
+        sides.append(Symbols(key, nothing.astype(np.bool_), np.ones(len(names), np.int64), nothing))
+        starts.append(np.array([0, len(names)]))
+    partner = align(sides[0], sides[1], starts[0], starts[1]).partner
+    paired = np.flatnonzero(partner >= 0)
+    return list(zip(paired.tolist(), partner[paired].tolist(), strict=True))
 
 
 class Work(Struct, frozen=True, eq=False):

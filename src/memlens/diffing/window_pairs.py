@@ -99,9 +99,7 @@ def named_pairs(base: Sequence[Window], head: Sequence[Window]) -> dict[int, int
     if len(set(ours)) == len(ours) and len(set(theirs)) == len(theirs):
         where = {name: j for j, name in enumerate(theirs)}
         return {i: where[name] for i, name in enumerate(ours) if name in where}
-    # Of several longest common subsequences always the same is taken, whichever run is called base.
-    turned = (len(theirs), theirs) < (len(ours), ours)
-    pairs = {j: i for i, j in longest_common(theirs, ours)} if turned else dict(longest_common(ours, theirs))
+    pairs = dict(longest_common(ours, theirs))
     # A name that stands alone in both pairs even where the order of the windows differs.
     times, times_too = Counter(ours), Counter(theirs)
     where = {name: j for j, name in enumerate(theirs) if times_too[name] == 1}

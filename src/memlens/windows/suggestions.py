@@ -10,25 +10,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlens.errors import AnchorError, UsageError
-from memlens.scanner import count_lines
-from memlens.windows import glog
+from memlens.windows.landmarks import lines_at_margin
 from memlens.windows.patterns import Matcher, Pattern, clean_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from memlens.facts import Mark
 
 
-#: Text searched for lines that a looser pattern marks: read in a few seconds.
+#: Text that is gone through for lines that come near: read in a few seconds.
 _MOST_BYTES = 4 << 30
-#: Text at the beginning whose lines are compared one by one: enough for the first steps of a run.
-_KEPT_BYTES = 32 << 20
-#: Lines of one way of being similar that are compared in earnest.
-_MOST_LINES = 2000
+#: Lines at the margin, from the beginning, that may be compared with the pattern, and of those that are in earnest.
+_KEPT, _MOST_LINES = 100_000, 2000
 _SHOWN = 3
 _LONGEST_LINE = 160
-_GLOG = re.compile(f"{glog.LEVEL}(?:{glog.YEAR})?{glog.DAY} {glog.SECONDS}[0-9]".encode())
+#: What is no mark of the work, though it stands at the margin: an event without a header.
 _EVENT = re.compile(rb"(?:Alloc|Free|Allocate) \d+ bytes|Not found and reallocate|Free chunk with size")
 #: Characters that a person writes in an expression and seldom in a literal.
 _META = re.compile(r"\\[dwsSDWbB.(\[]|[\[(^$|]|\.[*+?]")
@@ -77,11 +74,11 @@ def missing_anchor(
     place = f" after {what if entries is None else 'entry'} {after:,}" if after else ""
     others = f", nor {', '.join(_shown(str(other)) for other in patterns[1:])}" if patterns[1:] else ""
     message = f"{_shown(name)}: no {what}{place} matches the {which} {_shown(str(pattern))}{others} (none {how})"
-    beginning: list[bytes] = []
-    nearest = _looked_for(_looser(pattern), _kept(blocks, beginning)) or _similar(pattern, beginning)
+    begun: list[Line] = []
+    nearest = _looked_for(_looser(pattern), blocks, begun) or _similar(pattern, begun)
     to_end = "" if after is None else "--to-end takes the window to the end of the log where no end comes."
     if not nearest:
-        none = f"No {what} comes near to it." if beginning else ""
+        none = f"No {what} comes near to it." if begun else ""
         return AnchorError(message, " ".join(filter(None, [_advice(pattern, which), none, to_end])))
     listed = "\n".join(
         f"  {f'line {number}' if entries is None else f'entry {entries[number - 1]:,}'}: {_shown(line.decode('utf-8', 'replace'))[:_LONGEST_LINE]}"
@@ -105,19 +102,6 @@ def _as_expression(text: str) -> re.Pattern[bytes] | None:
     return expression.compiled if _META.search(text) and _compiles(expression) else None
 
 
-def _kept(blocks: Iterable[tuple[int, bytes]], beginning: list[bytes]) -> Iterator[bytes]:
-    """The text block by block, as much of it as is looked through; keeps the beginning of it."""
-    size = 0
-    for _, block in blocks:
-        if size < _KEPT_BYTES:
-            left = _KEPT_BYTES - size
-            beginning.append(block if len(block) <= left else block[: block.rfind(b"\n", 0, left) + 1])
-        size += len(block)
-        yield block
-        if size >= _MOST_BYTES:
-            return
-
-
 def _looser(pattern: Pattern) -> list[Pattern]:
     """Patterns that mark more: what looks like an expression as one; without regard to case, whole words, how many blanks."""
     looser = []
@@ -138,33 +122,40 @@ def _compiles(pattern: Pattern) -> bool:
         return False
 
 
-def _looked_for(patterns: list[Pattern], blocks: Iterable[bytes]) -> list[Line]:
-    """At most three lines of different text that the first of the patterns marks that marks any."""
+def _looked_for(patterns: list[Pattern], blocks: Iterable[tuple[int, bytes]], begun: list[Line]) -> list[Line]:
+    """At most three lines of different text that the first of the patterns marks that marks any; ``begun`` takes the first lines at the margin on the way."""
     found: list[dict[bytes, int]] = [{} for _ in patterns]
     matchers = [Matcher(pattern) for pattern in patterns]
     first_line = 1
-    for text in blocks:
+    for offset, text in blocks:
         block = np.frombuffer(text, np.uint8)
+
+        def line_at(start: int, text: bytes = text) -> bytes:
+            return clean_line(text[start : text.find(b"\n", start) + 1 or None])
+
         for matcher, lines in zip(matchers, found, strict=True):
             for start, number, _ in matcher.find(block, 0, first_line)[:_MOST_LINES]:
-                lines.setdefault(clean_line(text[start : text.find(b"\n", start) + 1 or None]), number)
-        if any(len(lines) >= _SHOWN for lines in found):
+                lines.setdefault(line_at(start), number)
+        if any(len(lines) >= _SHOWN for lines in found) or offset >= _MOST_BYTES:
             break
-        first_line += count_lines(block)
+        starts, numbers, count = lines_at_margin(block)
+        places = zip(starts.tolist(), (first_line + numbers).tolist(), strict=True)
+        begun += ((number, line_at(start)) for start, number in islice(places, max(_KEPT - len(begun), 0)))
+        first_line += count
     best = next(filter(None, found), {})
     return [(number, line) for line, number in islice(best.items(), _SHOWN)]
 
 
-def _similar(pattern: Pattern, text: list[bytes]) -> list[Line]:
-    """Lines that look like anchors (short, neither a message of the framework nor an event) and read like the pattern."""
+def _similar(pattern: Pattern, begun: Sequence[Line]) -> list[Line]:
+    """Lines that may be anchors (short, and no event) and read like the pattern: of those that share a word with it, or else of all."""
     words = re.findall(r"[^\W\d_]{3,}", re.sub(r"\\[a-zA-Z]", " ", pattern.text))
     wanted = re.sub(r"\\[a-zA-Z]|[\\^$()\[\]{}?*+|]", "", pattern.text) if pattern.regex else pattern.text
     sharing = re.compile(b"|".join(re.escape(w.encode("utf-8", "replace")) for w in words) or rb"(?!)", re.IGNORECASE)
-    for lines in (_lines_with(sharing, text), _lines_with(re.compile(rb"\w"), text)):
-        candidates = _distinct(islice((line for line in lines if _like_anchor(line[1])), _MOST_LINES))
-        scored = [(_likeness(wanted, line), -number, line) for number, line in candidates]
-        best = sorted((s for s in scored if s[0] >= 0.5), reverse=True)[:_SHOWN]
-        if best:
+    first = {line: number for number, line in reversed(begun) if len(line) <= _LONGEST_LINE and not _EVENT.search(line)}
+    every = [*reversed(first.items())]  # each text once, in order
+    for lines in ([one for one in every if sharing.search(one[0])], every):
+        scored = [(_likeness(wanted, line), -number, line) for line, number in lines[:_MOST_LINES]]
+        if best := sorted((one for one in scored if one[0] >= 0.5), reverse=True)[:_SHOWN]:
             return [(-number, line) for _, number, line in best]
     return []
 
@@ -172,28 +163,6 @@ def _similar(pattern: Pattern, text: list[bytes]) -> list[Line]:
 def _likeness(wanted: str, line: bytes) -> float:
     matcher = difflib.SequenceMatcher(None, wanted.lower(), line.decode("utf-8", "replace").lower(), autojunk=False)
     return matcher.ratio() if matcher.quick_ratio() >= 0.5 else 0.0
-
-
-def _like_anchor(line: bytes) -> bool:
-    return 0 < len(line) <= _LONGEST_LINE and not _GLOG.search(line) and not _EVENT.search(line)
-
-
-def _lines_with(expression: re.Pattern[bytes], text: Iterable[bytes]) -> Iterator[Line]:
-    number = 1
-    for block in text:
-        for line in block.splitlines():
-            clean = clean_line(line)
-            if expression.search(clean):
-                yield number, clean
-            number += 1
-
-
-def _distinct(lines: Iterable[Line]) -> list[Line]:
-    """The lines in order, each text once."""
-    first: dict[bytes, int] = {}
-    for number, line in lines:
-        first.setdefault(line, number)
-    return [(number, line) for line, number in first.items()]
 
 
 def _shown(text: str) -> str:
