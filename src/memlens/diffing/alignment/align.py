@@ -34,7 +34,7 @@ from memlens.diffing.alignment.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -44,8 +44,6 @@ EXACT_CELLS = 1 << 21
 #: … and larger ones as long as no more than this is spent on all of them.
 _CELLS_OF_ONE = 1 << 28
 _CELLS_OF_ALL = 1 << 31
-#: Rows on each side of a cut that are aligned again.
-_REACH = 256
 #: How often ends are paired and lonely keys taken out by turns; each turn may bring out more of the other.
 _TURNS = 4
 
@@ -149,13 +147,7 @@ def _solve(
 
 
 def _refine(symbols: Symbols, problem: Problem, cutting: Cutting, mate: Ints) -> Inexact | None:
-    """Align again what was cut apart, change ``mate`` accordingly, and say how far it may be from the cheapest."""
-    stretches = around_cuts(problem, cutting.pieces, mate, EXACT_CELLS)
-    for stretch in stretches:
-        mate[stretch.rows] = -1
-    rows, columns = solve(symbols, stretches)
-    mate[rows] = columns
-    del stretches
+    """Align again what was cut apart, in the corridor of what that costs, and change ``mate`` accordingly; or say how far it may be from the cheapest."""
     rows = problem.rows[mate[problem.rows] >= 0]
     unpaired = int(alone(symbols, problem.rows).sum() + alone(symbols, problem.columns).sum())
     cost = unpaired - int(savings(symbols, symbols, rows, mate[rows]).sum())
@@ -167,37 +159,6 @@ def _refine(symbols: Symbols, problem: Problem, cutting: Cutting, mate: Ints) ->
     rows, columns = solve(symbols, [problem], cost)
     mate[rows] = columns
     return None
-
-
-def around_cuts(problem: Problem, pieces: Sequence[Problem], mate: Ints, limit: int) -> list[Problem]:
-    """The stretches around the cuts of a problem; no two of them share a row or a column.
-
-    A cut may go between two neighbours that changed places, and then neither side can pair them.  The stretch around a cut begins and ends
-    where the alignment that was found goes through, so aligning it exactly can only make the whole cheaper.
-
-    Args:
-        problem: What was cut.
-        pieces: Into what.
-        mate: Of each row of the problem the column that it pairs with, both as indices of symbols, -1 for none, int64.
-        limit: Cells of the largest stretch.
-    """
-    rows, columns = problem.rows, problem.columns
-    partner = np.where(mate[rows] >= 0, np.searchsorted(columns, mate[rows]), -1)
-    edges = np.searchsorted(rows, np.array([piece.rows[0] for piece in pieces], np.int64))
-    middles = (edges[1:] + np.append(edges[2:], len(rows))) // 2
-    first = np.maximum(edges[1:] - _REACH, np.append(0, middles[:-1]))
-    last = np.minimum(edges[1:] + _REACH, middles)
-    # Up to which column a stretch may reach: the first one that a later row pairs with.
-    following = np.append(np.where(partner >= 0, partner, len(columns)), len(columns))
-    following = np.minimum.accumulate(following[::-1])[::-1]
-    passed = np.append(0, np.maximum.accumulate(partner) + 1)
-    stretches, free = [], 0
-    for top, bottom in zip(first.tolist(), last.tolist(), strict=True):
-        stretch = Problem(rows[top:bottom], columns[max(int(passed[top]), free) : following[bottom]])
-        free = int(following[bottom])
-        if 0 < stretch.cells <= limit:
-            stretches.append(stretch)
-    return stretches
 
 
 def _limit(sizes: Ints, largest: int) -> int:
