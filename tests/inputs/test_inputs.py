@@ -20,9 +20,10 @@ import memlens
 from memlens.errors import InputError, NoEventsError, UsageError
 from memlens.events import Kind
 from memlens.facts import Facts
+from memlens.inputs.built_in import BUILT_IN
 from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import HEAD
-from memlens.inputs.registry import built_in, get_format, recognise
+from memlens.inputs.registry import get_format, recognise
 from memlens.log import Log
 
 PADDLE_TEXT = b"I1120 10:22:32.856307 13292 a.cc:270] Alloc 512 bytes, ptr = 0x7f01\nFree 512 bytes, ptr = 0x7f01\n"
@@ -64,7 +65,7 @@ def write(folder: Path, data: bytes, name: str = "input") -> Path:
 
 
 def test_every_built_in_format_has_an_input_here() -> None:
-    assert set(SAMPLES) == {form.name for form in built_in()}
+    assert set(SAMPLES) == {form.name for form in BUILT_IN}
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -16,9 +16,10 @@ from memlens.errors import NoEventsError
 from memlens.facts import Kind
 from memlens.inputs import Reading
 from memlens.inputs.blocks import Blocks
+from memlens.inputs.built_in import PADDLE
 from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import InputFormat, NewEvents, Request, Selection
-from memlens.inputs.registry import PADDLE, recognise
+from memlens.inputs.registry import recognise
 from memlens.log import Log
 from memlens.source import TextSource
 

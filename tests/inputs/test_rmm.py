@@ -17,7 +17,8 @@ from memlens.errors import InputError, MemlensError, NoEventsError
 from memlens.events import Kind
 from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
-from memlens.inputs.rmm import FORMAT, microseconds
+from memlens.inputs.registry import get_format
+from memlens.inputs.rmm import microseconds, recognise
 from memlens.log import Log
 from memlens.windows.patterns import Pattern
 
@@ -43,7 +44,7 @@ HOUR_US = 3600 * 10**6
 
 
 def read_source(where: object, patterns: tuple[Pattern, ...] = (), *, strict: bool = False) -> Log:
-    (log,) = FORMAT.read(FileSource(where), Request(patterns, strict=strict))  # type: ignore[arg-type]
+    (log,) = get_format("rmm").read(FileSource(where), Request(patterns, strict=strict))  # type: ignore[arg-type]
     return log
 
 
@@ -52,7 +53,7 @@ def read(text: bytes, patterns: tuple[Pattern, ...] = ()) -> Log:
 
 
 def looks_like(head: bytes) -> bool:
-    return bool(FORMAT.recognise(head))
+    return bool(recognise(head))
 
 
 def number(text: bytes) -> int:

@@ -18,7 +18,7 @@ from night import NIGHT, some
 
 import memlens
 from memlens.errors import MemlensError, UsageError
-from memlens.inputs.registry import built_in
+from memlens.inputs.built_in import BUILT_IN
 from memlens.reports.compare import compare_blocks
 from memlens.reports.gate import gate_blocks
 from memlens.reports.terminal import render
@@ -60,7 +60,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
             packed = gzip.compress(text, mtime=0)
             path.write_bytes(packed[: len(packed) * 2 // 3])
         elif number == OTHER:
-            path.write_text(next(form.sample for form in built_in() if form.name == "rmm") * 3)
+            path.write_text(next(form.sample for form in BUILT_IN if form.name == "rmm") * 3)
         elif number != MISSING:
             path.write_bytes(text)
         names.append(str(path))

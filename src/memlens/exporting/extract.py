@@ -71,9 +71,10 @@ def slice_with(log: str | Path | BinaryIO, options: Slice) -> Piece:
         UsageError: A pattern is empty or is no regular expression, both kinds of start are given, events are asked for of a log
             that is not Paddle's, or the output is the log.
     """
+    from memlens.inputs.built_in import PADDLE
     from memlens.inputs.file_source import FileSource
     from memlens.inputs.input_format import HEAD
-    from memlens.inputs.registry import PADDLE, not_text, recognise
+    from memlens.inputs.registry import not_text, recognise
     from memlens.inputs.unread import BINARY, refuse_unread, unread_kind
 
     output = options.output

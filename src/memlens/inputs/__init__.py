@@ -17,9 +17,10 @@ from msgspec.structs import replace
 
 from memlens import native
 from memlens.errors import InputError, NoEventsError, UsageError
+from memlens.inputs.built_in import PADDLE
 from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
-from memlens.inputs.registry import PADDLE, TRIED, Recognised, check_alike, known_formats, recognise
+from memlens.inputs.registry import TRIED, Recognised, check_alike, known_formats, recognise
 from memlens.options import Read, ReadAs
 from memlens.options.keywords import with_keywords
 from memlens.source import is_folder, is_url

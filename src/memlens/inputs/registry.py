@@ -7,14 +7,13 @@ recognised is read as a log of Paddle.
 from __future__ import annotations
 
 from contextlib import closing
-from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.errors import InputError, MemlensError, UsageError
-from memlens.inputs import paddle
+from memlens.inputs.built_in import BUILT_IN, PADDLE
 from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import HEAD, InputFormat, Request
 from memlens.options import ReadAs
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from memlens.source import TextSource
 
 
-PADDLE = paddle.FORMAT
 #: The entry-point group through which other packages add formats: each leads to an :class:`InputFormat`, whose name is the entry point's.
 GROUP = "memlens.formats"
 SCHEMA = "memlens.formats/1"
@@ -41,14 +39,6 @@ _OTHER = "no other format was recognised, and text is read as a log of Paddle"
 TRIED = "it holds such events, and none of Paddle"
 #: What stands before the name of a format of users in :attr:`Facts.layer`.
 _OWN = "format:"
-
-
-@cache
-def built_in() -> tuple[InputFormat, ...]:
-    """The built-in formats, in the order in which they are looked for.  To add one, add it here."""
-    from memlens.inputs import kineto, parquet, rmm, torch_snapshot  # a log of Paddle needs none of them
-
-    return (PADDLE, torch_snapshot.PADDLE_HISTORY, torch_snapshot.FORMAT, kineto.FORMAT, rmm.FORMAT, parquet.FORMAT)
 
 
 class Recognised(Struct, frozen=True):
@@ -88,10 +78,10 @@ def recognise(source: TextSource, how: ReadAs | None = None) -> Recognised:
             return Recognised(form, why)
     from memlens.inputs.unread import BINARY, TRACES, unread_kind
 
-    for form in (*built_in(), *_installed()):
+    for form in (*BUILT_IN, *_installed()):
         if form is not PADDLE and (why := form.recognise(head)):
             # A package may read what memlens itself does not.
-            unread = unread_kind(head, (*BINARY, *TRACES)) if form in built_in() else None
+            unread = unread_kind(head, (*BINARY, *TRACES)) if form in BUILT_IN else None
             return Recognised(form, why, unread=unread)
     return Recognised(PADDLE, _OTHER, unread=unread_kind(head))
 
@@ -105,7 +95,7 @@ def known_formats(formats: str | Path | None = None) -> tuple[InputFormat, ...]:
     Raises:
         UsageError: A file of formats is not sound.
     """
-    return (*built_in(), *_of_users(formats), *_installed())
+    return (*BUILT_IN, *_of_users(formats), *_installed())
 
 
 def get_format(name: str, formats: str | Path | None = None) -> InputFormat:
@@ -114,7 +104,7 @@ def get_format(name: str, formats: str | Path | None = None) -> InputFormat:
     Raises:
         UsageError: There is none; the message lists those there are.
     """
-    known = {form.name: form for form in built_in()}
+    known = {form.name: form for form in BUILT_IN}
     if name not in known:
         # Of two of one name the first one counts.
         known = {form.name: form for form in reversed(known_formats(formats))}
@@ -129,7 +119,7 @@ def get_format(name: str, formats: str | Path | None = None) -> InputFormat:
 
 def not_text(head: bytes) -> str:
     """Name an input that has no lines of text, by its first bytes; ``""`` for text."""
-    return next((form.title for form in built_in() if not form.is_text and form.recognise(head)), "")
+    return next((form.title for form in BUILT_IN if not form.is_text and form.recognise(head)), "")
 
 
 def check_alike(base: str, base_layer: str, head: str, head_layer: str) -> None:
@@ -150,14 +140,14 @@ def check_alike(base: str, base_layer: str, head: str, head_layer: str) -> None:
 def _title_and_sizes(layer: str) -> tuple[str, str]:
     if layer.startswith(_OWN):
         return f"a log of the format {layer.removeprefix(_OWN)!r}", "what its lines say"
-    form = next((form for form in built_in() if layer in form.layers), PADDLE)
+    form = next((form for form in BUILT_IN if layer in form.layers), PADDLE)
     return form.title, form.sizes
 
 
 def _of_users(formats: str | Path | None) -> tuple[InputFormat, ...]:
     from memlens.inputs.custom import user_formats
 
-    return user_formats(formats, lambda: {form.name for form in built_in()})
+    return user_formats(formats, lambda: {form.name for form in BUILT_IN})
 
 
 # Formats of installed packages.
@@ -171,7 +161,7 @@ def _installed() -> tuple[InputFormat, ...]:
     """
     from memlens.plugins import entry_points, package_of
 
-    own = {form.name for form in built_in()}
+    own = {form.name for form in BUILT_IN}
     points = {point.name: point for point in sorted(entry_points(GROUP), key=package_of) if point.name not in own}
     return tuple(_load(point) for _, point in sorted(points.items()))
 

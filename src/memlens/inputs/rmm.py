@@ -15,7 +15,7 @@ back and an ``allocate`` after it was taken.  Sizes are those asked for.  A log 
 from __future__ import annotations
 
 import re
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from memlens.errors import NoEventsError
 from memlens.facts import MAX_SIZE, Facts, Kind, OutOfMemory
 from memlens.inputs.builder import SAMPLES, Builder, Part, Text, lines_wanted
-from memlens.inputs.input_format import InputFormat, LineReader, NewEvents, Selection, read_lines
+from memlens.inputs.input_format import LineReader, NewEvents, Selection
 from memlens.scanner import Scanner
 from memlens.scanner.formats import LineFormat
 from memlens.scanner.plain import Scan
@@ -179,7 +179,7 @@ def _read_block(
     return part, list(zip(texts(failed), size[failed].tolist(), strict=True))
 
 
-class _Reader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
+class RmmReader(LineReader["tuple[Part, list[tuple[Text, int]]]"]):
     """Reads one log; all its events are of one group."""
 
     def __init__(self, source: TextSource, request: Request) -> None:
@@ -251,23 +251,11 @@ def _over_midnight(time_us: NDArray[np.int64]) -> None:
         times += days * _DAY_US
 
 
-def _recognise(head: bytes) -> str:
+def recognise(head: bytes) -> str:
+    """What in the first bytes of an input tells that it is an RMM log, in words; ``""`` where nothing does."""
     lines = head.split(b"\n")[:-1]
     if re.search(rb"(?m)^(?:Thread,)?Time,Action,Pointer,Size,Stream\s*$", head) or any(
         row.search(line[-512:]) for row in ROWS if row.literal in head for line in lines
     ):
         return "it holds RMM's header or whole rows of its log"
     return ""
-
-
-FORMAT = InputFormat(
-    "rmm",
-    "an RMM log",
-    "the CSV log of RAPIDS Memory Manager, alone or amid other text",
-    "5563,10:29:36.035871,allocate,0x55639e0c6630,4096,0",
-    _recognise,
-    partial(read_lines, _Reader),
-    "those that were asked for",
-    layers=("rmm",),
-    lines=_Reader,
-)

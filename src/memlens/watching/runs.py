@@ -13,8 +13,9 @@ from memlens.events import Outline
 from memlens.facts import Facts
 from memlens.inputs import device_named
 from memlens.inputs.blocks import Blocks
+from memlens.inputs.built_in import BUILT_IN, PADDLE
 from memlens.inputs.input_format import HEAD, Request
-from memlens.inputs.registry import PADDLE, Recognised, built_in, known_formats, recognise
+from memlens.inputs.registry import Recognised, known_formats, recognise
 from memlens.source import TextSource
 from memlens.watching.holding import Holding
 from memlens.watching.result import KEPT_WINDOWS, LiveWindow, LogState, Timeline
@@ -93,7 +94,7 @@ class LiveRun:
         try:
             known = known_formats(self._how.formats)
         except MemlensError:  # of a package whose format is not asked for
-            known = built_in()
+            known = BUILT_IN
         return [form for form in known if form.is_text and form is not PADDLE]
 
     def _refuse(self, found: Recognised) -> None:

@@ -278,13 +278,13 @@ import resource, sys, time
 from memlens.errors import InputError
 from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
-from memlens.inputs.torch_snapshot import FORMAT
+from memlens.inputs.registry import get_format
 import memlens.inputs.torch_snapshot.reader
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 for path in sys.argv[1:]:
     began = time.process_time()
     try:
-        said = f"read: {sum(map(len, FORMAT.read(FileSource(path), Request())))} events"
+        said = f"read: {sum(map(len, get_format('torch-snapshot').read(FileSource(path), Request())))} events"
     except InputError as error:
         said = f"refused: {error.message[-120:]}"
     took = time.process_time() - began
