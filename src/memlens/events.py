@@ -8,8 +8,9 @@ allocator the Alloc line is written inside the lock and the Free line before it,
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec import Struct, field, structs
@@ -20,7 +21,7 @@ from memlens.source import Source
 from memlens.spool import empty, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from memlens.windows.landmarks import Landmarks
     from memlens.windows.patterns import Anchor
 
-__all__ = ["BATCH", "Batch", "EventLog", "Kind", "Lifetimes", "Outline"]
+__all__ = ["BATCH", "Batch", "EventLog", "Kind", "Lifetimes", "Outline", "once"]
 
+T = TypeVar("T")
 #: Events in one batch of :meth:`EventLog.batches`: its temporaries stay in the cache and below a few MB.
 BATCH = 1 << 17
 
@@ -287,6 +289,19 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
                 names = list(getattr(self, f"{name}_names"))
                 columns[name] = pd.Categorical.from_codes(column.astype(np.int64), categories=names)
         return pd.DataFrame(columns)
+
+
+def once(make: Callable[[EventLog], T]) -> Callable[[EventLog], T]:
+    """A function whose answer for a log is worked out once, and forgotten with the log."""
+    known: WeakKeyDictionary[EventLog, T] = WeakKeyDictionary()
+
+    @wraps(make)
+    def of(log: EventLog) -> T:
+        if log not in known:
+            known[log] = make(log)
+        return known[log]
+
+    return of
 
 
 class Outline(EventLog, frozen=True, eq=False):

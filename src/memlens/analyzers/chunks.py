@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec import Struct
 
 from memlens.analyzers.fates import joined, until
 from memlens.columns import Ints, spans
+from memlens.events import EventLog, once
 from memlens.facts import Kind
 from memlens.spool import walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
 
     Addresses = NDArray[np.uint64]
 
@@ -158,17 +157,9 @@ class Chunks(Struct, frozen=True, eq=False):
     unmapped_event: Ints
 
 
-_CHUNKS: WeakKeyDictionary[EventLog, Chunks | None] = WeakKeyDictionary()
-
-
+@once
 def chunks_of(log: EventLog) -> Chunks | None:
-    """The chunks of a log, worked out once; ``None`` where an address is not known."""
-    if log not in _CHUNKS:
-        _CHUNKS[log] = _find_chunks(log)
-    return _CHUNKS[log]
-
-
-def _find_chunks(log: EventLog) -> Chunks | None:
+    """The chunks of a log; ``None`` where an address is not known."""
     born, gone = (
         joined(np.flatnonzero(log.kind[lo:hi] == kind) + lo for lo, hi in walk(0, len(log)))
         for kind in (Kind.RESERVE, Kind.RELEASE)

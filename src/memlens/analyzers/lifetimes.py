@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from memlens.analyzers.fates import pairing, until
 from memlens.analyzers.places import both_ends, elapsed_us, time_of
+from memlens.events import EventLog, once
 from memlens.facts import Kind
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
 from memlens.spool import walk
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.columns import Ints
-    from memlens.events import EventLog
     from memlens.windows.windows import Window
 
     Floats = NDArray[np.float64]
@@ -30,7 +29,6 @@ ROWS = 100
 
 #: Events between places at which it is kept how much was allocated before, and events that are looked up together (batches begin at such places).
 _STEP, _TOGETHER = 64, 1 << 11
-_ALLOCATED: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 
 
 class Life(Result, frozen=True):
@@ -123,15 +121,14 @@ def wasteful(window: Window) -> tuple[Life, ...]:
     return _best(window, waste)
 
 
+@once
 def _allocated(log: EventLog) -> Ints:
-    """Bytes allocated before each :data:`_STEP`-th event, from event 0 to the first one behind the log, int64; worked out once for the log."""
-    if log not in _ALLOCATED:
-        steps = [np.zeros(1, np.int64)]
-        for start, stop in walk(0, len(log), _TOGETHER * _STEP):
-            size = log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC)
-            steps.append(np.add.reduceat(size, np.arange(0, len(size), _STEP)))
-        _ALLOCATED[log] = np.cumsum(np.concatenate(steps))
-    return _ALLOCATED[log]
+    """Bytes allocated before each :data:`_STEP`-th event, from event 0 to the first one behind the log, int64."""
+    steps = [np.zeros(1, np.int64)]
+    for start, stop in walk(0, len(log), _TOGETHER * _STEP):
+        size = log.size[start:stop] * (log.kind[start:stop] == Kind.ALLOC)
+        steps.append(np.add.reduceat(size, np.arange(0, len(size), _STEP)))
+    return np.cumsum(np.concatenate(steps))
 
 
 def allocated_before(log: EventLog, events: Ints) -> Ints:

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 
+from memlens.events import EventLog, once
 from memlens.facts import Ending, Facts, Kind, LineSample, OutOfMemory
 from memlens.results import Result
 from memlens.spool import walk
@@ -20,9 +20,6 @@ from memlens.trust.doubts import DOUBTS
 from memlens.trust.failures import failures_of
 from memlens.trust.notes import NOTES
 from memlens.trust.processes import writers
-
-if TYPE_CHECKING:
-    from memlens.events import EventLog
 
 __all__ = ["PEAK_MAY_BE_EARLIER", "Disagreement", "Doubt", "Note", "Trust", "trust_of"]
 
@@ -134,19 +131,9 @@ class Trust(Result, frozen=True):
         return "; ".join(parts)
 
 
-#: The reports of logs, made once.
-_REPORTS: WeakKeyDictionary[EventLog, Trust] = WeakKeyDictionary()
-
-
+@once
 def trust_of(log: EventLog) -> Trust:
-    """The trust report of a log."""
-    if log not in _REPORTS:
-        _REPORTS[log] = _judge(log)
-    return _REPORTS[log]
-
-
-def _judge(log: EventLog) -> Trust:
-    """Judge a log by its columns, its pairs and the facts that its reader saw."""
+    """The trust report of a log, by its columns, its pairs and the facts that its reader saw."""
     facts, anomalies, doubles = log.facts, log.free_anomalies, log.lifetimes.double_allocs
     counts = {
         **_counts(log),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec import structs
 
+from memlens.events import EventLog, once
 from memlens.facts import Kind, OutOfMemory
 from memlens.results import OnDemand
 from memlens.spool import walk
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memlens.columns import Flags, Ints
-    from memlens.events import EventLog
     from memlens.windows.windows import Window
 
 
@@ -47,21 +46,13 @@ class Failures(OnDemand[OutOfMemory]):
         return Failures(lambda k: self[int(at[k])], self.offset[at], self.at_request[at])
 
 
-_FAILURES: WeakKeyDictionary[EventLog, Failures] = WeakKeyDictionary()
-
-
+@once
 def failures_of(log: EventLog) -> Failures:
     """The failures that the messages of a log tell of, in file order.
 
     Messages with no ALLOC between them that name the same size and device, or none, are one: the first of them, with what the others
     say beyond it.
     """
-    if log not in _FAILURES:
-        _FAILURES[log] = _failures(log)
-    return _FAILURES[log]
-
-
-def _failures(log: EventLog) -> Failures:
     early, later, devices = log.facts.ooms, log.facts.later_ooms, log.facts.oom_devices
     numbers = {name: number for number, name in enumerate(devices)} | {"": -1}
     rows = [

@@ -11,12 +11,12 @@ import re
 from collections import Counter
 from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memlens.events import EventLog, once
 from memlens.facts import Kind
 from memlens.windows.anchor_lines import Kinds, Numbers, Seen, counting_lines, recurring_lines
 from memlens.windows.anchor_templates import Place, Template, Work
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from memlens.columns import Ints
-    from memlens.events import EventLog
     from memlens.windows.landmarks import Landmarks
     from memlens.windows.windows import Window
 
@@ -46,7 +45,6 @@ _MOST_PARTS = 1000
 _MOST_COUNTED = 1000
 #: The numbers of a name.
 _IN_TEXT = re.compile("[0-9]+").findall
-_FAMILIES: WeakKeyDictionary[EventLog, Family | None] = WeakKeyDictionary()
 
 
 class Family(Struct, frozen=True):
@@ -158,6 +156,7 @@ def common_family(base: EventLog, head: EventLog) -> Family | None:
     return replace(one, anchors=one.anchors + other.anchors) if finer else counting
 
 
+@once
 def family(log: EventLog) -> Family | None:
     """The family of anchor lines that marks the steps of one log.
 
@@ -175,12 +174,6 @@ def family(log: EventLog) -> Family | None:
     Raises:
         InputError: The text of the log is no longer there.
     """
-    if log not in _FAMILIES:  # a dear search, and more than one analyzer asks
-        _FAMILIES[log] = _family(log)
-    return _FAMILIES[log]
-
-
-def _family(log: EventLog) -> Family | None:
     landmarks = landmarks_of(log)
     if landmarks is None or not landmarks.offsets:
         return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from memlens.errors import InputError
+from memlens.events import EventLog, once
 from memlens.scanner import count_lines
 from memlens.windows.landmarks import LONGEST_LINE, Landmarks, landmarks_in_block
 from memlens.windows.patterns import Anchor, Match, Matcher, Matches, Pattern, clean_line
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
     from memlens.facts import Mark
-
-
-#: The landmarks of logs that were read without looking for them.
-_LANDMARKS: WeakKeyDictionary[EventLog, Landmarks] = WeakKeyDictionary()
 
 
 def find_anchors(log: EventLog, patterns: Sequence[Pattern]) -> tuple[Anchor, ...]:
@@ -73,6 +68,7 @@ def _among(marks: Sequence[Mark], pattern: Pattern) -> Anchor:
     return Anchor.of(pattern, [Match(mark.offset, mark.line, name) for mark, name in named if name is not None])
 
 
+@once
 def landmarks_of(log: EventLog) -> Landmarks | None:
     """The landmarks of a log: as found when it was read, its marks where it has no lines, or else from its text.
 
@@ -91,16 +87,13 @@ def landmarks_of(log: EventLog) -> Landmarks | None:
         )
     if log.landmarks is not None:
         return log.landmarks
-    if log in _LANDMARKS:
-        return _LANDMARKS[log]
     if not log.source.rereadable:
         return None
     found, line = [], 1
     for offset, block in text_blocks(log):
         found.append(landmarks_in_block(block, offset, line))
         line += count_lines(block)
-    _LANDMARKS[log] = Landmarks().and_then(found)
-    return _LANDMARKS[log]
+    return Landmarks().and_then(found)
 
 
 def numbered(names: Sequence[str]) -> list[str]:
