@@ -16,7 +16,6 @@ from memlens.spool import walk
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-
     Addresses = NDArray[np.uint64]
 
 
