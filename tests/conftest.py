@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -65,6 +66,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         smoke = item.path.is_relative_to(tests) and item.path.relative_to(tests).as_posix() in SMOKE
         if smoke and "[docs/" not in item.nodeid:  # of the pages the README alone
             item.add_marker("smoke")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """``--dist loadfile``, but that all tests of pages go to one worker: one browser starts, and each page is made once."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            name = super()._split_scope(nodeid)
+            return "pages" if name.endswith(("_in_browser.py", "/test_browser.py")) else name
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -103,6 +103,8 @@ def written(steps: list[Step]) -> str:
     return "\n".join(f"$ {step.command}\n{step.output}" for step in steps)
 
 
+#: What commands print, by the commands: those of the README stand in its translation, too.
+PRINTED: dict[tuple[str, ...], str] = {}
 EXAMPLES = [
     pytest.param(page, number, id=f"{page.relative_to(ROOT)}-line{example.line}")
     for page in PAGES
@@ -123,7 +125,10 @@ def test_a_console_example_shows_what_the_command_prints(page: Path, number: int
         r"^Setting |memlens whatif", written(list(example.steps)), re.MULTILINE
     ):
         pytest.skip("without the compiled modules nothing is replayed")
-    printed = written(run_steps(example, tmp_path))
+    commands = tuple(step.command for step in example.steps)
+    if commands not in PRINTED:
+        PRINTED[commands] = written(run_steps(example, tmp_path))
+    printed = PRINTED[commands]
     if os.environ.get("MEMLENS_APPROVE"):  # in one process only: each example writes its page
         page.write_text(text[: example.start] + printed + text[example.end :])
         return

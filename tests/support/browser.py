@@ -319,7 +319,7 @@ class Page:
         document.body.prepend(top); top.focus(); top.remove();""")
         stops: list[dict[str, str]] = []
         for _ in range(at_most):
-            self.press(Keys.TAB)
+            ActionChains(self.driver, duration=0).send_keys(Keys.TAB).perform()  # where the focus is waits for no frame
             if (stop := self.focused())["tag"] == "body" or stop in stops:
                 break
             stops.append(stop)
