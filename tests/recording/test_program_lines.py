@@ -330,7 +330,7 @@ for _ in range(60):
 
 
 @pytest.mark.skipif(not COMPILED, reason="without the compiled module")
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", some(VERSIONS, 2))
 def test_what_is_compiled_writes_the_same_lines(ran: Ran, version: str) -> None:
     python = python_of(version)
     text = MADE.format(seed=chance_of(version).getrandbits(32))
@@ -345,7 +345,7 @@ def test_what_is_compiled_is_used_where_it_was_built(ran: Ran) -> None:
     assert ("built-in" in done.stdout) == COMPILED
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", some(VERSIONS, 2))
 @pytest.mark.parametrize("compiled", [True, False])
 def test_other_pythons_say_the_same(ran: Ran, version: str, compiled: bool) -> None:
     done = ran(EVERYWHERE, "holders", python_of(version), compiled=compiled)

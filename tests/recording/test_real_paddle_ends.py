@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from night import NIGHT
 from real_paddle import MARKED, TIMEOUT, RealPaddle, command, counted, environment, record, text_of
 from real_paddle import run as run_command
 
@@ -116,7 +117,7 @@ class Recording:
         return self.recorder.returncode
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, *[signal.SIGINT] * NIGHT], ids=lambda number: number.name)
 def test_a_signal_to_the_recorder_ends_the_program_as_it_would_alone(
     paddle: RealPaddle, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_killed_program_leaves_a_log_up_to_its_end(paddle: RealPaddle, tmp_pat
     assert_log_is_whole(text_of(log))
 
 
+@pytest.mark.night  # by day a log that may grow no further, and a full disk under a program without Paddle
 def test_a_full_disk_ends_the_log_and_not_the_program(paddle: RealPaddle, tmp_path: Path) -> None:
     disk, kept = tmp_path / "disk", tmp_path / "kept.log.zst"
     disk.mkdir()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from night import NIGHT
+from night import NIGHT, some
 from recorder import python, read_zst, recorder, started, until
 from texts import read_packed
 
@@ -61,7 +61,7 @@ def test_the_program_has_as_many_threads_for_linear_algebra_as_without_the_recor
     assert out == (b"True\n" if "OPENBLAS_NUM_THREADS" in os.environ else b"False\n")
 
 
-@pytest.mark.parametrize("code", [0, 1, 3, 126, 255])
+@pytest.mark.parametrize("code", some([0, 1, 3, 126, 255], 2))
 def test_the_exit_code_is_the_programs_own(tmp_path: Path, code: int) -> None:
     ran = started(recorder(tmp_path / "run.log", "-q") + python(f"print('x'); raise SystemExit({code})"))
     out, error = ran.communicate(timeout=60)
@@ -93,7 +93,7 @@ def without_senders(command: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("way", [list, without_senders])
-@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("name", some(SIGNALS, 2))
 def test_a_signal_to_the_recorder_reaches_the_program_once(
     tmp_path: Path, name: str, way: Callable[[list[str]], list[str]]
 ) -> None:
@@ -223,7 +223,7 @@ def test_a_log_that_ends_with_a_frame_is_whole(tmp_path: Path, name: str, monkey
     assert read(log.path) == b"0123456789abcdef"
 
 
-@pytest.mark.parametrize("name", ["run.log.zst", "run.log.gz", "run.log"])
+@pytest.mark.parametrize("name", some(["run.log.zst", "run.log.gz", "run.log"], 2))
 def test_many_megabytes_come_through_whole(tmp_path: Path, name: str) -> None:
     log, piece = tmp_path / name, b"".join(b"line %07d\n" % i for i in range(1 << 16))
     times = ((200 if NIGHT else 50) << 20) // len(piece) // (1 if name.endswith("zst") else 4)

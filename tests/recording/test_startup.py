@@ -126,7 +126,7 @@ def test_other_pythons_run_their_own_sitecustomize(tmp_path: Path, version: str)
     assert (done.stdout, done.stderr) == ("1\n", "next\n")
 
 
-@pytest.mark.parametrize("version", some(VERSIONS, 2))
+@pytest.mark.parametrize("version", some(VERSIONS, 4))
 def test_other_pythons_walk_as_this_one_does(version: str) -> None:
     """All tests of holders pass there."""
     paths = ELSEWHERE, STARTUP.parent / "inside" / "holders.py", Path(__file__).parent / "test_holders.py"

@@ -29,7 +29,8 @@ def twins(log: Path) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.paddle
-@pytest.mark.parametrize("name", [name for name in OF_PADDLE if NIGHT or name == "average"])
+@pytest.mark.night  # by day the same is told of made runs and of recorded logs: tests/analyzers/test_twins.py
+@pytest.mark.parametrize("name", OF_PADDLE)
 def test_a_run_of_paddle_without_a_twin_peaks_where_it_was_said(paddle: RealPaddle, tmp_path: Path, name: str) -> None:
     found, variables = {}, environment(paddle, tmp_path)
     for how in ("with", "without"):
