@@ -78,7 +78,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             name = super()._split_scope(nodeid)
-            return "pages" if name.endswith(("_in_browser.py", "/test_browser.py")) else name
+            return "pages" if name.endswith(("_browser.py", "drawing/test_compared.py")) else name
 
     return Scheduling(config, log)
 
