@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from memlens.recording.inside import walks
 from memlens.recording.inside.holders import Walk
 
 
@@ -629,3 +630,47 @@ def test_the_state_of_an_optimizer_of_pytorch_is_named_alike() -> None:
 def test_files_of_others_are_no_roots() -> None:
     own = {where.rpartition(" ")[2] for _, role, _, where in walked() if role != "garbage"}
     assert own <= {"program.py"}
+
+
+def test_a_shard_is_its_parameter_whatever_else_has_it() -> None:
+    """FSDP has the local part of a parameter in hooks of the module, too."""
+    shard = Tensor()
+
+    class Sharded(Tensor):
+        __slots__ = ("_local_tensor",)
+
+    whole = Sharded()
+    whole._local_tensor = shard
+    net = a_class("Module", "torch.nn.modules.module")()
+    vars(net).update(_hooks={0: SimpleNamespace(data=shard)}, _parameters={"weight": whole}, _modules={}, _buffers={})
+    del whole
+    del shard
+    assert held("test_a_shard_is_its_parameter_whatever_else_has_it") == [("parameter", "net.weight")] * 2
+
+
+def test_a_search_for_garbage_that_takes_long_leaves_time_for_other_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Walks that look for garbage have as much time as the others, and none of theirs; one that nobody waits to be due for always looks."""
+    now, asked = [0.0], list[Any]()
+    clock = SimpleNamespace(monotonic=lambda: now[0], thread_time=lambda: now[0])
+    monkeypatch.setattr(walks, "time", clock)
+
+    class Slow:
+        found, whole, named = (), True, True
+
+        def __init__(self, *_: Any, garbage: bool | None, **__: Any) -> None:
+            asked.append(garbage)
+            self.searched = garbage is True
+
+        def run(self, *, short: bool) -> tuple[Any, ...]:
+            now[0] += 0.6 if self.searched else 0.1
+            return ()
+
+    framework = SimpleNamespace(
+        **dict.fromkeys(("is_tensor", "beyond"), None), level=lambda: 0, peak=lambda: 0, whole=True, graphs=lambda _: ()
+    )
+    looks = walks.Walks(Slow, framework, list, lambda: True)
+    for _ in range(16):
+        looks.look("backward")
+    assert asked == [True, None, None, None, None]  # the first, second, fourth, eighth, and sixteenth
+    looks.walk()
+    assert asked[-1] is True
