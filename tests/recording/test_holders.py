@@ -638,6 +638,7 @@ def test_a_shard_is_its_parameter_whatever_else_has_it() -> None:
 
     class Sharded(Tensor):
         __slots__ = ("_local_tensor",)
+        _local_tensor: Tensor
 
     whole = Sharded()
     whole._local_tensor = shard
@@ -668,7 +669,7 @@ def test_a_search_for_garbage_that_takes_long_leaves_time_for_other_walks(monkey
     framework = SimpleNamespace(
         **dict.fromkeys(("is_tensor", "beyond"), None), level=lambda: 0, peak=lambda: 0, whole=True, graphs=lambda _: ()
     )
-    looks = walks.Walks(Slow, framework, list, lambda: True)
+    looks = walks.Walks(Slow, framework, deque(maxlen=0).extend, lambda: True)
     for _ in range(16):
         looks.look("backward")
     assert asked == [True, None, None, None, None]  # the first, second, fourth, eighth, and sixteenth
