@@ -669,7 +669,8 @@ def test_a_search_for_garbage_that_takes_long_leaves_time_for_other_walks(monkey
     framework = SimpleNamespace(
         **dict.fromkeys(("is_tensor", "beyond"), None), level=lambda: 0, peak=lambda: 0, whole=True, graphs=lambda _: ()
     )
-    looks = walks.Walks(Slow, framework, deque(maxlen=0).extend, lambda: True)
+    rows: list[Any] = []
+    looks = walks.Walks(Slow, framework, rows.extend, lambda: True)
     for _ in range(16):
         looks.look("backward")
     assert asked == [True, None, None, None, None]  # the first, second, fourth, eighth, and sixteenth
