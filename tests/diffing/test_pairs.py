@@ -103,9 +103,9 @@ def longest_plain(base: Sequence[str], head: Sequence[str]) -> list[tuple[int, i
 
 @given(st.text("ABC", max_size=60), st.text("ABCD", max_size=60))
 def test_it_is_common_in_order_and_as_long_as_can_be(base: str, head: str) -> None:
-    same = longest_common(base, head)
-    assert all(base[i] == head[j] for i, j in same)
-    assert all(i < k and j < m for (i, j), (k, m) in pairwise(same))
-    assert len(same) == len(longest_plain(base, head))
-    # With nothing alike at either end, which would pair beforehand.
-    assert longest_common(f"x{base}x", f"y{head}y") == longest_plain(f"x{base}x", f"y{head}y")
+    """Of several that are as long it is one; also with nothing alike at either end, which would pair beforehand."""
+    for one, other in ((base, head), (f"x{base}x", f"y{head}y")):
+        same = longest_common(one, other)
+        assert all(one[i] == other[j] for i, j in same)
+        assert all(i < k and j < m for (i, j), (k, m) in pairwise(same))
+        assert len(same) == len(longest_plain(one, other))
