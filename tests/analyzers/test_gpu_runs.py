@@ -43,7 +43,7 @@ TRAINED = {
     "captured": (3, 0, 0, (3, 2)),
     "compiled": (3, 0, 0, (2, 1)),
     "lightning": (3, 1, 0, (2, 1)),
-    "ddp": (4, 1, 2, (2, 1)),
+    "ddp": (4, 1, 1, (2, 1)),
     "fsdp": (4, 1, 0, (2, 1)),
     "runs_out": (4, 0, 0, (2, 1)),
     "expandable": (4, 0, 0, (2, 1)),
@@ -66,11 +66,29 @@ def test_roles_at_the_peak_are_what_the_run_counted(name: str) -> None:
     assert found.pop("gradient", 0) == gradients * whole
     assert found.pop("communication", 0) == exchanged * whole
     assert found.pop("workspace") == (32 * large + small) * MIB
-    if name in ("runs_out", "expandable"):  # what one backward pass made before it failed: of that nothing tells
-        assert found.pop(None) == 8 * 256 * 8000 * 4 + 4
+    if name in (
+        "runs_out",
+        "expandable",
+    ):  # the loss, and, without the stack of its pass, what that made before it failed
+        assert found.pop(None) == 4 + (8 * 256 * 8000 * 4 if name == "expandable" else 0)
     assert None not in found
     assert found.pop("variable") >= COUNTED[name].get("kept", 0)
     assert {*found} <= {"saved", "temporary", "result"}
+
+
+@pytest.mark.parametrize(("name", "words"), [("ddp", "loss.backward()"), ("nonreentrant", "loss.backward()"), ("trainer", "run.train()")])  # fmt: skip
+def test_what_a_backward_pass_allocates_is_by_the_line_that_began_it(name: str, words: str) -> None:
+    """Though its thread runs no Python: the gradients, half a model at least, and nothing is by nobody."""
+    log = memlens.read(RUNS / f"{name}.pickle.zst")
+    assert log.owner is not None
+    program = Path(__file__).parents[1] / "recording" / "programs" / "torch_gpu.py"
+    lines = {f"torch_gpu.py:{n}" for n, line in enumerate(program.read_text().splitlines(), 1) if words in line}
+    taken = log.kind == memlens.Kind.ALLOC
+    taken[: log.facts.opening] = False
+    assert (log.owner[taken] >= 0).all()
+    begun = [any(line in owner for line in lines) and "torch/autograd/__init__.py:373 backward" in owner for owner in log.owner_names]  # fmt: skip
+    by_backward = log.size[taken & np.array(begun)[log.owner]]
+    assert by_backward.sum() > COUNTED[name]["parameter"] / 2
 
 
 def test_the_trainer_of_transformers_is_told_to_the_byte() -> None:

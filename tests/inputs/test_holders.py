@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kineto_judge import read_bytes
-from snapshots import entry, read, segment
+from snapshots import entry, frame, read, segment
 
 from memlens.log import Log
 
@@ -121,3 +121,40 @@ def test_a_note_that_is_no_text_of_base_64_is_none() -> None:
             b' "Device Id": -1, "Bytes": 8, "Addr": 8}}]}' % text.encode()
         )
         assert log.holder is None
+
+
+def owners_with(passes: Any) -> list[str | None]:
+    """Who allocates: a forward pass, two blocks of no stack, one more after another pass began; the last one is given back without one, too."""
+    forward = [frame("/train.py", 3, "main")]
+    taken = [(10, A, forward), (20, B, []), (30, B + 4096, []), (50, B + 8192, [])]
+    trace = [entry("alloc", addr, 512, time_us=START + time, frames=frames) for time, addr, frames in taken]
+    trace += [
+        entry(action, B + 8192, 512, time_us=START + 60, frames=[]) for action in ("free_requested", "free_completed")
+    ]
+    (log,) = read({"segments": [], "device_traces": [trace], "memlens": {"passes": passes}})
+    assert log.owner is not None
+    return [None if n < 0 else log.owner_names[n] for n in log.owner.tolist()]
+
+
+def test_what_has_no_stack_is_by_the_pass_that_began_last() -> None:
+    stacks = [
+        [frame("/site-packages/torch/autograd/__init__.py", 9, "backward"), frame("/train.py", n, "main")]
+        for n in (5, 6)
+    ]
+    times = [START + 25, START + 40]
+    found = owners_with({"stacks": stacks, "time_us": times, "stack": [1, 0]})
+    first, second = (f"torch/autograd/__init__.py:9 backward < train.py:{n} main" for n in (6, 5))
+    assert found == ["train.py:3 main", None, first, second, None]
+
+
+@pytest.mark.parametrize(
+    "passes",
+    [
+        *(None, 7, {}, {"stacks": [], "time_us": [START], "stack": [0]}),
+        *({"stacks": [[]], "time_us": [START], "stack": []}, {"stacks": [7], "time_us": [START], "stack": [0]}),
+        *({"stacks": [[]], "time_us": ["x"], "stack": [0]}, {"stacks": [[]], "time_us": [-1], "stack": [0]}),
+        {"stacks": [[]], "time_us": [START], "stack": [-1]},
+    ],
+)
+def test_passes_that_cannot_be_read_are_none(passes: Any) -> None:
+    assert owners_with(passes) == ["train.py:3 main", None, None, None, None]

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from memlens.columns import Flags, Ints
 
-#: Where the stack of a backward function that is written in Python begins.
-_BACKWARD = re.compile(r"\btorch/autograd/function\.py:\d+ apply\Z")
+#: Where the stack of a backward function that is written in Python begins, and that of a whole pass.
+_BACKWARD = re.compile(r"\btorch/autograd/(?:function\.py:\d+ apply\Z|__init__\.py:\d+ (?:backward|grad)\b)")
 #: A row of how many nodes of each operator the graph has that a tensor leads to; that tensor's share of all of an operator's nodes, in tenths, at least, for
 #: what they have saved to be of its graph.
 _GRAPH, _SHARE = "graph ", 9

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from memlens.errors import InputError, NoEventsError
 from memlens.events import pair
@@ -47,6 +48,8 @@ _LAYER, _PADDLE_LAYER = "torch_snapshot", "paddle_history"
 _MAPPED, _WHOLE = (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP), (Action.SEGMENT_ALLOC, Action.SEGMENT_FREE)
 #: More settings than an allocator has, and longer ones, are not looked at.
 _MOST_SETTINGS, _LONGEST_SETTING = 100, 2000
+#: Actions that take memory.
+_TAKING = (Action.ALLOC, Action.SEGMENT_ALLOC, Action.SEGMENT_MAP, Action.OOM)
 #: Events at the end of a trace that nearly always show whether stacks of FREEs were recorded.
 _TAIL = 4096
 
@@ -152,7 +155,10 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
     may_be_paddles = not snapshot.keys() & {"external_annotations", "allocator_settings"}
     settings = _settings(snapshot.get("allocator_settings"))
     of_device: dict[int, Any] = {**dict.fromkeys(finals, ()), **dict(enumerate(traces))}
-    entries = {device: read_entries(trace, objects, tables) for device, trace in sorted(of_device.items())}
+    entries = {
+        device: _with_passes(read_entries(trace, objects, tables), noted, tables)
+        for device, trace in sorted(of_device.items())
+    }
     snapshot.clear()
     objects.clear()
     tables.forget_objects()
@@ -168,6 +174,23 @@ def _logs(snapshot: Any, objects: list[Any], name: str, request: Request) -> lis
             raise NoEventsError(f"{name}: the snapshot is empty: no trace entries and no segments", hint)
         raise NoEventsError(f"{name}: no event among {plural(counted, 'entry', 'entries')}, and no segments", hint)
     return logs
+
+
+def _with_passes(entries: Entries, noted: Any, tables: Tables) -> Entries:
+    """Entries where what backward passes allocate has the stack that began them, as ``memlens record`` notes it: their threads run no Python."""
+    passes = noted.get("passes") if type(noted) is dict else None
+    if type(passes) is not dict or not (entries.stack >= 0).any():
+        return entries
+    columns: list[Any] = [passes.get(name) for name in ("stacks", "time_us", "stack")]
+    stacks, times, numbers = columns
+    if any(type(column) is not list for column in columns) or len(times) != len(numbers):
+        return entries
+    if not all(is_count(time, 1 << 62) for time in times) or not all(is_count(one, len(stacks)) for one in numbers):
+        return entries
+    stack_of = np.array([*map(tables.stack, stacks), -1], np.int32)[np.array([-1, *numbers], np.int64)]
+    those = (entries.stack < 0) & np.isin(entries.action, _TAKING) & (entries.time_us >= 0)
+    began = np.maximum.accumulate(np.array(times, np.int64)).searchsorted(entries.time_us, "right")
+    return replace(entries, stack=np.where(those, stack_of[began], entries.stack))
 
 
 def _log(
@@ -261,7 +284,7 @@ def _forget_borrowed(owner: NDArray[np.int32] | None, columns: Columns) -> None:
         of, kind = owner[begin:], columns.kind[begin:]
         partner = pair(kind, columns.addr[begin:]).partner
         freed = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
-        its_own = freed[of[freed] != of[partner[freed]]]
+        its_own = freed[(of[freed] >= 0) & (of[freed] != of[partner[freed]])]
         if len(its_own):
             last = begin + int(its_own[-1]) + 1
             break

@@ -3,12 +3,14 @@
 Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
 
 Holders are looked for while the memory history or a profile of memory is recorded: when backward passes begin, when an optimizer clears
-gradients, at the end of what runs without gradients where there are no backward passes, at marks, when a snapshot is taken, which is also when memory runs out, and when a profile ends.  A snapshot has them under a key of its own, ``memlens``, a trace among its metadata, in base 64::
+gradients, at the end of what runs without gradients where there are no backward passes, at marks, when a snapshot is taken, which is also when memory
+runs out, and when a profile ends.  A snapshot has them under a key of its own, ``memlens``, a trace among its metadata, in base 64::
 
     {"holders": {"names": ["variable feats[*] (main, train.py)", "-"], "time_us": [1790857026000000], "rows": [2],
                  "address": [93883121772608, 0], "name": [0, 1]}}
 
-a walk a time, with so many rows; the row of address 0 says that all was looked at that variables lead to.
+a walk a time, with so many rows; the row of address 0 says that all was looked at that variables lead to.  Beside ``holders`` a snapshot has ``passes``: when
+backward passes began, and the stacks that began them.
 
 **Harmless.**  A walk has a thread of its own, made without the ``threading`` module: no profiler, debugger, compiler, or mode of PyTorch's follows
 it there, and the thread that began it waits.  What a graph has saved is read where no other thread can change it: see ``_is_still``.  Hooks on
@@ -97,6 +99,7 @@ class _Names:
         self._own_name, self._others_wait = walks.own_name_of, walks.others_wait
         self._rows: array[int] = array("q")
         self.walks = walks.Walks(walk, self._tensors, self._put, lambda: sum(self._rows) < _MOST_ROWS)
+        self._new_passes = walks.Passes
         self.clear(on=True)
         places = (torch.autograd, "backward"), (torch.autograd, "grad"), (torch.autograd, "_engine_run_backward")
         #: What runs while a backward pass does.
@@ -114,6 +117,7 @@ class _Names:
                 if is_due("backward"):
                     look(sys._getframe(2))
                 wait()
+                self._passes.begins(sys._getframe(1))
             return prepare(*args, **kwargs)
 
         def clears(*args: Any, **kwargs: Any) -> Any:
@@ -126,7 +130,7 @@ class _Names:
             look(sys._getframe(1), at_exit=self._is_over())
             found = taken(*args, **kwargs)
             if type(found) is dict and self._names:
-                found[_KEY] = self._found()
+                found[_KEY] = {**self._found(), "passes": self._passes.found()}
             return found
 
         def ends(profile: Any, *args: Any) -> Any:
@@ -174,6 +178,7 @@ class _Names:
         """Forget everything, and go on or not."""
         self.walks.on, self._profiled, self._since = on, False, (0, 0)
         self.walks.anew()
+        self._passes: Any = self._new_passes()
         self._names: dict[str, int] = {}
         self._time, self._rows, self._address, self._name = array("q"), array("q"), array("Q"), array("q")
         self._one_by_one = allocate_lock()

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import threading
 import time
+from array import array
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _MOMENT = 0.02
 _QUIET = (64, 1024)
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.
 _HIGHER = 1.01
+#: Backward passes, and frames of what began them, that are noted.
+_MOST_PASSES, _MOST_FRAMES = 1_000_000, 64
 #: Moments after a backward pass.
 _AFTER = ("gradients", "zero_grad")
 #: Roles whose holders are written once, and not in each walk.
@@ -75,6 +78,29 @@ def others_wait() -> bool:
 
 
 _STDLIB = os.path.join(os.path.dirname(os.__file__), "")
+
+
+class Passes:
+    """When backward passes began, and the call stacks that began them: what they allocate, on threads of their own, has no stack of Python."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[tuple[tuple[str, int, str], ...], int] = {}
+        self._time, self._stack = array("q"), array("q")
+
+    def begins(self, frame: FrameType | None) -> None:
+        """A pass begins, within a function of the framework that is this frame."""
+        stack: list[tuple[str, int, str]] = []
+        while frame is not None and len(stack) < _MOST_FRAMES:
+            stack.append((frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name))
+            frame = frame.f_back
+        if len(self._time) < _MOST_PASSES:
+            self._time.append(time.time_ns() // 1000)
+            self._stack.append(self._stacks.setdefault(tuple(stack), len(self._stacks)))
+
+    def found(self) -> dict[str, Any]:
+        """All passes; frames are those of PyTorch's memory history."""
+        stacks = [[dict(zip(("filename", "line", "name"), one)) for one in stack] for stack in self._stacks]  # noqa: B905 - Python 3.8
+        return {"stacks": stacks, "time_us": self._time.tolist(), "stack": self._stack.tolist()}
 
 
 class Walks:
