@@ -676,3 +676,22 @@ def test_a_search_for_garbage_that_takes_long_leaves_time_for_other_walks(monkey
     assert asked == [True, None, None, None, None]  # the first, second, fourth, eighth, and sixteenth
     looks.walk()
     assert asked[-1] is True
+
+
+def test_passes_have_the_stacks_that_began_them_unless_several_threads_begin_some() -> None:
+    passes = walks.Passes()
+
+    def begin() -> None:
+        passes.begins(sys._getframe())
+
+    begin()
+    begin()
+    found = passes.found()
+    one, other = found["stacks"]
+    assert [frame["name"] for frame in one[:2]] == ["begin", sys._getframe().f_code.co_name]
+    assert other[1]["line"] == one[1]["line"] + 1
+    assert (found["stack"], sorted(found["time_us"])) == ([0, 1], found["time_us"])
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    assert passes.found() == {}

@@ -81,9 +81,13 @@ _STDLIB = os.path.join(os.path.dirname(os.__file__), "")
 
 
 class Passes:
-    """When backward passes began, and the call stacks that began them: what they allocate, on threads of their own, has no stack of Python."""
+    """When backward passes began, and the call stacks that began them: what they allocate, on threads of their own, has no stack of Python.
+
+    Nothing is said where several threads begin passes, which may run at once.
+    """
 
     def __init__(self) -> None:
+        self._threads: set[int] = set()
         self._stacks: dict[tuple[tuple[str, int, str], ...], int] = {}
         self._time, self._stack = array("q"), array("q")
 
@@ -93,12 +97,15 @@ class Passes:
         while frame is not None and len(stack) < _MOST_FRAMES:
             stack.append((frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name))
             frame = frame.f_back
+        self._threads.add(threading.get_ident())
         if len(self._time) < _MOST_PASSES:
             self._time.append(time.time_ns() // 1000)
             self._stack.append(self._stacks.setdefault(tuple(stack), len(self._stacks)))
 
     def found(self) -> dict[str, Any]:
         """All passes; frames are those of PyTorch's memory history."""
+        if len(self._threads) > 1:
+            return {}
         stacks = [[dict(zip(("filename", "line", "name"), one)) for one in stack] for stack in self._stacks]  # noqa: B905 - Python 3.8
         return {"stacks": stacks, "time_us": self._time.tolist(), "stack": self._stack.tolist()}
 
