@@ -1,0 +1,60 @@
+"""When it is looked for who holds tensors, and what is noted of backward passes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from memlens.recording.inside import walks
+
+
+def test_a_search_for_garbage_that_takes_long_leaves_time_for_other_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Walks that look for garbage have as much time as the others, and none of theirs; one that nobody waits to be due for always looks."""
+    now, asked = [0.0], list[Any]()
+    clock = SimpleNamespace(monotonic=lambda: now[0], thread_time=lambda: now[0])
+    monkeypatch.setattr(walks, "time", clock)
+
+    class Slow:
+        found, whole, named = (), True, True
+
+        def __init__(self, *_: Any, garbage: bool | None, **__: Any) -> None:
+            asked.append(garbage)
+            self.searched = garbage is True
+
+        def run(self, *, short: bool) -> tuple[Any, ...]:
+            now[0] += 0.6 if self.searched else 0.1
+            return ()
+
+    framework = SimpleNamespace(
+        **dict.fromkeys(("is_tensor", "beyond"), None), level=lambda: 0, peak=lambda: 0, whole=True, graphs=lambda _: ()
+    )
+    rows: list[Any] = []
+    looks = walks.Walks(Slow, framework, rows.extend, lambda: True)
+    for _ in range(16):
+        looks.look("backward")
+    assert asked == [True, None, None, None, None]  # the first, second, fourth, eighth, and sixteenth
+    looks.walk()
+    assert asked[-1] is True
+
+
+def test_passes_have_the_stacks_that_began_them_unless_several_threads_begin_some() -> None:
+    passes = walks.Passes()
+
+    def begin() -> None:
+        passes.begins(sys._getframe())
+
+    begin()
+    begin()
+    found = passes.found()
+    one, other = found["stacks"]
+    assert [frame["name"] for frame in one[:2]] == ["begin", sys._getframe().f_code.co_name]
+    assert other[1]["line"] == one[1]["line"] + 1
+    assert (found["stack"], sorted(found["time_us"])) == ([0, 1], found["time_us"])
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    assert passes.found() == {}
