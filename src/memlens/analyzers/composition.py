@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
 from memlens.analyzers.roles.twins import Twin, Twins
 from memlens.claims.roles import INFERRED, ROLE_NUMBERS, ROLES, UNSEEN, role_of
+from memlens.events import EventLog, once
 from memlens.facts import Kind
 from memlens.folding import bounds, peak_ends, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.roles.by_stack import ByStack
     from memlens.columns import Flags, Ints
-    from memlens.events import EventLog
 
 
 class Share(Result, frozen=True):
@@ -110,20 +109,13 @@ class Roles:
     def __init__(self, log: EventLog, windows: Sequence[Window] = ()) -> None:
         self.log, self._windows = log, windows
         self.of_event: NDArray[np.int8] | None = log.role
-        self.told_by = "stacks"
-        self._by_stack: ByStack | None = None
-        if log.role is None:
-            if log not in _BY_STACK:
-                from memlens.analyzers.roles.by_stack import roles_by_stack
-
-                _BY_STACK[log] = roles_by_stack(log)
-            if (found := _BY_STACK[log]) is not None:
-                self.of_event = found.role
+        found = _by_stack(log) if log.role is None else None
+        if found is not None:
+            self.of_event = found.role
+        self.told_by = "steps" if self.of_event is None else "stacks"
+        self._by_stack = found if log.holder is None else None
         if log.holder is not None:
             self.told_by, self.of_event = "holders", _held_by(log.holder, log.holder_names, self.of_event)
-        elif log.role is None:
-            self._by_stack = _BY_STACK[log]
-            self.told_by = "steps" if self._by_stack is None else "stacks"
 
     def at(self, event: int, live: Ints) -> NDArray[np.int8] | None:
         """The roles of what is live right before an event, as numbers of ``ROLES``, -1 or one more for none; ``None`` where nothing tells any."""
@@ -204,6 +196,13 @@ class Roles:
         return lo[before:], hi[before:]
 
 
+@once
+def _by_stack(log: EventLog) -> ByStack | None:
+    from memlens.analyzers.roles.by_stack import roles_by_stack
+
+    return roles_by_stack(log)
+
+
 def _held_by(holder: Ints, names: Sequence[str], by_stack: NDArray[np.int8] | None) -> NDArray[np.int8]:
     """The role of the block of each event by who holds it; of what no walk saw anybody hold, by the stacks where these tell more."""
     roles = [*map(role_of, names)]
@@ -226,7 +225,6 @@ _OF_LIBRARIES, _OF_UNSEEN = (
 )
 #: Steps that are looked at to tell the roles of blocks of all of them.
 _MOST_STEPS = 64
-_BY_STACK: WeakKeyDictionary[EventLog, ByStack | None] = WeakKeyDictionary()
 
 
 class LiveBlocks:

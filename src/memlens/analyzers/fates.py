@@ -14,6 +14,7 @@ import numpy as np
 
 from memlens import folding
 from memlens.columns import Ints, distinct
+from memlens.events import EventLog, once
 from memlens.facts import Kind
 from memlens.folding import bounds, profile
 from memlens.spool import walk
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memlens.events import EventLog
     from memlens.windows.windows import Window
 
     Columns = dict[str, Ints]
 
-_OUTLIVE: WeakKeyDictionary[EventLog, Ints] = WeakKeyDictionary()
 _LAST: WeakKeyDictionary[EventLog, tuple[bytes, Columns]] = WeakKeyDictionary()
 
 
@@ -151,14 +150,16 @@ def live_events(log: EventLog, event: int) -> Ints:
 
     Blocks that outlive a batch of the log are gathered once for the log; only the last batch is walked through.
     """
-    outlive = _OUTLIVE.get(log)
-    if outlive is None:
-        outlive = joined(held_events(log, start, stop, stop) for start, stop in walk(0, len(log), folding.BATCH))
-        _OUTLIVE[log] = outlive
-    batch = event - event % folding.BATCH
+    outlive, batch = _outliving(log), event - event % folding.BATCH
     earlier = outlive[: np.searchsorted(outlive, batch)]
     earlier = earlier[until(log.lifetimes.partner)[earlier] >= event]
     return joined([earlier, held_events(log, batch, event, event)])
+
+
+@once
+def _outliving(log: EventLog) -> Ints:
+    """The ALLOCs of blocks that outlive the batch that makes them, rising, int64."""
+    return joined(held_events(log, start, stop, stop) for start, stop in walk(0, len(log), folding.BATCH))
 
 
 def released_events(log: EventLog, lo: int, hi: int) -> Ints:

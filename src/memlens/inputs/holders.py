@@ -228,9 +228,10 @@ def held(
             found[life] = number[text]
         # What goes when nothing is made any more goes with the program, whoever held it: as others like it.
         late = (found == number[UNSEEN]) & (free > alloc[-1:].sum())
-        saved = np.array([role_of(text) == "saved" for text in (*number, "")])
-        told = np.array([role_of(text) in ("saved", "variable") for text in (*number, "")])
-        unseen, seen = np.flatnonzero(late), np.flatnonzero(told[found] & ~late)
+        saved, variable = (
+            np.array([role_of(text) == role for text in (*number, "")]) for role in ("saved", "variable")
+        )
+        unseen, seen = np.flatnonzero(late), np.flatnonzero((saved | variable)[found] & ~late)
         like = _last_like(unseen, seen, calls, alloc, size[alloc])
         found[unseen[(like >= 0) & saved[found[like]]]] = number[GRAPH]
     holder = np.full(len(kind), -1, np.int64)

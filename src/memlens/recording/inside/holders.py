@@ -67,8 +67,7 @@ class Walk:
         kept: What takes long to look for, from walk to walk: references to classes when there was no garbage of theirs, and which modules are the program's.
 
     Attributes:
-        found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``, ``gradient``, ``saved``, ``garbage``), its path, and
-            where that begins.
+        found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``, ``gradient``, ``saved``, ``garbage``), its path, and where that begins.
         whole: Everything that can be reached was looked at.
         named: No path to something was too long.
         searched: It was looked for garbage, which takes longer than all else.

@@ -9,8 +9,7 @@ runs out, and when a profile ends.  A snapshot has them under a key of its own, 
     {"holders": {"names": ["variable feats[*] (main, train.py)", "-"], "time_us": [1790857026000000], "rows": [2],
                  "address": [93883121772608, 0], "name": [0, 1]}}
 
-a walk a time, with so many rows; the row of address 0 says that all was looked at that variables lead to.  Beside ``holders`` a snapshot has ``passes``: when
-backward passes began, and the stacks that began them.
+a walk a time, with so many rows; the row of address 0 says that all was looked at that variables lead to.  Beside ``holders`` a snapshot has ``passes``: when backward passes began, and by which stacks.
 
 **Harmless.**  A walk has a thread of its own, made without the ``threading`` module: no profiler, debugger, compiler, or mode of PyTorch's follows
 it there, and the thread that began it waits.  What a graph has saved is read where no other thread can change it: see ``_is_still``.  Hooks on
