@@ -646,3 +646,65 @@ def test_a_shard_is_its_parameter_whatever_else_has_it() -> None:
     del whole
     del shard
     assert held("test_a_shard_is_its_parameter_whatever_else_has_it") == [("parameter", "net.weight")] * 2
+
+
+def paths(found: list[tuple[Any, str, str, str]]) -> list[str]:
+    return [path for _, _, path, _ in found]
+
+
+def in_library(source: str, name: str = "library.trainer") -> dict[str, Any]:
+    """The variables of a module of a library."""
+    values: dict[str, Any] = {"__name__": name, "Node": Node, "Tensor": Tensor, "walked": walked}
+    exec(compile(source, "/site/library/trainer.py", "exec"), values)
+    return values
+
+
+_TRAINER = """
+class Trainer:
+    def __init__(self): self.model = Node(Tensor())
+    def fit(self, step): return step()
+def fit(step): return Trainer().fit(step)
+"""
+
+
+def test_what_functions_of_a_library_hold_that_the_program_has_called() -> None:
+    assert "self.model.tensor" not in paths(walked())
+    found = in_library(_TRAINER)["fit"](walked)
+    assert [(role, path, where) for _, role, path, where in found if path.startswith("self.model.")] == [
+        ("variable", "self.model.tensor", "fit, library.trainer")
+    ]
+
+
+def test_a_variable_of_the_program_goes_before_one_of_a_library_though_its_path_is_longer() -> None:
+    mine = {"a": [[[[in_library(_TRAINER)["Trainer"]()]]]]}
+    found = mine["a"][0][0][0][0].fit(walked)
+    trainer = mine["a"][0][0][0][0]
+    assert {path for tensor, _, path, _ in found if tensor is trainer.model.tensor} == {
+        "mine['a'][*][*][*][*].model.tensor"
+    }
+
+
+@pytest.mark.parametrize("name", ["torch.nn.modules.module", "paddle.nn.layer", "_memlens_walks"])
+def test_not_what_a_framework_works_on(name: str) -> None:
+    assert "self.model.tensor" not in paths(in_library(_TRAINER, name)["fit"](walked))
+
+
+def test_not_what_runs_the_program_has() -> None:
+    def program() -> list[tuple[Any, str, str, str]]:
+        return walked()
+
+    found: list[Any] = []
+    runner = in_library("def run(program, found, kept): found += program()")["run"]
+    thread = threading.Thread(target=runner, args=(program, found, [Tensor()]))  # nothing of the program's is outside
+    thread.start()
+    thread.join()
+    assert found
+    assert not any(path.startswith("kept") for path in paths(found))
+
+
+def test_what_a_library_holds_beyond_what_is_looked_at_leaves_a_walk_whole() -> None:
+    many = in_library("def fit(step):\n    many = [[Tensor()] for _ in range(200_000)]\n    return step()")["fit"]
+    walk = Walk(lambda kind: issubclass(kind, Tensor), own_name)
+    found = many(lambda: walk.run())  # noqa: PLW0108 - one frame more
+    assert walk.whole
+    assert 0 < sum(path == "many[*][*]" for _, _, path, _ in found) < 200_000

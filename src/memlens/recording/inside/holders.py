@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     #: What is added to the path, the value, and its role where that is another than that of what holds it.
     Child: TypeAlias = tuple[str, Any, str]
 
-#: Turns of a walk, and again beyond tensors; those of a short one; what is looked at in one of them; characters of a path; frames of a thread, at most.
-_MOST_TURNS, _FEW_TURNS, _AT_ONCE, _LONGEST, _DEEPEST = 20_000, 200, 64, 120, 200
+#: Turns of a walk, and again beyond tensors; those of a short one, and from frames of libraries; what is looked at in one; characters of a path; frames of a thread.
+_MOST_TURNS, _FEW_TURNS, _LIBRARY_TURNS, _AT_ONCE, _LONGEST, _DEEPEST = 20_000, 200, 2_000, 64, 120, 200
 #: Rings of what refers to tensors, and how much one of them may have.
 _MOST_RINGS, _MOST_REFERRERS = 8, 10_000
 #: A key of a dictionary is written where it is as short as this, and where there are as few.
@@ -91,14 +91,11 @@ class Walk:
         self._loose: dict[int, int] = {}  # where in what was found the parameters are that no model has led to yet
         self._waiting: deque[tuple[Iterator[Child] | None, Any, str, str, str]] = deque()
         self._spaces: list[tuple[dict[str, Any], str]] = []  # the variables of modules
+        self._called: list[types.FrameType] = []  # the frames of libraries within functions of the program
         self._kinds: dict[int, tuple[str, bool, list[tuple[str, Any]]]] = {}
 
     def run(self, *, short: bool = False) -> list[tuple[Any, str, str, str]]:
-        """Walk, and return what was found; nothing else is held afterwards.
-
-        Args:
-            short: Look at what the local variables of functions that run lead to soon, which takes a tenth of the time.
-        """
+        """Walk, and return what was found; ``short``: from the local variables of functions alone, and not far, in a tenth of the time."""
         try:
             self._roots(of_modules=not short)
             if short:
@@ -111,15 +108,20 @@ class Walk:
                 self._go()
             return self.found
         finally:
-            for some in (self._seen, self._waiting, self._kinds, self._spaces):
+            for some in (self._seen, self._waiting, self._kinds, self._spaces, self._called):
                 some.clear()
 
     def _go(self) -> None:
         """Look at all that waits, and beyond the tensors that were found; there, too, where not all could be looked at."""
         self._turns(_MOST_TURNS)
+        if self.whole:  # an anonymous trainer may be held by its own functions alone
+            for frame in self._called:
+                self._variables(_locals(frame), f"{frame.f_code.co_name}, {frame.f_globals['__name__']}")
+            self._turns(_LIBRARY_TURNS)
+            self.whole = True
+        self._waiting.clear()
         left = _MOST_TURNS
         while left and self._passed < len(self.found):
-            self._waiting.clear()
             for tensor, role, path, where in self.found[self._passed :]:
                 self._waiting.append((self._beyond(self, tensor, role), None, role, path, where))
             self._passed = len(self.found)
@@ -215,11 +217,21 @@ class Walk:
         self._spaces += self._modules() if of_modules else ()
         for values, where in self._spaces:
             self._variables(values, where)
-        frames = list(self._frames())
+        frames, within = list(self._frames()), False
+        for frame in reversed(frames):
+            own, module = self._own_name(frame.f_code.co_filename), frame.f_globals.get("__name__")
+            within = own is not None or (within and frame.f_back is not None)
+            theirs = within and own is None and type(module) is str
+            if theirs and not f"{module}.".startswith(("_memlens_", *_FRAMEWORKS)):
+                self._called.append(frame)
         frames += [waiting for frame in frames for waiting in _waiting_in(frame)]
         for frame in frames:
-            self._frame(frame)
-        for error in _handled():
+            name = self._own_name(frame.f_code.co_filename)
+            if name is not None and frame.f_code.co_name != "<module>":
+                self._variables(_locals(frame), f"{frame.f_code.co_name}, {name}")
+        # Exceptions that are being handled, whose frames no variable need lead to.  Python 3.10 has those of all threads.
+        for one in getattr(sys, "_current_exceptions", lambda: {0: sys.exc_info()})().values():
+            error = one[1] if type(one) is tuple else one
             self._reach(error, "variable", type.__dict__["__name__"].__get__(type(error)), _HANDLED)
 
     def _modules(self) -> Iterator[tuple[dict[str, Any], str]]:
@@ -255,11 +267,6 @@ class Walk:
                     break
                 yield frame
                 frame = frame.f_back
-
-    def _frame(self, frame: types.FrameType) -> None:
-        name = self._own_name(frame.f_code.co_filename)
-        if name is not None and frame.f_code.co_name != "<module>":
-            self._variables(_locals(frame), f"{frame.f_code.co_name}, {name}")
 
     def _variables(self, values: dict[str, Any], where: str) -> None:
         for name, value in list(values.items()):
@@ -375,12 +382,6 @@ def _waiting_in(frame: types.FrameType) -> Iterator[types.FrameType]:
             while type(coroutine) is types.CoroutineType and coroutine.cr_frame is not None:
                 yield coroutine.cr_frame
                 coroutine = coroutine.cr_await
-
-
-def _handled() -> list[Any]:
-    """The exceptions that are being handled, whose frames no variable need lead to."""
-    found = getattr(sys, "_current_exceptions", lambda: {0: sys.exc_info()})()  # Python 3.10 has those of all threads
-    return [error for one in found.values() if (error := one[1] if type(one) is tuple else one) is not None]
 
 
 def _locals(frame: types.FrameType) -> dict[str, Any]:
