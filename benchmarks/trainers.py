@@ -153,7 +153,7 @@ def switch() -> None:
     switched[1] = on = switches.random() < 0.5
     for owner, name, named, operator in operators():
         setattr(owner, name, named if on else operator)
-    for walks in vars(sys.modules["_memlens_program_lines"])["_walks"]:
+    for walks in vars(sys.modules["_memlens.program_lines"])["_walks"]:
         walks.on = on
     switched[0] = time.thread_time()
 

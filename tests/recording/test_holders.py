@@ -684,7 +684,7 @@ def test_a_variable_of_the_program_goes_before_one_of_a_library_though_its_path_
     }
 
 
-@pytest.mark.parametrize("name", ["torch.nn.modules.module", "paddle.nn.layer", "_memlens_walks"])
+@pytest.mark.parametrize("name", ["torch.nn.modules.module", "paddle.nn.layer", "_memlens.walks"])
 def test_not_what_a_framework_works_on(name: str) -> None:
     assert "self.model.tensor" not in paths(in_library(_TRAINER, name)["fit"](walked))
 
@@ -704,7 +704,93 @@ def test_not_what_runs_the_program_has() -> None:
 
 def test_what_a_library_holds_beyond_what_is_looked_at_leaves_a_walk_whole() -> None:
     many = in_library("def fit(step):\n    many = [[Tensor()] for _ in range(200_000)]\n    return step()")["fit"]
-    walk = Walk(lambda kind: issubclass(kind, Tensor), own_name)
-    found = many(lambda: walk.run())  # noqa: PLW0108 - one frame more
-    assert walk.whole
-    assert 0 < sum(path == "many[*][*]" for _, _, path, _ in found) < 200_000
+
+    def walk() -> Walk:
+        made = Walk(lambda kind: issubclass(kind, Tensor), own_name)
+        made.run()
+        return made
+
+    done = many(walk)
+    assert done.whole
+    assert 0 < sum(path == "many[*][*]" for _, _, path, _ in done.found) < 200_000
+
+
+class Store:
+    """What classes have."""
+
+    by_key: dict[str, Tensor] = {}  # noqa: RUF012
+    plain = 3
+
+    def __init__(self) -> None:
+        self.field = None
+
+    @functools.lru_cache(None)  # noqa: B019 - that is what is tested
+    def remembered(self, key: str) -> Tensor:
+        return Tensor()
+
+    @staticmethod
+    def kept(tensor: Any, into: list[Tensor] = []) -> None:  # noqa: B006
+        into.append(tensor)
+
+    @property
+    def asked(self) -> Tensor:
+        raise AssertionError("code of the program was run")
+
+
+class Derived(Store):
+    more: list[Tensor] = []  # noqa: RUF012
+
+
+def remember(tensor: Tensor) -> None:
+    remember.last = tensor  # type: ignore[attr-defined]
+
+
+def test_what_classes_and_functions_of_the_program_keep() -> None:
+    try:
+        Store.by_key["a"] = Tensor()
+        Derived.more.append(Tensor())
+        Store().remembered("a")
+        Store.kept(Tensor())
+        remember(Tensor())
+        found = {path for _, _, path, where in walked() if where == "program.py"}
+        assert {
+            "Store.by_key['a']",
+            "Derived.more[*]",
+            "Store.remembered[*]",
+            "Store.kept(=)[*]",
+            "remember.last",
+        } <= found
+    finally:
+        Store.by_key.clear()
+        Derived.more.clear()
+        Store.remembered.cache_clear()
+        vars(Store)["kept"].__func__.__defaults__[0].clear()
+        del remember.last  # type: ignore[attr-defined]
+
+
+def test_a_class_within_a_function_is_reached_by_its_instances() -> None:
+    class Local(Store):
+        mine = {"b": Tensor()}  # noqa: RUF012
+
+    local = Local()
+    del Local
+    assert held("test_a_class_within_a_function_is_reached_by_its_instances") == [("variable", "local.mine['b']")]
+
+
+def test_no_class_of_a_library_is_looked_into() -> None:
+    library = in_library("class Registry:\n    kept = [Tensor()]\n")["Registry"]
+    here = [library, library()]
+    assert not held("test_no_class_of_a_library_is_looked_into")
+
+
+def test_functions_get_no_dictionary_for_being_looked_at() -> None:
+    def plain() -> None: ...
+
+    before = sys.getsizeof(plain), len(gc.get_referents(plain))
+    walked()
+    assert (sys.getsizeof(plain), len(gc.get_referents(plain))) == before
+
+
+def test_tensors_that_are_keys() -> None:
+    seen = {Tensor(): 1, (1, 2): Tensor()}
+    assert sorted(held("test_tensors_that_are_keys")) == [("variable", "seen.keys()[*]"), ("variable", "seen[*]")]

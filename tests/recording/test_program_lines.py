@@ -341,7 +341,7 @@ def test_what_is_compiled_writes_the_same_lines(ran: Ran, version: str) -> None:
 
 
 def test_what_is_compiled_is_used_where_it_was_built(ran: Ran) -> None:
-    done = ran("import sys\nprint(sys.modules['_memlens_program_lines']._lines)\n")
+    done = ran("import sys\nprint(sys.modules['_memlens.program_lines']._lines)\n")
     assert ("built-in" in done.stdout) == COMPILED
 
 

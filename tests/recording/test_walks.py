@@ -7,9 +7,11 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from memlens.recording.inside import walks
+from memlens.recording.inside.holders import Walk
 
 
 def test_a_search_for_garbage_that_takes_long_leaves_time_for_other_walks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +35,8 @@ def test_a_search_for_garbage_that_takes_long_leaves_time_for_other_walks(monkey
         **dict.fromkeys(("is_tensor", "beyond"), None), level=lambda: 0, peak=lambda: 0, whole=True, graphs=lambda _: ()
     )
     rows: list[Any] = []
-    looks = walks.Walks(Slow, framework, rows.extend, lambda: True)
+    monkeypatch.setattr(walks, "Walk", Slow)
+    looks = walks.Walks(framework, rows.extend, lambda: True)
     for _ in range(16):
         looks.look("backward")
     assert asked == [True, None, None, None, None]  # the first, second, fourth, eighth, and sixteenth
@@ -58,3 +61,17 @@ def test_passes_have_the_stacks_that_began_them_unless_several_threads_begin_som
     thread.start()
     thread.join()
     assert passes.found() == {}
+
+
+def test_objects_in_an_array_of_numpy_are_looked_at() -> None:
+    class Tensor: ...
+
+    def program() -> list[tuple[str, str]]:
+        tree = np.zeros(4, dtype=object)
+        tree[2] = Tensor()
+        return [(role, path) for _, role, path, _ in walked(Tensor)]
+
+    def walked(kind: type) -> list[tuple[Any, str, str, str]]:
+        return Walk(lambda one: one is kind, lambda file: file if file == __file__ else None).run()
+
+    assert ("variable", "tree[*]") in program()

@@ -6,6 +6,7 @@ The first file is the module of memlens's that is tested.  Of pytest there is wh
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import traceback
 from importlib.machinery import SourceFileLoader
@@ -65,7 +66,8 @@ def main(tested: str, tests: str) -> None:
     sys.modules["pytest"] = ModuleType("pytest")
     vars(sys.modules["pytest"])["mark"] = SimpleNamespace(parametrize=parametrize)
     for package in ("memlens", "memlens.recording", "memlens.recording.inside"):
-        sys.modules[package] = ModuleType(package)
+        sys.modules[package] = made = ModuleType(package)
+        made.__path__ = [os.path.dirname(tested)] if package.endswith(".inside") else []
     load("memlens.recording.inside.holders", tested)
     failed = ran = 0
     for name, test in list(load("tests", tests).items()):

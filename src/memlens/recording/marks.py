@@ -68,7 +68,7 @@ def _walk() -> None:
     """Have it looked for who holds memory, where names are said, and it is time to."""
     for name in ("program_lines", "torch_names"):
         with suppress(Exception):
-            sys.modules[f"_memlens_{name}"].marked()
+            sys.modules[f"_memlens.{name}"].marked()
 
 
 def _one_line(text: str) -> str:

@@ -112,7 +112,7 @@ class History:
     def start(self) -> None:
         """Initialise CUDA and start recording."""
         torch = self.torch
-        if (names := sys.modules.get("_memlens_torch_names")) is not None:
+        if (names := sys.modules.get("_memlens.torch_names")) is not None:
             names.recording()
         torch.cuda.init()  # returns at once while CUDA is being initialised
         enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
@@ -248,7 +248,7 @@ def _out_of_memory(device: int, _asked: int, allowed: int, _free: int) -> None:
             _say(f"no snapshot of the moment when memory ran out: {_words(error)}")
 
 
-def start(request: dict[str, Any], when_imported: Callable[[str, Callable[[Any], None]], None], _load: object) -> None:
+def start(request: dict[str, Any], when_imported: Callable[[str, Callable[[Any], None]], None]) -> None:
     """Record this process once it uses CUDA by torch, which it may not have imported yet, or imports Paddle.
 
     The variables ``MEMLENS_TORCH_ENTRIES`` and ``MEMLENS_TORCH_STACKS``, or ``MEMLENS_PADDLE_…``, say how much.

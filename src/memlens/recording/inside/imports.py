@@ -28,21 +28,17 @@ def start(asked: dict[str, Any]) -> None:
     """Start what is asked for."""
     for key, value in asked.items():
         if value is not None:
-            load(_MODULES[key]).start(value, when_imported, load)
+            load(_MODULES[key]).start(value, when_imported)
 
 
 def load(name: str) -> Any:
-    """Load a module that stands beside this one, which is no part of a package here; once in a process, whoever asks for it."""
-    whole = f"_memlens_{name}"
-    if whole not in sys.modules:
-        from importlib.machinery import SourceFileLoader
-
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
-        module = type(sys)(whole)
-        module.__file__ = path
-        SourceFileLoader(whole, path).exec_module(module)
-        sys.modules[whole] = module
-    return sys.modules[whole]
+    """Load a module that stands beside this one, from a package that is in no folder of modules; once in a process, whoever asks for it."""
+    if "_memlens" not in sys.modules:
+        package: Any = type(sys)("_memlens")
+        package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+        sys.modules["_memlens"] = package
+    __import__(f"_memlens.{name}")
+    return sys.modules[f"_memlens.{name}"]
 
 
 def when_imported(name: str, act: Callable[[Any], None]) -> None:

@@ -24,6 +24,9 @@ import threading
 import time
 from functools import partial
 
+from .graphs import Graphs
+from .walks import Walks, others_wait, own_name_of
+
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +65,7 @@ class _Local(threading.local):
 
 _local = _Local()
 _on = [True]
-_walks: list[Any] = []
+_walks: list[Walks] = []
 #: Calls so far, of which each so many-th may be a moment to look who holds tensors.
 _calls, _EACH = [0], 16
 #: Bytes of the lines of calls so far; the second of the last header, and how that is written.
@@ -73,34 +76,24 @@ _codes: dict[int, tuple[CodeType, dict[int, bytes] | None]] = {}
 _MOST_CODES = 10_000
 #: What begins and ends a call, and gives the bytes of lines so far.
 _lines: list[Callable[..., Any]] = []
-#: Gives the name of a file of the user's; that of ``walks``, which stands beside this one.
-_own: list[Callable[[str], str | None]] = []
 
 
-def start(
-    asked: dict[str, Any], when_imported: Callable[[str, Callable[[Any], None]], None], load: Callable[[str], Any]
-) -> None:
+def start(asked: dict[str, Any], when_imported: Callable[[str, Callable[[Any], None]], None]) -> None:
     """Replace the operators once they are imported.
 
     Args:
         asked: ``holders``: write who holds tensors, too; ``compiled``: the file of the compiled functions, if there is one.
         when_imported: Calls a function with a module once it is imported.
-        load: Loads a module that stands beside this one.
     """
-    if _own:  # once in a process
+    if _lines:  # once in a process
         return
-    walks = load("walks")
-    _own.append(walks.own_name_of)
     _lines[:] = _compiled(asked.get("compiled")) or [_begin, _end, _written]
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_stop)
     for module, places in _MODULES.items():
         when_imported(module, partial(_imported, places))
     if asked["holders"]:
-        walk, graphs = load("holders").Walk, load("graphs")
-        when_imported(
-            "paddle", lambda paddle: _walks.append(_walks_of(walks, walk, _Paddle(paddle, walks.others_wait, graphs)))
-        )
+        when_imported("paddle", lambda paddle: _walks.append(_walks_of(_Paddle(paddle))))
 
 
 def marked() -> None:
@@ -184,9 +177,9 @@ def _failed(error: BaseException) -> None:
 class _Paddle:
     """What a walk asks of Paddle."""
 
-    def __init__(self, paddle: Any, others_wait: Callable[[], bool], graphs: Any) -> None:
-        self._paddle, self._others_wait, tensor = paddle, others_wait, paddle.Tensor
-        self._graphs = graphs.Graphs(tensor).of
+    def __init__(self, paddle: Any) -> None:
+        self._paddle, tensor = paddle, paddle.Tensor
+        self._graphs = Graphs(tensor).of
         self._tensor, self.whole = tensor, True
         #: Gives the bytes that were allocated at most on the device that :meth:`level` saw.
         self.peak: Callable[[], int] = int
@@ -212,7 +205,7 @@ class _Paddle:
 
     def graphs(self, found: tuple[tuple[Any, str, str, str], ...]) -> Iterator[str]:
         """The graphs that tensors lead to, unless another thread may be changing them."""
-        return self._graphs(found) if self._others_wait() else iter(())
+        return self._graphs(found) if others_wait() else iter(())
 
     def address(self, tensor: Any) -> int:
         """Where the block of a tensor begins, 0 where it has none."""
@@ -221,7 +214,7 @@ class _Paddle:
         return int(self._of["data_ptr"](tensor) - self._of["_offset"](tensor))
 
 
-def _walks_of(walks: Any, walk: Any, framework: _Paddle) -> Any:
+def _walks_of(framework: _Paddle) -> Walks:
     """Walks that are written as lines, of no more text than those of calls.
 
     ::
@@ -240,7 +233,7 @@ def _walks_of(walks: Any, walk: Any, framework: _Paddle) -> Any:
             text += os.write(2, chunk)
         paced[0] = _lines[-1]() + text
 
-    found = walks.Walks(walk, framework, write, lambda: _lines[-1]() >= paced[0])
+    found = Walks(framework, write, lambda: _lines[-1]() >= paced[0])
     atexit.register(found.walk, at_exit=True)
     return found
 
@@ -327,14 +320,14 @@ def _met(code: CodeType) -> tuple[CodeType, dict[int, bytes] | None]:
     """Take in a code object, which is kept so that no other gets its id."""
     if len(_codes) >= _MOST_CODES:
         _codes.clear()
-    found = _codes[id(code)] = (code, None if _own[0](code.co_filename) is None else {})
+    found = _codes[id(code)] = (code, None if own_name_of(code.co_filename) is None else {})
     return found
 
 
 def _words(places: dict[int, bytes], frame: FrameType) -> bytes:
     """What is written of the place where a frame is, which is kept."""
     code = frame.f_code
-    words = f" < {_own[0](code.co_filename)}:{frame.f_lineno} {code.co_name}".encode("utf-8", "replace")
+    words = f" < {own_name_of(code.co_filename)}:{frame.f_lineno} {code.co_name}".encode("utf-8", "replace")
     places[frame.f_lasti] = words
     return words
 

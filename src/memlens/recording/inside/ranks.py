@@ -22,7 +22,7 @@ def marks() -> dict[str, str]:
     return {name: os.environ[name] for name in MARKS if name in os.environ}
 
 
-def start(request: dict[str, Any], *_: object) -> None:
+def start(request: dict[str, Any], _: object) -> None:
     """Move stdout and stderr of a rank into a pipe that the recorder reads.
 
     Args:

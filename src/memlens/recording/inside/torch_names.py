@@ -30,6 +30,8 @@ from collections import deque
 from contextlib import suppress
 from types import FrameType, FunctionType, GetSetDescriptorType
 
+from .walks import Passes, Walks, others_wait, own_name_of
+
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,27 +48,25 @@ _PATIENCE, _LONGEST_NOTE = 10.0, 8_000_000
 _names: list[_Names] = []
 
 
-def start(_asked: Any, when_imported: Callable[[str, Callable[[Any], None]], None], load: Callable[[str], Any]) -> None:
+def start(_asked: Any, when_imported: Callable[[str, Callable[[Any], None]], None]) -> None:
     """Look for holders once torch is imported; no more than once in a process.
 
     Args:
         when_imported: Calls a function with a module once it is imported.
-        load: Loads a module that stands beside this one.
     """
     if not _started:
         _started.append(True)
-        walks, walk = load("walks"), load("holders").Walk
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_forked)
-        when_imported("torch", lambda torch: _imported(torch, walks, walk))
+        when_imported("torch", _imported)
 
 
 _started: list[bool] = []
 
 
-def _imported(torch: Any, walks: Any, walk: Any) -> None:
+def _imported(torch: Any) -> None:
     try:
-        _names.append(_Names(torch, walks, walk))
+        _names.append(_Names(torch))
     except Exception as error:  # noqa: BLE001  the program goes on
         with suppress(Exception):
             sys.stderr.write(f"memlens: who holds tensors is not recorded: {type(error).__name__}: {error}\n")
@@ -93,12 +93,10 @@ def recording() -> None:
 class _Names:
     """Walks over the tensors of PyTorch, and what they found."""
 
-    def __init__(self, torch: Any, walks: Any, walk: Any) -> None:
+    def __init__(self, torch: Any) -> None:
         self._torch, self._tensors = torch, _Tensors(torch)
-        self._own_name, self._others_wait = walks.own_name_of, walks.others_wait
         self._rows: array[int] = array("q")
-        self.walks = walks.Walks(walk, self._tensors, self._put, lambda: sum(self._rows) < _MOST_ROWS)
-        self._new_passes = walks.Passes
+        self.walks = Walks(self._tensors, self._put, lambda: sum(self._rows) < _MOST_ROWS)
         self.clear(on=True)
         places = (torch.autograd, "backward"), (torch.autograd, "grad"), (torch.autograd, "_engine_run_backward")
         #: What runs while a backward pass does.
@@ -177,7 +175,7 @@ class _Names:
         """Forget everything, and go on or not."""
         self.walks.on, self._profiled, self._since = on, False, (0, 0)
         self.walks.anew()
-        self._passes: Any = self._new_passes()
+        self._passes = Passes()
         self._names: dict[str, int] = {}
         self._time, self._rows, self._address, self._name = array("q"), array("q"), array("Q"), array("q")
         self._one_by_one = allocate_lock()
@@ -236,7 +234,7 @@ class _Names:
             if frame.f_code in self._engine:
                 return False
             frame = frame.f_back
-        return frame is None and self._others_wait()
+        return frame is None and others_wait()
 
     def _is_over(self) -> bool:
         """Whether the main thread has left the program: what its variables held is gone."""
@@ -244,7 +242,7 @@ class _Names:
         for _ in range(_DEEPEST):
             if frame is None:
                 return True
-            if self._own_name(frame.f_code.co_filename) is not None:
+            if own_name_of(frame.f_code.co_filename) is not None:
                 return False
             frame = frame.f_back
         return False
@@ -348,7 +346,7 @@ class _Tensors:
     def beyond(self, walk: Any, tensor: Any, _: str) -> Iterator[tuple[str, Any, str]]:
         """The tensors that a tensor is made of, its gradient, and what its graph has saved, the latter where nobody changes them."""
         if type(tensor) not in self._plain:
-            for _, inner in walk.stored(tensor, type(tensor)):
+            for _, inner in walk.contents.stored(tensor, type(tensor)):
                 yield "", inner, ""
         if not self._still:
             return
@@ -368,7 +366,7 @@ class _Tensors:
                 yield from ((".grad_fn", one, "saved") for one in kept)
                 waiting.extend([] if saver is None else [saver])
             if hasattr(type(node), "_raw_saved_tensors"):  # a function of Python, which may have attributes of its own
-                for _, inner in walk.stored(node, type(node)):
+                for _, inner in walk.contents.stored(node, type(node)):
                     yield ".grad_fn", inner, "saved"
             waiting.extend(pair[0] for pair in following or () if pair[0] is not None)
 

@@ -12,6 +12,8 @@ import threading
 import time
 from array import array
 
+from .holders import Walk
+
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,7 +120,6 @@ class Walks:
     more often as long as that takes no more than a hundredth of the time, and there is room.  Walks that look for garbage may take as much again.
 
     Args:
-        walk: The class of a walk.
         framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out;
             ``graphs``, for further rows of address 0 on what was found; and ``level`` and ``peak``: the bytes that are allocated now, and that were at most, 0 where that is not known.
         put: Takes the rows of a walk: an address, and who holds the block there.  One of address 0 ends it: ``-`` where all was
@@ -133,10 +134,10 @@ class Walks:
     """
 
     def __init__(
-        self, walk: Any, framework: Any, put: Callable[[Iterator[tuple[int, str]]], None], room: Callable[[], bool]
+        self, framework: Any, put: Callable[[Iterator[tuple[int, str]]], None], room: Callable[[], bool]
     ) -> None:
         self.on = True
-        self._walk, self._framework, self._put, self._room = walk, framework, put, room
+        self._framework, self._put, self._room = framework, put, room
         self._began, self._next, self._asked = time.monotonic(), 0.0, 0.0
         self._taken = self._taken_short = self._taken_searching = 0.0  # seconds
         self._came = False  # to a moment, which others follow
@@ -241,7 +242,7 @@ class Walks:
 
     def _rows(self, passed: Any, *, at_exit: bool, garbage: bool | None) -> Iterator[tuple[int, str]]:
         written, framework, short = {}, self._framework, passed is not None
-        walk = self._walk(framework.is_tensor, own_name_of, garbage=garbage, beyond=framework.beyond, kept=self._kept)
+        walk = Walk(framework.is_tensor, own_name_of, garbage=garbage, beyond=framework.beyond, kept=self._kept)
         said: set[int] = set()
         found = (*walk.run(short=short), *_given(passed, framework))
         for tensor, role, path, where in found:
