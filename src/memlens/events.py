@@ -217,10 +217,6 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         """The owner of one event; ``None`` for no event, or where nothing is known."""
         return _name_at(self.owner, self.owner_names, event)
 
-    def holder_of(self, event: int | None) -> str | None:
-        """Who was last seen to hold the block of one event; ``None`` likewise."""
-        return _name_at(self.holder, self.holder_names, event)
-
     def batches(self, lo: int = 0, hi: int | None = None, *, size: int = BATCH) -> Iterator[Batch]:
         """Walk over events ``lo … hi-1`` in batches, with running sums that count from the start of the *log*.
 

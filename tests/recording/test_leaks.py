@@ -24,6 +24,8 @@ LEAKS = {
     "joined": (0, "concat < {paddle.concat} main", "joined (main, paddle_leaks.py)"),
     "closure": (256, "relu < {relu(self.first} forward", "keep.seen[*] (main, paddle_leaks.py)"),
     "attribute": (256, "relu < {relu(self.first} forward", "net.maps[*] (main, paddle_leaks.py)"),
+    "class": (256, "relu < {relu(self.first} forward", "Net.all_maps[*] (paddle_leaks.py)"),
+    "cached": (128, "mul < {return self.first.weight} scaled", "Net.scaled[*] (paddle_leaks.py)"),
     "key": (256, "relu < {relu(self.first} forward", "by_key[*] (paddle_leaks.py)"),
     "total": (256, "relu < {relu(self.first} forward", "total.grad_fn (main, paddle_leaks.py)"),
     "hook": (256, "MatmulGradNode < {loss.backward} main", "hooked[*] (main, paddle_leaks.py)"),
@@ -42,17 +44,19 @@ TORCH_LEAKS = {
     "module": (256, "aten::clamp_min < {def forward} forward", "module_list[*] (program.py)"),
     "local": (256, "aten::clamp_min < {def forward} forward", "outputs[*] (train, program.py)"),
     "lengths": (0, "aten::clamp_min < {def forward} forward", "outputs[*] (train, program.py)"),
-    "joined": (0, "aten::cat < {profile(profile} train", "joined (train, program.py)"),
+    "joined": (0, "aten::cat < {with (} train", "joined (train, program.py)"),
     "closure": (256, "aten::clamp_min < {def forward} forward", "keep.seen[*] (train, program.py)"),
     "attribute": (256, "aten::clamp_min < {def forward} forward", "net.maps[*] (train, program.py)"),
+    "class": (256, "aten::clamp_min < {def forward} forward", "Net.all_maps[*] (program.py)"),
+    "cached": (128, "aten::mul < {lru_cache(None)} scaled", "Net.scaled[*] (program.py)"),
     "key": (256, "aten::clamp_min < {def forward} forward", "by_key[*] (program.py)"),
     "total": (256, "aten::clamp_min < {def forward} forward", "total.grad_fn (train, program.py)"),
     "graph": (256, "aten::clamp_min < {def forward} forward", "outputs[*].grad_fn (train, program.py)"),
-    "hook": (256, "aten::mm < {profile(profile} train", "hooked[*] (train, program.py)"),
+    "hook": (256, "aten::mm < {with (} train", "hooked[*] (train, program.py)"),
     "cycle": (256, "aten::clamp_min < {def forward} forward", "garbage Node.tensor (a cycle that gc.collect() frees)"),
     "generator": (512, "aten::cat < {def waiting} waiting", "outputs[*].copy (train, program.py)"),
     "exception": (512, "aten::cat < {def fails} fails", "outputs[*].doubled (train, program.py)"),
-    "optimizer": (128, "aten::empty_strided < {profile(profile} train", "optimizer optimizers[*] (train, program.py)"),
+    "optimizer": (128, "aten::empty_strided < {with (} train", "optimizer optimizers[*] (train, program.py)"),
     "model": (
         128,
         "aten::empty < {def __init__(self) ->} __init__",
@@ -69,7 +73,7 @@ def place(program: Path, words: str) -> str:
 
 
 @pytest.mark.paddle
-@pytest.mark.parametrize("kind", [kind for kind in LEAKS if NIGHT or kind == "total"])
+@pytest.mark.parametrize("kind", [kind for kind in LEAKS if NIGHT or kind in {"total", "class"}])
 def test_a_leak_is_named_by_its_line_and_its_variable(paddle: RealPaddle, tmp_path: Path, kind: str) -> None:
     log = tmp_path / "run.log.zst"
     done = run(command(paddle, log, [str(PROGRAM), kind], []), environment(paddle, tmp_path), tmp_path, log)

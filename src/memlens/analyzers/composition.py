@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.groups import holders_alike, owner_labels, owners_of
+from memlens.analyzers.groups import holders_alike, holders_of, owner_labels, owners_of
 from memlens.analyzers.roles.twins import Twin, Twins
 from memlens.claims.roles import INFERRED, ROLE_NUMBERS, ROLES, UNSEEN, role_of
 from memlens.events import EventLog, once
@@ -114,8 +114,8 @@ class Roles:
             self.of_event = found.role
         self.told_by = "steps" if self.of_event is None else "stacks"
         self._by_stack = found if log.holder is None else None
-        if log.holder is not None:
-            self.told_by, self.of_event = "holders", _held_by(log.holder, log.holder_names, self.of_event)
+        if (held_by := holders_of(log)) is not None:
+            self.told_by, self.of_event = "holders", _held_by(*held_by, self.of_event)
 
     def at(self, event: int, live: Ints) -> NDArray[np.int8] | None:
         """The roles of what is live right before an event, as numbers of ``ROLES``, -1 or one more for none; ``None`` where nothing tells any."""
@@ -236,10 +236,11 @@ class LiveBlocks:
         role = roles.at(event, live)
         if role is None:
             live, role = live[:0], np.zeros(0, np.int8)
-        every, alike, _ = holders_alike(log.holder_names)
+        held_by, names = holders_of(log) or (None, ())
+        every, alike, _ = holders_alike(names)
         # Behind the holders stands what several have in common; what follows the last one is nobody.
-        self._names = (*every[len(log.holder_names) :], None)
-        holder = np.full(len(live), -1) if log.holder is None else log.holder[live]
+        self._names = (*every[len(names) :], None)
+        holder = np.full(len(live), -1) if held_by is None else held_by[live]
         self._holder = np.append(alike, len(self._names) - 1)[holder]
         self._role = role.astype(np.int64) % len(_PLACES)
         self._labels = owner_labels(log)

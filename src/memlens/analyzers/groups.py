@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from memlens.claims.roles import GRADIENT, UNSEEN, variable_of
 from memlens.columns import Indices, Ints, distinct
+from memlens.events import once
 from memlens.results import OnDemand, Result
 from memlens.text import innermost
 
@@ -172,6 +173,22 @@ def by_size_and_owner(
     return found.part(np.lexsort((first, *ties, -found.total)))
 
 
+@once
+def holders_of(log: EventLog) -> tuple[Ints, tuple[str, ...]] | None:
+    """Who holds the block of each event, as walks and call stacks tell: an index of the names, int64, -1 for none; ``None`` where the log names no holder."""
+    if log.holder is None:
+        return None
+    from memlens.analyzers.roles.by_stack import workspaces_told
+
+    return workspaces_told(log, log.holder)
+
+
+def held_by(log: EventLog, event: int) -> str | None:
+    """Who holds the block of one event; ``None`` where nothing is known."""
+    holder, names = holders_of(log) or (None, ())
+    return None if holder is None or holder[event] < 0 else names[holder[event]]
+
+
 def commonest_holders(
     log: EventLog, blocks: Ints, group: Ints, groups: int
 ) -> tuple[Ints, tuple[str, ...], Ints, Ints] | None:
@@ -190,12 +207,13 @@ def commonest_holders(
         An index of the names that follow for each group, int64, -1 for nobody, the names, how many blocks of each group that is,
         int64, and how many somebody else was seen to hold, int64; ``None`` where the log names no holder.
     """
-    if log.holder is None:
+    if (told := holders_of(log)) is None:
         return None
-    count = len(log.holder_names)
-    every, kind, rank = holders_alike(log.holder_names)
-    known, blocks_of = log.holder[blocks] >= 0, np.bincount(group, minlength=groups)
-    group, holder = group[known], log.holder[blocks][known]
+    held_by, names = told
+    count = len(names)
+    every, kind, rank = holders_alike(names)
+    known, blocks_of = held_by[blocks] >= 0, np.bincount(group, minlength=groups)
+    group, holder = group[known], held_by[blocks][known]
     pairs, at, counts = np.unique(group * count + kind[holder], return_inverse=True, return_counts=True)
     lowest, highest = np.full(len(pairs), count), np.full(len(pairs), -1)
     np.minimum.at(lowest, at, holder)

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from memlens.analyzers.chunks import chunks_of, ends_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
+from memlens.analyzers.groups import held_by
 from memlens.analyzers.lifetimes import Life, lives_of
 from memlens.analyzers.places import ContextLine, context_lines, time_of
 from memlens.claims.claim import Claim, Weight, claim
@@ -258,7 +259,7 @@ def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLif
         before_input=alloc < log.facts.opening,
         requested_bytes=_known(log.requested, alloc),
         owner=log.owner_of(alloc),
-        holder=log.holder_of(alloc),
+        holder=held_by(log, alloc),
         freed_by=log.owner_of(free),
         alloc_thread=_known(log.thread, alloc),
         free_thread=_known(log.thread, free),

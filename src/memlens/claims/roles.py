@@ -23,6 +23,8 @@ TEMPORARY, OF_BACKWARD = "a temporary", "a temporary of the backward pass"
 UNSEEN = "a variable that no walk saw"
 #: … that a backward pass made and left, of the size of a parameter or of a gradient that was seen.
 GRADIENT = "a gradient that no walk saw"
+#: … that a library made for itself.
+WORKSPACE = "workspaces of libraries"
 #: What those begin with that an operator was given, and that no variable had: ``temporary argument of softmax (attend, serve.py)``.
 GIVEN = "temporary "
 #: What holders begin with that are not said in each walk.
@@ -38,7 +40,7 @@ ROLES = {
     "saved": "saved for backward",
     "communication": "communication",
     "cache": "key-value cache",
-    "workspace": "workspaces of libraries",
+    "workspace": WORKSPACE,
     "result": "activations or results",
     "variable": "variables of the program",
     "garbage": "garbage in cycles",
@@ -66,6 +68,7 @@ INFERRED = {
     OF_BACKWARD: "temporary",
     UNSEEN: "variable",
     GRADIENT: "gradient",
+    WORKSPACE: "workspace",
 }
 
 

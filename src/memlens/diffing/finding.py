@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from memlens.analyzers.groups import owner_labels, owners_of
+from memlens.analyzers.groups import held_by, owner_labels, owners_of
 from memlens.analyzers.places import ContextLine, context_lines, lines_at
 from memlens.diffing.differences import FATES, KINDS, UNTIMELY, Items, group
 from memlens.results import Result, deferred, lazy
@@ -303,7 +303,7 @@ def _sides(windows: Sequence[Window], window: Ints, allocs: Ints, frees: Ints) -
         if alloc < 0:
             yield None
         elif free < 0:
-            yield Side(alloc, alloc_line or None, None, None, "never", log.holder_of(alloc))
+            yield Side(alloc, alloc_line or None, None, None, "never", held_by(log, alloc))
         else:
             freed = "in_window" if number < 0 or free < windows[number].hi else "later"
-            yield Side(alloc, alloc_line or None, free, free_line or None, freed, log.holder_of(alloc))
+            yield Side(alloc, alloc_line or None, free, free_line or None, freed, held_by(log, alloc))

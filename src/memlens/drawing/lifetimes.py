@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from memlens.analyzers.fates import live_events
-from memlens.analyzers.groups import kinds_of_blocks, owner_labels
+from memlens.analyzers.groups import holders_of, kinds_of_blocks, owner_labels
 from memlens.analyzers.places import all_elapsed_us, context_lines, lines_at
 from memlens.columns import Ints, distinct
 from memlens.drawing.page import Owners, pack_json
@@ -202,10 +202,11 @@ def largest_blocks(
     lines = lines_at(log, np.append(alloc, freed))
     free_owner = np.full(len(bars), -1, np.int64)
     free_owner[freed >= 0] = owners.code(freed[freed >= 0])
-    held_by = np.full(len(bars), -1) if log.holder is None else log.holder[alloc]
+    holder, names = holders_of(log) or (None, ())
+    held_by = np.full(len(bars), -1) if holder is None else holder[alloc]
     # In the order in which they come: their numbers in the log are chance.
     holders = [*dict.fromkeys(held_by[held_by >= 0].tolist())]
-    number = np.full(len(log.holder_names) + 1, -1)  # the last one is for none
+    number = np.full(len(names) + 1, -1)  # the last one is for none
     number[holders] = np.arange(len(holders))
     untimed = np.full(len(bars), -1)
     stamps = [
@@ -224,7 +225,7 @@ def largest_blocks(
         "free_line": lines[len(bars) :],
         "free_owner": free_owner,
         "holder": number[held_by],
-        "holders": pack_json([visible(log.holder_names[code]) for code in holders]),
+        "holders": pack_json([visible(names[code]) for code in holders]),
         "pools": pack_json([*map(visible, log.pool_names)]),
         "contexts": pack_json(_contexts(of, bars, shown)),
         "fates": [words for _, words in FATES.values()],

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.analyzers.groups import holders_alike, kinds_of_blocks, owner_labels, owners_of
+from memlens.analyzers.groups import holders_alike, holders_of, kinds_of_blocks, owner_labels, owners_of
 from memlens.analyzers.series.growth import Grown, Growth
 from memlens.claims.roles import ROLES, TOLD_BY
 from memlens.columns import Ints, distinct, first_highest
@@ -209,10 +209,11 @@ def _labelled(of: WindowBlocks, roles: Roles) -> dict[str, tuple[NDArray[Any], l
     if log.owner is not None or log.facts.opening:
         numbers = np.array([number[text] for text in texts], np.int32)
         found["owner"] = of.each(lambda part: numbers[owners_of(log, of.alloc[part])], np.int32), [*number]
-    if log.holder is not None:
-        every, alike, _ = holders_alike(log.holder_names)
-        names = [*map(visible, every[len(log.holder_names) :]), None]
-        of_holder, holder = np.append(alike, len(names) - 1).astype(np.int32), log.holder
+    if (told := holders_of(log)) is not None:
+        holder, named = told
+        every, alike, _ = holders_alike(named)
+        names = [*map(visible, every[len(named) :]), None]
+        of_holder = np.append(alike, len(names) - 1).astype(np.int32)
         found["holder"] = of.each(lambda part: of_holder[holder[of.alloc[part]]], np.int32), names
     role = roles.of_blocks(of.alloc, of.at_peak, of.peak + 1)
     if (role >= 0).any():

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.claims.roles import INFERRED, NO_VARIABLE, ROLE_NUMBERS
+from memlens.claims.roles import INFERRED, NO_VARIABLE, ROLE_NUMBERS, WORKSPACE
 from memlens.columns import among, rank_of
+from memlens.events import once
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -100,6 +101,19 @@ class ByStack(NamedTuple):
     steps: Ints
 
 
+def workspaces_told(log: EventLog, holder: Ints) -> tuple[Ints, tuple[str, ...]]:
+    """The holders of a log, and libraries as those of their workspaces: an index of the names for each event, int64, -1 for none, and the names."""
+    if (found := roles_by_stack(log)) is None:
+        return holder, log.holder_names
+    inferred = np.array([*(name in INFERRED for name in log.holder_names), True])[holder]
+    (those,) = np.nonzero((found.role == ROLE_NUMBERS["workspace"]) & inferred)
+    freed = log.lifetimes.partner[those].astype(np.int64)
+    holder = holder.copy()
+    holder[np.append(those, freed[freed >= 0])] = len(log.holder_names)
+    return holder, (*log.holder_names, WORKSPACE)
+
+
+@once
 def roles_by_stack(log: EventLog) -> ByStack | None:
     """The roles of the blocks of a log; ``None`` where it has no stacks or addresses, or these tell none.
 
@@ -258,25 +272,29 @@ class _Blocks:
         return those & (2 * totals[between] >= whole)
 
     def _workspaces(self) -> None:
-        """Say which blocks are workspaces of matrix products: nobody holds them, and they stay; by their sizes."""
+        """Say which blocks are workspaces of matrix products, by their sizes: nobody holds them, and they stay; few, where no walk says that nobody does."""
         unknown = self.has("variable") | self.has("result") | self.has("saved") | (self.role < 0) | self.nobody
         stays = (~self.freed | (self.gone - self.born >= _LONG)) & ~self.held
-        large = self._few(stays & unknown & np.isin(self.size, _WORKSPACES))
+        large = stays & unknown & np.isin(self.size, _WORKSPACES)
+        large = (large & self.nobody) | self._few(large, _FEW_WORKSPACES)
         # The first of the small ones is taken right after a large one, by the same operator; another thread takes its own in the first backward pass.
         after = np.append(False, large[:-1] & (self.stack[1:] == self.stack[:-1]))
         passes = np.flatnonzero(self.runs.phase == _BACKWARD)
         first = self.has("gradient") & (len(passes) > 1) & (self.born == passes[:1].sum())
         small = stays & (self.size == _SMALL_WORKSPACE)
         others = (unknown | first) & (after & small).any()
-        self.say("workspace", large | self._few(small & (self.nobody | after | others)))
+        self.say(
+            "workspace",
+            large | self._few(small & (self.nobody | after | others), max(_FEW_WORKSPACES, int(large.sum()))),
+        )
 
-    def _few(self, those: Flags) -> Flags:
-        """Those of some blocks whose size no more of them have on their stream than workspaces do."""
+    def _few(self, those: Flags, most: int) -> Flags:
+        """Those of some blocks whose size no more than ``most`` of them have on their stream."""
         (at,) = np.nonzero(those)
         _, stream = np.unique(self.stream[at], return_inverse=True)
         _, kind, count = np.unique(self.size[at] * (len(at) + 1) + stream, return_inverse=True, return_counts=True)
         few = np.zeros(len(those), np.bool_)
-        few[at] = count[kind] <= _FEW_WORKSPACES
+        few[at] = count[kind] <= most
         return few
 
     def _sets(self) -> Iterator[tuple[Ints, Ints]]:

@@ -229,7 +229,7 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
         open_end=windows[-1].name if len(chosen) < len(windows) else None,
         **of_device,
         piling=() if since is None else deferred(piles, chosen[since:], pieces),
-        grown=deferred(grown_of, chosen, before, least) if least else None,
+        grown=deferred(grown_of, chosen, before, least, since) if least else None,
     )
 
 
@@ -361,17 +361,20 @@ def freed_last(log: EventLog, blocks: Ints, end: int) -> NDArray[np.bool_]:
     return late
 
 
-def grown_of(windows: Sequence[Window], before: int, least: int) -> Grown | None:
+def grown_of(windows: Sequence[Window], before: int, least: int, since: int | None = None) -> Grown | None:
     """The owner of whom most is gained over a series, where his live bytes grow by themselves, by more than so many.
 
     Args:
         windows: The series that is judged, of one log.
         before: How many of them precede it.
         least: What must be gained.
+        since: The window from which on that is, as an index of the windows; ``None`` for the first.
     """
     log, _, hi = bounds(windows)
     if log.owner is None:
         return None
+    if since:  # what others gained before it is no part of it
+        windows, hi, before = windows[since - 1 :], hi[since - 1 :], max(before - since + 1, 0)
     end, ends = int(hi.max()), np.sort(hi)
     blocks = held_events(log, 0, end, end)
     groups = by_size_and_owner(log, blocks)
