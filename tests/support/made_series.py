@@ -235,6 +235,14 @@ def now_and_then_back(chance: Chance, n: int) -> tuple[Floats, int | None]:
     return np.cumsum(step), None
 
 
+def with_dips(chance: Chance, n: int) -> tuple[Floats, int | None]:
+    """What is always there at the end of a window, but not of the last one of an epoch, and never as much as has leaked since the beginning."""
+    values, epoch = 50 + ramp(n, 1), int(chance.integers(8, max(9, n // 2)))
+    dips = np.arange(epoch, n - 1, epoch)
+    values[dips] -= chance.uniform(0.1, 0.9) * (dips - 1)
+    return values, None
+
+
 def in_evaluation(chance: Chance, n: int) -> tuple[Floats, int | None]:
     every = int(chance.integers(2, max(3, n // 6 + 1)))
     t = np.arange(n)
@@ -259,7 +267,7 @@ LEAKS: tuple[Maker, ...] = (
     *(steady, steady_uneven, late, late_ten, late_in_noise, late_after_warm_up, late_in_swing, periodic, by_epoch),
     *(in_small_noise, in_noise, in_large_noise, in_correlated_noise, in_spikes, sawteeth_rising),
     *(uneven_sawteeth_rising, accelerating, beside_a_swing, beside_two_levels, after_warm_up, with_a_jump),
-    *(given_back_in_part, now_and_then_back, in_evaluation, train_and_evaluation, in_bursts, by_chance),
+    *(given_back_in_part, now_and_then_back, in_evaluation, train_and_evaluation, in_bursts, by_chance, with_dips),
 )
 
 
@@ -416,6 +424,13 @@ def freed_and_back(chance: Chance, n: int) -> tuple[Floats, int | None]:
     return np.where(np.arange(n) < a, 1.0, ramp) * 10, None
 
 
+def plateau_with_dips(chance: Chance, n: int) -> tuple[Floats, int | None]:
+    """Goes up once or twice and stays, but for the ends of epochs."""
+    values, epoch = two_jumps(chance, n)[0] + 10, int(chance.integers(8, max(9, n // 2)))
+    values[np.arange(epoch, n - 1, epoch)] -= wide(chance, 0.01, 9)
+    return values, None
+
+
 def widening(chance: Chance, n: int) -> tuple[Floats, int | None]:
     """Temporary memory that varies more and more above the same floor."""
     return np.arange(n) / n * 5 * chance.uniform(0, 1, n) ** 2, None
@@ -435,5 +450,5 @@ NO_LEAKS: tuple[Maker, ...] = (
     ),
     *(swinging_unevenly, two_levels, random_walk, lazy_walk, reverting_walk, sawteeth, uneven_sawteeth),
     *(cut_in_mid_tooth, sawteeth_in_noise, alternating, every_kth, heavy_tails, one_outlier, shrinking),
-    *(freed_and_back, widening),
+    *(freed_and_back, widening, plateau_with_dips),
 )

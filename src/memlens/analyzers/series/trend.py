@@ -1,7 +1,7 @@
 """Whether a series of levels grows, told by its floors: the lowest level from each window on.
 
 What is leaked never comes back, so the level never again falls below what was leaked before: a leak lifts the floor.  All other
-memory comes and goes above it.  A series grows where a stretch of it up to its end (a *tail*) has
+memory comes and goes above it; where it is away at the end of a window or two (between epochs), these tell nothing.  A series grows where a stretch of it up to its end (a *tail*) has
 
 * a floor that rises by more than the level *came back* before (its largest fall from any earlier level), by a factor,
 * in several steps of comparable size, and in several parts of the tail, not in a jump or two,
@@ -58,6 +58,8 @@ _LASTING = 9
 _WANDER = 0.5
 #: How much slower than the earlier half the later half of a tail may gain, as a share of how much slower a logarithm gains there.
 _SLOWING = 0.6
+#: One window in so many may dip alone.
+_DIPS = 8
 #: A swing of at most this share of the highest level is flat.
 _FLAT = 100
 
@@ -114,7 +116,7 @@ def judge(live: Ints, start: int = 1) -> Trend:
         return Trend("flat", 0, 0, 0.0, None, None, 0)
     back = max(came_back(live), came_back(-live))
     swing = back // 2
-    if tail := _growing_tail(live):
+    if tail := _growing_tail(live) or _growing_but_for_dips(live):
         since = _since(tail)
         spanned = len(tail.lowest) - since
         before = int(tail.lowest[since - 1])
@@ -196,6 +198,20 @@ def _growing_tail(live: Ints) -> _Tail | None:
         if best is not None and n <= 1.25 * (n - best.start):
             break
     return best
+
+
+def _growing_but_for_dips(live: Ints) -> _Tail | None:
+    """The same where few windows alone end lower than those beside them, as between two epochs, not as low as all that grows began, and no other falls."""
+    before, here, after = live[:-2], live[1:-1], live[2:]
+    dips = 1 + np.flatnonzero((here < before) & (after >= before))
+    if not 0 < len(dips) <= len(live) // _DIPS:
+        return None
+    filled = live.copy()
+    filled[dips] = live[dips - 1]
+    tail = _growing_tail(filled)
+    if tail is None or (np.diff(filled[tail.start :]) < 0).any():
+        return None
+    return tail if live[dips[dips >= tail.start]].min(initial=filled[-1]) >= filled[tail.start] else None
 
 
 def _rises_throughout(live: Ints) -> bool:
