@@ -7,7 +7,8 @@ import { button, choice, element, section } from "./dom.js";
 import { formatBytes } from "./format.js";
 import { Levels } from "./levels.js";
 import { drawScale } from "./picture.js";
-import { area, frameOf, pixelsOf } from "./track.js";
+import { Bitmap } from "./paint.js";
+import { frameOf, pixelsOf } from "./track.js";
 
 /** Heights in CSS pixels: a row, and the scale below the last one. */
 const DEVICE_HEIGHT = 48, DEVICE_SCALE = 18;
@@ -29,11 +30,12 @@ export function devicesPart(logs, first, show) {
     show(k);
   }
   const rows = logs.map(({ figures }, k) => {
-    const last = k === logs.length - 1, { canvas, redraw } = drawing("", DEVICE_HEIGHT + (last ? DEVICE_SCALE : 0), (context, width, height) => {
+    const last = k === logs.length - 1, bitmap = new Bitmap(), { canvas, redraw } = drawing("", DEVICE_HEIGHT + (last ? DEVICE_SCALE : 0), (context, width, height) => {
       if (!levels[k]) return;
       const frame = frameOf(context, axes[k], width, height, [0, most], { top: 2, foot: last ? DEVICE_SCALE : 0 }), [allocated] = pixelsOf(frame, levels[k], "allocated");
       // Before its first event nothing is known of a device, and what is live after its last one stays.
-      area(frame, allocated.high.map((bytes, x) => (x + 1 < frame.x(levels[k].whole.lo) ? 0 : x > frame.x(levels[k].whole.hi) ? figures.live_bytes : bytes)), "allocated");
+      const known = allocated.high.map((bytes, x) => (x + 1 < frame.x(levels[k].whole.lo) ? 0 : x > frame.x(levels[k].whole.hi) ? figures.live_bytes : bytes));
+      bitmap.show(context, width, frame.bottom, () => bitmap.clear().area(frame, known, "allocated"));
       context.fillStyle = color("line");
       context.fillRect(0, frame.bottom - 1, width, 1);
       if (last && axes[k].overTime) drawScale(frame);
