@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { framesOf, inksOf } from "../../src/memlens/drawing/viewer/flame.js";
+import { framesOf, inkOf, sharesOf } from "../../src/memlens/drawing/viewer/flame.js";
 
 const owners = ["relu < forward < main", "conv < forward < main", "load < main"];
 const flame = {
@@ -61,11 +61,20 @@ test("of a stack without end the innermost frames are shown", () => {
   assert.equal(Math.max(...boxes.map(({ depth }) => depth)), 41);
 });
 
-test("blocks have the colours of the groups that the picture has", () => {
-  const size = { key: "size", groups: [{ ink: "size-2", name: "1 KiB", from: 1024, to: 1025 }, { ink: "size-1", name: "4 KiB and more", from: 4096, to: 8192 }, { ink: "owner-other", name: "other sizes", from: 0, to: 0 }] };
-  const owner = { key: "owner", groups: [{ ink: "owner-1", name: "relu" }] };
-  const app = /** @type {any} */ ({ stacks: { ways: [size, owner] }, view: { short_owners: ["matmul", "relu"] } });
-  assert.deepEqual(inksOf(app, [1024, 5000, 7, 4096], [-1, -1, -1, -1]), ["size-2", "size-1", "owner-other", "size-1"]);
-  assert.deepEqual(inksOf(app, [1024, 1024, 1024], [1, 0, -1]), ["owner-1", "owner-other", "owner-other"]);
-  assert.deepEqual(inksOf(/** @type {any} */ ({ stacks: { ways: [] }, view: { short_owners: [] } }), [7], [-1]), ["owner-other"]);
+/** An app that knows blocks of some sizes, owners and groups; `nearest` is the moment at which all of them are known. */
+const appOf = (size, owner, group, nearest) => /** @type {any} */ ({
+  moment: 5, stacks: { way: { groups: ["a", "b", "c"].map((ink) => ({ ink })) } }, groupOf: (number) => group[number],
+  blocks: { columns: { size_bytes: size, owner }, nearest: () => nearest, liveAfter: () => [0, 1], byPlace: [0, 1, 2, 3] },
+});
+
+test("a box has the colour of the group that nearly all of it is in, and none where its blocks are of several", () => {
+  const app = appOf([700, 1000, 700, 700], [1, 0, 1, 1], [2, 1, 0, 0], 5), shares = sharesOf(app, flame), boxes = framesOf(flame, owners);
+  assert.deepEqual(shares.slice(0, 3), [[0, 2000, 0], [0, 0, 700], []]);
+  const ink = (name) => inkOf(boxes.find((one) => one.name === name), shares, app.stacks.way.groups);
+  assert.deepEqual(["2 \u00d7 1000 B", "relu", "conv", "forward", "load", "(3 smaller groups)"].map(ink), ["b", "b", "c", "owner-other", "owner-other", "owner-other"]);
+});
+
+test("where it is not known which blocks are live, those alike are of the groups that the known ones are of", () => {
+  const shares = sharesOf(appOf([700, 1000, 700, 700], [1, 0, 1, 1], [2, 1, 0, 0], 4), flame);
+  assert.deepEqual(shares[1].map(Math.round), [467, 0, 233]);
 });

@@ -258,7 +258,8 @@ def held_view(found: Unmatched, owners: Owners, *, known: bool) -> dict[str, Any
     count, total = found.held_allocs + found.opening_blocks, found.held_bytes + found.opening_bytes
     words = f"{format_exact(total)} in {plural(count, 'block')}"
     if found.opening_bytes:
-        words += f", {format_exact(found.opening_bytes)} of it from before the input"
+        part = "all" if found.opening_blocks == count else format_exact(found.opening_bytes)
+        words += f", {part} of it from before the input"
     if not count or not known:
         words = "Nothing: every block that is allocated here is freed here"
     if not known:

@@ -7,11 +7,12 @@ import { liveAt, momentText } from "./moment.js";
 
 /** Height of a box in CSS pixels; frames of a stack that are shown, from the innermost one; the share of the picture that a box is drawn from. */
 const FRAME = 19, FRAMES = 40, NARROW = 2e-4;
+/** A box has the colour of a group that has so much of it. */
+const NEARLY_ALL = 0.9;
 
 /**
- * `start` is where it begins among all bytes, and `width` for how many it is drawn: all that its children are drawn for; `group` is the largest
- * group of blocks in it, -1 where it has none.
- * @typedef {{ name: string, parent: Frame | null, depth: number, bytes: number, blocks: number, start: number, width: number, group: number, children: Map<string, Frame> }} Frame
+ * `start` is where it begins among all bytes, and `width` for how many it is drawn: all that its children are drawn for; `kinds` are the groups of blocks alike in it.
+ * @typedef {{ name: string, parent: Frame | null, depth: number, bytes: number, blocks: number, start: number, width: number, kinds: number[], children: Map<string, Frame> }} Frame
  */
 
 /**
@@ -21,23 +22,26 @@ const FRAME = 19, FRAMES = 40, NARROW = 2e-4;
  * @returns {Frame[]}
  */
 export function framesOf(flame, owners) {
-  /** @param {string} name @param {Frame | null} parent @param {number} group @returns {Frame} */
-  const frame = (name, parent, group) => ({ name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, width: 0, group, children: new Map() });
-  const root = frame("all that is live", null, -1), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
-  /** @param {string[]} path @param {number} bytes @param {number} blocks @param {number} [group] */
-  const add = (path, bytes, blocks, group = -1) => {
+  /** @param {string} name @param {Frame | null} parent @returns {Frame} */
+  const frame = (name, parent) => ({ name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, width: 0, kinds: [], children: new Map() });
+  const root = frame("all that is live", null), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
+  /** @param {string[]} path @param {number} bytes @param {number} blocks @param {number[]} [kinds] */
+  const add = (path, bytes, blocks, kinds = []) => {
     const all = [root];
     for (const name of path) {
-      const at = all[all.length - 1], child = at.children.get(name) ?? frame(name, at, group);
+      const at = all[all.length - 1], child = at.children.get(name) ?? frame(name, at);
       at.children.set(name, child);
       all.push(child);
     }
-    for (const one of all) [one.bytes, one.blocks] = [one.bytes + bytes, one.blocks + blocks];
+    for (const one of all) {
+      [one.bytes, one.blocks] = [one.bytes + bytes, one.blocks + blocks];
+      one.kinds.push(...kinds);
+    }
   };
   for (let k = 0; k < flame.owners.length; k += 1) {
     const size = flame.size_bytes[k], blocks = flame.blocks[k], owner = flame.owners[k];
     const callers = owner >= 0 ? owners[owner].split(" < ", FRAMES) : known ? ["(no owner known)"] : [];
-    add([...callers.reverse(), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, k);
+    add([...callers.reverse(), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, [k]);
   }
   if (flame.left.bytes) add([`(${flame.left.groups ? `${formatCount(flame.left.groups)} ` : ""}smaller groups)`], flame.left.bytes, flame.left.blocks);
   // FREEs without an ALLOC make the level lower than what is live: that is a box that takes away.
@@ -74,8 +78,7 @@ function groupsAt(app) {
 export function flameGraph(app) {
   const { owners } = app.view;
   let flame = groupsAt(app);
-  // Each box has the colour of the largest group in it, the one that the map has for its blocks.
-  let inks = inksOf(app, flame.size_bytes, flame.owners);
+  let shares = sharesOf(app, flame);
   let frames = framesOf(flame, owners), focus = frames[0];
   const height = () => (frames.reduce((most, one) => Math.max(most, one.depth), 0) + 1) * FRAME;
   /** @param {Frame} one */
@@ -87,11 +90,11 @@ export function flameGraph(app) {
   const at = () => picture.at() ?? focus;
   const picture = boxes({
     id: "flame", label: `Flame graph of what is live: ${formatBytes(focus.bytes)} in ${formatCount(focus.blocks)} blocks`, height: height(),
-    hint: "A click zooms in; Esc shows all, Backspace goes back. Keys: \u2190 \u2192 \u2191 \u2193 from box to box, Enter zoom.",
+    hint: "A box has the colour of what nearly all of it is. A click zooms in; Esc shows all, Backspace goes back. Keys: \u2190 \u2192 \u2191 \u2193 from box to box, Enter zoom.",
     lay: () => frames.map((one) => ({
       left: Math.max((one.start - focus.start) / Math.max(focus.width, 1), 0), right: Math.min((one.start + one.width - focus.start) / Math.max(focus.width, 1), 1),
       top: one.depth * FRAME, height: FRAME - 1, of: one, text: one.name,
-      fill: !one.name.toLowerCase().includes(app.sought) ? "gap" : one.group < 0 ? "owner-other" : inks[one.group],
+      fill: !one.name.toLowerCase().includes(app.sought) ? "gap" : inkOf(one, shares, app.stacks.way.groups),
     })).filter(({ left, right }) => right - left > NARROW),
     tell: (one) => {
       const share = flame.level > 0 ? `, ${((100 * one.bytes) / flame.level).toFixed(1)}% of all that is live` : "";
@@ -107,7 +110,7 @@ export function flameGraph(app) {
   const what = element("p", {});
   const update = () => {
     flame = groupsAt(app);
-    inks = inksOf(app, flame.size_bytes, flame.owners);
+    shares = sharesOf(app, flame);
     frames = framesOf(flame, owners);
     focus = frames[0];
     what.textContent = flame.words;
@@ -118,18 +121,40 @@ export function flameGraph(app) {
   update();
   if (!flame.owners.length) return section("flame", "Flame graph", what);
   app.onSelect(update);
-  app.onLook(() => picture.show(height()));
+  app.onLook(() => {
+    shares = sharesOf(app, flame);
+    picture.show(height());
+  });
   return section("flame", "Flame graph", what, picture.canvas, picture.line, picture.hint);
 }
 
 /**
- * The colours of groups of blocks: those of the areas by owner, or by size where no owner is known.
+ * Of each group of blocks alike the bytes that are in each group of the picture: of those that are live at the moment; or, where it is not known which these
+ * are, as it is among all that the page knows.
  * @param {import("./app.js").App} app
- * @param {ArrayLike<number>} sizes
- * @param {ArrayLike<number>} owners
- * @returns {string[]}
+ * @param {{ size_bytes: number[], blocks: number[], owners: number[] }} flame
+ * @returns {number[][]}
  */
-export function inksOf(app, sizes, owners) {
-  const key = Array.from(owners).some((owner) => owner >= 0) ? "owner" : "size", groups = app.stacks.ways.find((way) => way.key === key)?.groups ?? [];
-  return Array.from(sizes, (size, k) => groups.find(({ name, from = 0, to = 0 }) => (key === "owner" ? name === app.view.short_owners[owners[k]] : from <= size && size < to))?.ink ?? "owner-other");
+export function sharesOf(app, { size_bytes: sizes, blocks: counts, owners }) {
+  const { blocks, moment, stacks: { way: { groups } } } = app, { columns } = blocks, found = /** @type {Map<string, number[]>} */ (new Map());
+  for (const number of blocks.nearest(moment) === moment ? blocks.liveAfter(moment) : blocks.byPlace) {
+    const kind = `${columns.size_bytes[number]} ${columns.owner[number]}`, bytes = found.get(kind) ?? groups.map(() => 0);
+    bytes[app.groupOf(number)] += columns.size_bytes[number];
+    found.set(kind, bytes);
+  }
+  return Array.from(sizes, (size, k) => {
+    const bytes = found.get(`${size} ${owners[k]}`) ?? [], all = bytes.reduce((sum, one) => sum + one, 0);
+    return bytes.map((one) => (all ? (one / all) * size * counts[k] : 0));
+  });
+}
+
+/**
+ * The colour of a box: that of the group that has nearly all of it.
+ * @param {Frame} frame
+ * @param {number[][]} shares
+ * @param {{ ink: string }[]} groups
+ * @returns {string}
+ */
+export function inkOf({ bytes, kinds }, shares, groups) {
+  return groups.find((_, group) => kinds.reduce((sum, kind) => sum + (shares[kind][group] ?? 0), 0) >= NEARLY_ALL * bytes)?.ink ?? "owner-other";
 }

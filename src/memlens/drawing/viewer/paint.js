@@ -1,6 +1,6 @@
 /** Areas, lines and the cells of blocks as pixels. */
 
-import { color } from "./canvas.js";
+import { color, sharpness } from "./canvas.js";
 import { columnsOf, NOTHING } from "./lives.js";
 
 /**
@@ -30,7 +30,7 @@ export class Bitmap {
    * @param {string} [of] what it is painted of, where that is not painted again
    */
   show(context, width, height, paint, of = "") {
-    const rows = Math.max(Math.round(height * (window.devicePixelRatio || 1)), 1), same = this.width === width && this.rows === rows;
+    const rows = Math.max(Math.round(height * sharpness()), 1), same = this.width === width && this.rows === rows;
     if (!same) {
       Object.assign(this, { width, rows, ratio: rows / height, data: new ImageData(width, rows) });
       [this.image.width, this.image.height] = [width, rows];

@@ -201,18 +201,20 @@ function drawBands({ context, axis, width, bottom, x }, row, top, down) {
 }
 
 /**
- * As much of a name as there is room for: where there is little the number at its end.
+ * As much of a name as there is room for, without what decorates it (`## forward ##`): where there is little the number at its end.
  * @param {CanvasRenderingContext2D} context
  * @param {string} name
  * @param {number} room in pixels
  * @returns {string}
  */
-function fitting(context, name, room) {
+export function fitting(context, name, room) {
   /** @param {string} text */
   const fits = (text) => widthOf(context, text) <= room;
   if (room < 6 || name.length < 200 && fits(name)) return room < 6 ? "" : name;
+  name = name.replace(/^[^\p{L}\p{N}]+(?=[\p{L}\p{N}])/u, "");
   const number = /\d+$/.exec(name)?.[0];
   if (number && room < 40 && fits(number)) return number;
+  if (name.length < 200 && fits(name)) return name;
   let end = Math.min(name.length, Math.floor(room / 2), 200); // no letter is narrower than two pixels, as a rule
   while (end > 1 && !fits(`${name.slice(0, end)}\u2026`)) end -= 1;
   return end > 1 ? `${name.slice(0, end)}\u2026` : "";
