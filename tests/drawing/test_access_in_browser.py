@@ -97,6 +97,24 @@ def test_on_paper_tables_are_whole_and_nothing_is_there_to_be_pressed(report: Ma
     page.assert_well()
 
 
+def test_a_drawer_that_is_about_to_open_moves_nothing(report: Make, inputs: Make) -> None:
+    page = report(*inputs("leak")).open(width=400, height=800)
+    top = "return document.getElementById('map').getBoundingClientRect().top + scrollY"
+    page.hover("#picture canvas", 0.6, 0.7)  # what is told of a place below the picture takes room
+    before = page.run(top)
+    page.click("#picture canvas", 0.6, 0.7)
+    assert not page.all("#chosen.open")  # for the click may be the first of two
+    assert page.run(top) == before
+    page.run("document.querySelector(\"nav a[href='#flame']\").click()")
+    page.wait_for(lambda: page.all("#chosen.open"), "drawer")
+    # What is linked to stands above the drawer.
+    at, drawer = page.run(
+        "return ['#flame', '#chosen'].map((one) => document.querySelector(one).getBoundingClientRect().top)"
+    )
+    assert 0 <= at < drawer
+    page.assert_well()
+
+
 def test_pictures_are_drawn_for_paper_and_devices_keep_their_names_there(report: Make, inputs: Make) -> None:
     page = report(*inputs("three devices")).open(width=1400)
     # Of each picture its width, and how many pixels it has for one.

@@ -59,7 +59,8 @@ def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: M
     other = 1 - int(page.run("return document.getElementById('log').selectedIndex"))
     page.run(CHOOSE, other)
     page.wait_for(lambda: page.text("#verdict") != said, "verdict of the other device")
-    assert page.text("#verdict") == memlens.analyze(path, device=-1).verdict  # that of the GPU is shown first
+    # That of the GPU is shown first; each is named, for all else says which it is of.
+    assert page.text("#verdict") == f"CPU: {memlens.analyze(path, device=-1).verdict}"
     page.run(CHOOSE, 1 - other)
     page.wait_for(lambda: page.text("#verdict") == said, "verdict of both")
     page.wait_for(lambda: page.run(parts) == before, "all parts")
@@ -105,7 +106,9 @@ def test_devices_have_a_row_each_over_the_time_that_they_share(report: Make, inp
     assert before >= 3  # devices that had not begun
     assert "over time" in page.text("#devices .hint")
     page.click('#devices canvas[data-device="2"]')
-    page.wait_for(lambda: page.text("#verdict") == memlens.analyze(made.words[0], device=2).verdict, "third device")
+    page.wait_for(
+        lambda: page.text("#verdict") == f"Device 2: {memlens.analyze(made.words[0], device=2).verdict}", "third device"
+    )
     assert page.text('#devices [aria-pressed="true"]').startswith("three.pickle")
     assert page.run("return document.getElementById('log').selectedIndex") == 2
     page.assert_well()

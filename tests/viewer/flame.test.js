@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { framesOf, inkOf, sharesOf } from "../../src/memlens/drawing/viewer/flame.js";
+import { byGroup, framesOf, inkOf } from "../../src/memlens/drawing/viewer/flame.js";
 
 const owners = ["relu < forward < main", "conv < forward < main", "load < main"];
 const flame = {
-  owners: Float64Array.of(0, 1, 0, 2, -1), size_bytes: Float64Array.of(1000, 700, 10, 300, 5), blocks: Float64Array.of(2, 1, 4, 1, 2),
+  owners: Float64Array.of(0, 1, 0, 2, -1), size_bytes: Float64Array.of(1000, 700, 10, 300, 5), blocks: Float64Array.of(2, 1, 4, 1, 2), groups: [0, 0, 0, 0, 0],
   left: { groups: 3, blocks: 9, bytes: 40 }, other_bytes: 0, peak_bytes: 3090,
 };
 const bytesOf = (boxes, name) => boxes.filter((one) => one.name === name).map(({ bytes }) => bytes);
@@ -46,7 +46,7 @@ test("what is freed and was never allocated takes away from the peak, and is dra
 });
 
 test("of a level of which no block is known there is one box", () => {
-  const none = { owners: [], size_bytes: [], blocks: [], left: { groups: 0, blocks: 0, bytes: 0 }, other_bytes: 500 };
+  const none = { owners: [], size_bytes: [], blocks: [], groups: [], left: { groups: 0, blocks: 0, bytes: 0 }, other_bytes: 500 };
   assert.deepEqual(framesOf(none, []).map(({ bytes }) => bytes), [500, 500]);
 });
 
@@ -56,25 +56,28 @@ test("without any owner the boxes are sizes", () => {
 });
 
 test("of a stack without end the innermost frames are shown", () => {
-  const endless = { ...flame, owners: Float64Array.of(0), size_bytes: Float64Array.of(8), blocks: Float64Array.of(1), left: { groups: 0 } };
+  const endless = { ...flame, owners: Float64Array.of(0), size_bytes: Float64Array.of(8), blocks: Float64Array.of(1), groups: [0], left: { groups: 0 } };
   const boxes = framesOf(endless, ["a < ".repeat(100000) + "z"]);
   assert.equal(Math.max(...boxes.map(({ depth }) => depth)), 41);
 });
 
-/** An app that knows blocks of some sizes, owners and groups; `nearest` is the moment at which all of them are known. */
-const appOf = (size, owner, group, nearest) => /** @type {any} */ ({
-  moment: 5, stacks: { way: { groups: ["a", "b", "c"].map((ink) => ({ ink })) } }, groupOf: (number) => group[number],
-  blocks: { columns: { size_bytes: size, owner }, nearest: () => nearest, liveAfter: () => [0, 1], byPlace: [0, 1, 2, 3] },
+/** An app that knows four blocks, of which two are live at its moment, and all of these at the moment `nearest`. */
+const appOf = (nearest) => /** @type {any} */ ({
+  moment: 5, stacks: { way: { groups: ["a", "b", "c"].map((ink) => ({ ink })) } }, groupOf: (number) => [2, 1, 0, 0][number],
+  blocks: { columns: { size_bytes: [700, 700, 700, 1000], owner: [1, 1, 1, 0] }, nearest: () => nearest, liveAfter: () => [0, 1], byPlace: [0, 1, 2, 3] },
+});
+const row = (size, owner, count) => ({ size, owner, count, bytes: size * count, name: "" });
+
+test("blocks alike that are of several groups are as many boxes, each of its own colour", () => {
+  const rows = byGroup(appOf(5), [row(700, 1, 2)]);
+  assert.deepEqual(rows.map(({ count, bytes, group }) => [count, bytes, group]), [[1, 700, 1], [1, 700, 2]]);
+  const boxes = framesOf({ owners: [1, 1], size_bytes: [700, 700], blocks: [1, 1], groups: [1, 2], left: { bytes: 0 }, other_bytes: 0 }, owners);
+  assert.deepEqual(boxes.map(({ name, bytes }) => [name, bytes]).slice(-2), [["1 \u00d7 700 B", 700], ["1 \u00d7 700 B", 700]]);
+  const inks = boxes.map((box) => inkOf(box, [{ ink: "a" }, { ink: "b" }, { ink: "c" }]));
+  assert.deepEqual(inks, ["owner-other", "owner-other", "owner-other", "owner-other", "b", "c"]);
 });
 
-test("a box has the colour of the group that nearly all of it is in, and none where its blocks are of several", () => {
-  const app = appOf([700, 1000, 700, 700], [1, 0, 1, 1], [2, 1, 0, 0], 5), shares = sharesOf(app, flame), boxes = framesOf(flame, owners);
-  assert.deepEqual(shares.slice(0, 3), [[0, 2000, 0], [0, 0, 700], []]);
-  const ink = (name) => inkOf(boxes.find((one) => one.name === name), shares, app.stacks.way.groups);
-  assert.deepEqual(["2 \u00d7 1000 B", "relu", "conv", "forward", "load", "(3 smaller groups)"].map(ink), ["b", "b", "c", "owner-other", "owner-other", "owner-other"]);
-});
-
-test("where it is not known which blocks are live, those alike are of the groups that the known ones are of", () => {
-  const shares = sharesOf(appOf([700, 1000, 700, 700], [1, 0, 1, 1], [2, 1, 0, 0], 4), flame);
-  assert.deepEqual(shares[1].map(Math.round), [467, 0, 233]);
+test("where it is not known which blocks are live, those alike are of the group that nearly all known ones are of", () => {
+  const rows = byGroup(appOf(4), [row(700, 1, 2), row(1000, 0, 3), row(8, 0, 1)]);
+  assert.deepEqual(rows.map(({ count, group }) => [count, group]), [[2, -1], [3, 0], [1, -1]]);
 });

@@ -18,6 +18,7 @@ from memlens.analyzers.composition import Roles
 from memlens.analyzing.analyze import analyze_each
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis, LogAnalysis
+from memlens.claims.claim import Weight, claim
 from memlens.drawing.differences import BUCKETS, SideBySide, compared, diff_view, side_by_side
 from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of, stretches_of
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
@@ -108,7 +109,9 @@ def report_with(log: Input, options: Report) -> ReportPage:
     data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views, "shown": rank.index(min(rank))}
     if len(logs) > 1:  # of each device by itself, where the page speaks of all
         for view, one in zip(views, analysis.logs, strict=True):
-            own = claimed(Analysis((one,)), claims_of).answer
+            own = claimed(
+                Analysis((one,)), lambda of: [claim("device", Weight.OPENING, of.logs[0]), *of.logs[0].claims]
+            ).answer
             view["verdict"] = {"sentences": [*map(visible, own.sentences)], "tone": own.tone}
     shown, words = (analysis, of(analysis)) if found is None else (found, of(found) + of(analysis))
     if found is not None:

@@ -109,7 +109,7 @@ export async function diffSection({ ...packed }) {
         /** @param {number} number */
         const where = (number) => (number ? ` at ${diff.line} ${formatCount(number)}` : " before its first event"), sums = [base, head].map((stacks) => stacks.at(at.slot));
         const groups = base.way.groups.map(({ name }, k) => ({ name, bytes: sums[1].sums[k] - sums[0].sums[k] })).filter(({ bytes }) => bytes).map(({ name, bytes }) => `${name} ${signedBytes(bytes)}`);
-        const text = `base ${formatExact(at.base)}${where(at.baseLine)} \u00b7 head ${formatExact(at.head)}${where(at.headLine)} \u00b7 ${at.head > at.base ? "+" : ""}${formatExact(at.head - at.base)}`;
+        const text = `base ${formatExact(at.base)}${where(at.baseLine)} \u00b7 head ${formatExact(at.head)}${where(at.headLine)} \u00b7 ${at.head > at.base ? "+" : ""}${formatExact(at.head - at.base)}${at.size > 1 ? `, the most of ${formatCount(at.size)} places together` : ""}`;
         return [[text, sums[0].event === at.slot ? groups.join(" \u00b7 ") : ""].filter(Boolean).join("\n"), {
           slot: at.slot, baseBytes: at.base, headBytes: at.head, differenceBytes: at.head - at.base, baseLine: at.baseLine, headLine: at.headLine, of: sums[0].event, baseSums: sums[0].sums.join(), headSums: sums[1].sums.join(),
         }];

@@ -11,8 +11,8 @@ const FRAME = 19, FRAMES = 40, NARROW = 2e-4;
 const NEARLY_ALL = 0.9;
 
 /**
- * `start` is where it begins among all bytes, and `width` for how many it is drawn: all that its children are drawn for; `kinds` are the groups of blocks alike in it.
- * @typedef {{ name: string, parent: Frame | null, depth: number, bytes: number, blocks: number, start: number, width: number, kinds: number[], children: Map<string, Frame> }} Frame
+ * `start` is where it begins among all bytes, and `width` for how many it is drawn: all that its children are drawn for; `groups` has its bytes by groups of the picture.
+ * @typedef {{ name: string, parent: Frame | null, depth: number, bytes: number, blocks: number, start: number, width: number, groups: Map<number, number>, children: Map<string, Frame> }} Frame
  */
 
 /**
@@ -23,25 +23,26 @@ const NEARLY_ALL = 0.9;
  */
 export function framesOf(flame, owners) {
   /** @param {string} name @param {Frame | null} parent @returns {Frame} */
-  const frame = (name, parent) => ({ name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, width: 0, kinds: [], children: new Map() });
+  const frame = (name, parent) => ({ name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, width: 0, groups: new Map(), children: new Map() });
   const root = frame("all that is live", null), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
-  /** @param {string[]} path @param {number} bytes @param {number} blocks @param {number[]} [kinds] */
-  const add = (path, bytes, blocks, kinds = []) => {
+  /** @param {string[]} path @param {number} bytes @param {number} blocks @param {number} [group] */
+  const add = (path, bytes, blocks, group = -1) => {
     const all = [root];
-    for (const name of path) {
-      const at = all[all.length - 1], child = at.children.get(name) ?? frame(name, at);
-      at.children.set(name, child);
+    path.forEach((name, k) => {
+      // Blocks of one size may be as many in each of two groups.
+      const at = all[k], key = k + 1 < path.length ? name : `${name} ${group}`, child = at.children.get(key) ?? frame(name, at);
+      at.children.set(key, child);
       all.push(child);
-    }
+    });
     for (const one of all) {
       [one.bytes, one.blocks] = [one.bytes + bytes, one.blocks + blocks];
-      one.kinds.push(...kinds);
+      one.groups.set(group, (one.groups.get(group) ?? 0) + bytes);
     }
   };
   for (let k = 0; k < flame.owners.length; k += 1) {
     const size = flame.size_bytes[k], blocks = flame.blocks[k], owner = flame.owners[k];
     const callers = owner >= 0 ? owners[owner].split(" < ", FRAMES) : known ? ["(no owner known)"] : [];
-    add([...callers.reverse(), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, [k]);
+    add([...callers.reverse(), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, flame.groups[k]);
   }
   if (flame.left.bytes) add([`(${flame.left.groups ? `${formatCount(flame.left.groups)} ` : ""}smaller groups)`], flame.left.bytes, flame.left.blocks);
   // FREEs without an ALLOC make the level lower than what is live: that is a box that takes away.
@@ -61,12 +62,12 @@ export function framesOf(flame, owners) {
  * @param {import("./app.js").App} app
  */
 function groupsAt(app) {
-  const { lifetimes: { known }, state } = app.view, live = liveAt(app, app.moment), groups = live.rows.filter(({ size }) => size !== null), others = live.rows.filter(({ size }) => size === null);
+  const { lifetimes: { known }, state } = app.view, live = liveAt(app, app.moment), groups = byGroup(app, live.rows.filter(({ size }) => size !== null)), others = live.rows.filter(({ size }) => size === null);
   const blocks = live.rows.reduce((sum, { count }) => sum + (count ?? 0), 0), smaller = others.find(({ count }) => count) ?? { count: 0, bytes: 0 };
   return {
     words: live.level ? `${formatExact(live.level)}${known ? ` in ${formatCount(blocks)} blocks` : ", and it is not known in which blocks,"}${state ? "" : ` ${momentText(app, live)}`}.` : "Nothing is allocated, as far as this input says.",
     level: live.level,
-    size_bytes: groups.map(({ size }) => Number(size)), blocks: groups.map(({ count }) => Number(count)), owners: groups.map(({ owner }) => owner),
+    size_bytes: groups.map(({ size }) => Number(size)), blocks: groups.map(({ count }) => Number(count)), owners: groups.map(({ owner }) => owner), groups: groups.map(({ group }) => group),
     left: { groups: 0, blocks: smaller.count, bytes: smaller.bytes }, other_bytes: others.reduce((sum, { bytes }) => sum + bytes, -smaller.bytes),
   };
 }
@@ -78,7 +79,6 @@ function groupsAt(app) {
 export function flameGraph(app) {
   const { owners } = app.view;
   let flame = groupsAt(app);
-  let shares = sharesOf(app, flame);
   let frames = framesOf(flame, owners), focus = frames[0];
   const height = () => (frames.reduce((most, one) => Math.max(most, one.depth), 0) + 1) * FRAME;
   /** @param {Frame} one */
@@ -94,7 +94,7 @@ export function flameGraph(app) {
     lay: () => frames.map((one) => ({
       left: Math.max((one.start - focus.start) / Math.max(focus.width, 1), 0), right: Math.min((one.start + one.width - focus.start) / Math.max(focus.width, 1), 1),
       top: one.depth * FRAME, height: FRAME - 1, of: one, text: one.name,
-      fill: !one.name.toLowerCase().includes(app.sought) ? "gap" : inkOf(one, shares, app.stacks.way.groups),
+      fill: !one.name.toLowerCase().includes(app.sought) ? "gap" : inkOf(one, app.stacks.way.groups),
     })).filter(({ left, right }) => right - left > NARROW),
     tell: (one) => {
       const share = flame.level > 0 ? `, ${((100 * one.bytes) / flame.level).toFixed(1)}% of all that is live` : "";
@@ -110,7 +110,6 @@ export function flameGraph(app) {
   const what = element("p", {});
   const update = () => {
     flame = groupsAt(app);
-    shares = sharesOf(app, flame);
     frames = framesOf(flame, owners);
     focus = frames[0];
     what.textContent = flame.words;
@@ -122,39 +121,44 @@ export function flameGraph(app) {
   if (!flame.owners.length) return section("flame", "Flame graph", what);
   app.onSelect(update);
   app.onLook(() => {
-    shares = sharesOf(app, flame);
+    const path = pathOf(focus);
+    update();
+    focus = path.reduce((one, name) => one.children.get(name) ?? one, focus);
     picture.show(height());
   });
   return section("flame", "Flame graph", what, picture.canvas, picture.line, picture.hint);
 }
 
+/** The names from below the root to a frame. @param {Frame} frame @returns {string[]} */
+const pathOf = ({ name, parent }) => (parent ? [...pathOf(parent), name] : []);
+
 /**
- * Of each group of blocks alike the bytes that are in each group of the picture: of those that are live at the moment; or, where it is not known which these
- * are, as it is among all that the page knows.
+ * Blocks alike by the groups of the picture: as many of each as are live; or, where it is not known which blocks are, the group that nearly all blocks alike
+ * are in that the page knows, -1 for none.
  * @param {import("./app.js").App} app
- * @param {{ size_bytes: number[], blocks: number[], owners: number[] }} flame
- * @returns {number[][]}
+ * @param {import("./moment.js").Row[]} rows
+ * @returns {(import("./moment.js").Row & { group: number })[]}
  */
-export function sharesOf(app, { size_bytes: sizes, blocks: counts, owners }) {
-  const { blocks, moment, stacks: { way: { groups } } } = app, { columns } = blocks, found = /** @type {Map<string, number[]>} */ (new Map());
+export function byGroup(app, rows) {
+  const { blocks, moment, stacks: { way: { groups } } } = app, { size_bytes: sizes, owner: owners } = blocks.columns, found = /** @type {Map<string, number[]>} */ (new Map());
   for (const number of blocks.nearest(moment) === moment ? blocks.liveAfter(moment) : blocks.byPlace) {
-    const kind = `${columns.size_bytes[number]} ${columns.owner[number]}`, bytes = found.get(kind) ?? groups.map(() => 0);
-    bytes[app.groupOf(number)] += columns.size_bytes[number];
-    found.set(kind, bytes);
+    const kind = `${sizes[number]} ${owners[number]}`, counts = found.get(kind) ?? groups.map(() => 0);
+    counts[app.groupOf(number)] += 1;
+    found.set(kind, counts);
   }
-  return Array.from(sizes, (size, k) => {
-    const bytes = found.get(`${size} ${owners[k]}`) ?? [], all = bytes.reduce((sum, one) => sum + one, 0);
-    return bytes.map((one) => (all ? (one / all) * size * counts[k] : 0));
+  return rows.flatMap((row) => {
+    const counts = found.get(`${row.size} ${row.owner}`) ?? [], all = counts.reduce((sum, one) => sum + one, 0);
+    if (all !== row.count) return [{ ...row, group: counts.findIndex((count) => count >= NEARLY_ALL * all) }];
+    return counts.map((count, group) => ({ ...row, count, bytes: Number(row.size) * count, group })).filter(({ count }) => count);
   });
 }
 
 /**
  * The colour of a box: that of the group that has nearly all of it.
  * @param {Frame} frame
- * @param {number[][]} shares
  * @param {{ ink: string }[]} groups
  * @returns {string}
  */
-export function inkOf({ bytes, kinds }, shares, groups) {
-  return groups.find((_, group) => kinds.reduce((sum, kind) => sum + (shares[kind][group] ?? 0), 0) >= NEARLY_ALL * bytes)?.ink ?? "owner-other";
+export function inkOf({ bytes, groups: own }, groups) {
+  return groups.find((_, group) => (own.get(group) ?? 0) >= NEARLY_ALL * bytes)?.ink ?? "owner-other";
 }
