@@ -147,4 +147,7 @@ def test_a_page_of_one_moment_has_no_curve(report: Make, inputs: Make) -> None:
     assert page.all("#picture") == []
     assert "no curve, and a peak is not known" in page.text("#app")
     assert not any("peak" in page.text(part).lower() for part in ("#figures", "#map", "#flame", "#held"))
+    # What is freed later, and what was before, such an input cannot know.
+    assert page.table("#held-table")[0] == ["Size", "Blocks", "Together", "Owner"]
+    assert "of it from before" not in page.text("#held")
     page.assert_well()

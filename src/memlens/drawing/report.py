@@ -159,6 +159,7 @@ def _view(log: Log, options: Report, analysis: LogAnalysis, beside: SideBySide |
     leave()
     named = np.append(blocks.peak, events_of(window, mapped))
     others = other_blocks(blocks, owners, bars["alloc"], named, stretches_of(level), counted["event"])
+    state = bool(log.facts.opening) and len(log) == log.facts.opening
     alike = beside.head_in(window) if beside is not None else ()
     grouped = ways(blocks, roles, series, pieces, analysis.growth, alike)
     return {
@@ -168,7 +169,7 @@ def _view(log: Log, options: Report, analysis: LogAnalysis, beside: SideBySide |
         "lo": window.lo,
         "hi": window.hi,
         "figures": _figures(window, results["peak"]),
-        "state": bool(log.facts.opening) and len(log) == log.facts.opening,
+        "state": state,
         "levels": level,
         "stacks": stacks_view(blocks, grouped, level, bars["alloc"], others.pop("rows")),
         "marks": marks(window, drawn),
@@ -178,7 +179,7 @@ def _view(log: Log, options: Report, analysis: LogAnalysis, beside: SideBySide |
         "moments": counted,
         "maps": maps_view(window, mapped, left_failures),
         "windows": windows_view(series, analysis),
-        "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
+        "held": held_view(results["unmatched"], owners, known=log.facts.addresses, state=state),
         "trust": trust_view(analysis.trust, terms.line),
         "growth": growth_view(analysis.growth, owners),
         # The last keys, when all others have asked for their numbers.
@@ -244,13 +245,14 @@ def windows_view(windows: Sequence[Window], analysis: LogAnalysis) -> dict[str, 
     }
 
 
-def held_view(found: Unmatched, owners: Owners, *, known: bool) -> dict[str, Any]:
+def held_view(found: Unmatched, owners: Owners, *, known: bool, state: bool = False) -> dict[str, Any]:
     """Return the page's table of the blocks that are live at the end and were born in the window, or before the input begins.
 
     Args:
         found: What is said of them.
         owners: Gives the numbers of their owners.
         known: Whether the log tells which blocks are live.
+        state: Whether it is the state at one moment, in which all blocks are from before.
 
     Returns:
         Totals, and a column a figure with one entry a group, the largest total first; -1 stands for an event or a line that there is not.
@@ -260,7 +262,7 @@ def held_view(found: Unmatched, owners: Owners, *, known: bool) -> dict[str, Any
     shown, left = groups[:_GROUPS], groups[_GROUPS:]
     count, total = found.held_allocs + found.opening_blocks, found.held_bytes + found.opening_bytes
     words = f"{format_exact(total)} in {plural(count, 'block')}"
-    if found.opening_bytes:
+    if found.opening_bytes and not state:
         part = "all" if found.opening_blocks == count else format_exact(found.opening_bytes)
         words += f", {part} of it from before the input"
     if not count or not known:
