@@ -3,7 +3,7 @@
 import { Axis } from "./axis.js";
 import { color, drawing } from "./canvas.js";
 import { unpacked } from "./data.js";
-import { button, choice, element, section } from "./dom.js";
+import { button, element, section } from "./dom.js";
 import { formatBytes } from "./format.js";
 import { Levels } from "./levels.js";
 import { drawScale } from "./picture.js";
@@ -22,10 +22,9 @@ const DEVICE_HEIGHT = 48, DEVICE_SCALE = 18;
  */
 export function devicesPart(logs, first, show) {
   const levels = /** @type {Levels[]} */ ([]), axes = /** @type {Axis[]} */ ([]), names = logs.map(({ path }) => path.replace(/^.*\//, "")), note = element("p", { class: "hint" });
-  const most = logs.reduce((sum, { figures }) => Math.max(sum, figures.peak_bytes), 0), select = choice("Show", names, choose, { first, id: "log" });
+  const most = logs.reduce((sum, { figures }) => Math.max(sum, figures.peak_bytes), 0);
   /** @param {number} k */
   function choose(k) {
-    select.getElementsByTagName("select")[0].selectedIndex = k;
     rows.forEach(({ name }, one) => name.setAttribute("aria-pressed", String(one === k)));
     show(k);
   }
@@ -46,7 +45,7 @@ export function devicesPart(logs, first, show) {
     return { name, canvas, redraw };
   });
   return {
-    place: section("devices", "Devices", element("p", {}, select), ...rows.flatMap(({ name, canvas }) => [name, canvas]), note),
+    place: section("devices", "Devices", ...rows.flatMap(({ name, canvas }) => [name, canvas]), note),
     fill: async () => {
       const found = await Promise.all(logs.map((log) => unpacked(log.levels))), times = found.map(({ time_us: time }) => time), timed = times.every((time) => time !== null);
       const begin = timed ? Math.min(...times.map((time) => time[0])) : 0, end = timed ? Math.max(...times.map((time) => time[time.length - 1])) : 0;
