@@ -97,6 +97,44 @@ def test_on_paper_tables_are_whole_and_nothing_is_there_to_be_pressed(report: Ma
     page.assert_well()
 
 
+def test_a_drawer_that_is_about_to_open_moves_nothing(report: Make, inputs: Make) -> None:
+    page = report(*inputs("leak")).open(width=400, height=800)
+    top = "return document.getElementById('map').getBoundingClientRect().top + scrollY"
+    page.hover("#picture canvas", 0.6, 0.7)  # what is told of a place below the picture takes room
+    before = page.run(top)
+    page.click("#picture canvas", 0.6, 0.7)
+    assert not page.all("#chosen.open")  # for the click may be the first of two
+    assert page.run(top) == before
+    page.run("document.querySelector(\"nav a[href='#flame']\").click()")
+    page.wait_for(lambda: page.all("#chosen.open"), "drawer")
+    # What is linked to stands above the drawer.
+    at, drawer = page.run(
+        "return ['#flame', '#chosen'].map((one) => document.querySelector(one).getBoundingClientRect().top)"
+    )
+    assert 0 <= at < drawer
+    page.assert_well()
+
+
+def test_pictures_are_drawn_for_paper_and_devices_keep_their_names_there(report: Make, inputs: Make) -> None:
+    page = report(*inputs("three devices")).open(width=1400)
+    # Of each picture its width, and how many pixels it has for one.
+    asked = (
+        "return [...document.querySelectorAll('canvas')].map((one) => [one.clientWidth, one.width / one.clientWidth])"
+    )
+    before = page.run(asked)
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    # 190 mm are what A4 has within its margins, of 96 pixels an inch; a browser would squeeze a wider picture, with all that is written in it.
+    assert all(width <= 190 / 25.4 * 96 and sharp >= 2.9 for width, sharp in page.run(asked))
+    names = "return [...document.querySelectorAll('#devices button')].map((one) => one.checkVisibility() && one.textContent)"
+    assert [name.partition(":")[0] for name in page.run(names)] == [f"three.pickle [device {k}]" for k in range(3)]
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    page.run("dispatchEvent(new Event('afterprint'))")
+    page.settle()
+    assert page.run(asked) == before
+    page.assert_well()
+
+
 def test_without_scripts_the_words_can_be_read(report: Make, inputs: Make, chromium: Browser) -> None:
     made = report(*inputs("leak"))
     chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})

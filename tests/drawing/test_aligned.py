@@ -15,14 +15,17 @@ from night import some
 
 import memlens
 from memlens.columns import Ints
-from memlens.diffing.pairing import InOrder
+from memlens.diffing.alignment.blocks import Blocks
+from memlens.diffing.pairing import InOrder, Match, match
 from memlens.diffing.result import Diff
+from memlens.diffing.run import diff_to_draw
 from memlens.diffing.window_pairs import WindowPairs
 from memlens.drawing import aligned as module
 from memlens.drawing.aligned import AlignedAxis, aligned, aligned_curves
 from memlens.drawing.differences import _columns
 from memlens.events import Kind
 from memlens.log import Log
+from memlens.options.verbs import Diff as Options
 from memlens.windows.windows import Window
 
 Row = tuple[Kind, int, int]
@@ -174,6 +177,10 @@ def test_where_threads_cross_the_one_with_most_pairs_is_side_by_side(seed: int) 
         assert_sound(axis)
         assert base.log.thread is not None
         assert np.count_nonzero(pairs.turn < 1 << 32) == found.windows[0].pairs
+        # The same is kept where it is asked for.
+        (kept,) = diff_to_draw(base, head, Options()).in_order
+        for name in ("base", "head", "turn"):
+            assert (getattr(kept, name) == getattr(pairs, name)).all()
         if not found.windows[0].threads:
             assert set(pairs.turn[pairs.turn < 1 << 32].tolist()) <= {0}
             continue
@@ -205,6 +212,23 @@ def assert_figures(found: Diff) -> AlignedAxis:
         assert ends[1] - ends[0] == window.d_live_bytes
         assert peaks[1] - peaks[0] == window.d_peak_bytes
     return axis
+
+
+def test_what_is_drawn_is_aligned_once(examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Blocks] = []
+
+    def counted(base: Blocks, head: Blocks) -> Match:
+        calls.append(base)
+        return match(base, head)
+
+    monkeypatch.setattr("memlens.diffing.compare.match", counted)
+    base, head = examples / "case1_pt.log", examples / "case1_pir.log"
+    found = memlens.diff(base, head)
+    once = len(calls)
+    assert found.in_order
+    assert len(calls) == 2 * once
+    memlens.report(head, base=base)
+    assert len(calls) == 3 * once
 
 
 @pytest.mark.parametrize("cut", [{}, {"whole": True}, {"start": "START SOT_CALL_2", "end": "START SOT_CALL_3"}])

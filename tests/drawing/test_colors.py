@@ -65,9 +65,9 @@ def test_whatever_a_colour_tells_is_seen_against_the_page(scheme: str) -> None:
     shown = [
         name
         for name in known
-        if re.match(r"(size|owner|role)-|piles$|steady$|base$|head$|reserved$|chosen$|kept$", name)
+        if re.match(r"(size|owner|role)-|piles$|steady$|passing$|allocated|base$|head$|reserved$|chosen$|kept$", name)
     ]
-    assert len(shown) == 29
+    assert len(shown) == 32
     for name in shown:
         assert contrast(known[name], known["back"]) >= 2.95, name
     for name in ("text", "quiet", "bad", "good"):
@@ -84,7 +84,13 @@ def test_colours_of_groups_that_stand_side_by_side_differ(scheme: str, seen: str
     rare = {"buffer", "model", "communication", "result", "garbage", "nobody"}
     roles = [*(ink for role, ink in ROLE_INKS.items() if role not in rare), _REST]
     assert set(roles) == set(owners)
-    for group in (owners, [ink for ink, _ in FATES.values()], ["base", "head", "reserved"]):
+    for group in (
+        owners,
+        [ink for ink, _ in FATES.values()],
+        ["base", "head", "reserved"],
+        ["steady", "piles", "passing"],
+        ["allocated", "allocated-light"],
+    ):
         for one, other in combinations(group, 2):
             assert difference(known[one], known[other], seen) >= 0.07, (one, other)
     for one, other in combinations({*ROLE_INKS.values(), *owners}, 2):

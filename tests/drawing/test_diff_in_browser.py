@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from browser import Make, Page
+from browser import Browser, Make, Page
 from canvases import colour, drawn_in
 from grids import rows_of
 from logs_of_reports import plain_levels
@@ -15,6 +16,7 @@ from night import some
 from unpacked import diff_of
 
 import memlens
+from memlens.drawing import differences
 from memlens.facts import Kind
 
 UPPER = "#diff canvas"
@@ -166,3 +168,22 @@ def test_where_the_runs_part_is_marked(made: Any) -> None:
     height = page.run("return document.querySelector(arguments[0]).clientHeight", UPPER)
     page.click(UPPER, sum(span) / 2 / view["slots"], 1.5 * 17 / height)  # the row below that of the windows
     assert page.shown("#diff") == tuple(span)
+
+
+def test_places_of_a_long_axis_that_are_told_together_are_counted(
+    examples: Path, tmp_path: Path, chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, most in (("EXACT", 16), ("BUCKETS", 16), ("AROUND", 2)):
+        monkeypatch.setattr(differences, name, most)
+    made = memlens.report(examples / "case1_pir.log", base=examples / "case1_pt.log")
+    made.save(tmp_path / "page.html")
+    page = chromium.open(tmp_path / "page.html")
+    together = int(page.data("#diff")["slots"]) // 16
+    said = set()
+    for share in (0.05, 0.2, 0.5, 0.9):
+        page.hover(UPPER, share)
+        found = re.search(r", the most of (\d+) places together", page.text("#diff-at"))
+        said.add(int(found[1]) if found else 1)
+    # Buckets are nearly alike in size.
+    assert said <= {together, together + 1}
+    page.assert_well()

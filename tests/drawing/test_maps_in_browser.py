@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, Make
+from canvases import colour, drawn_in
 from night import some
 from selenium.webdriver.common.keys import Keys
 from unpacked import view_of
@@ -118,6 +119,28 @@ def test_a_click_on_a_flame_zooms_and_escape_shows_all(report: Make, inputs: Mak
     assert inner == told["name"]  # the largest one, which comes first
     page.press(Keys.ARROW_DOWN, Keys.ENTER, Keys.BACKSPACE)
     assert page.data("#flame canvas")["focus"] == inner
+    page.assert_well()
+
+
+@pytest.mark.parametrize(("name", "ink", "other"), [("leak", "piles", "size-1"), ("diff", "owner-1", None)])
+def test_a_flame_has_the_colours_of_the_picture(
+    report: Make, inputs: Make, name: str, ink: str, other: str | None
+) -> None:
+    made = report(*inputs(name))
+    page = made.open()
+    canvas = "#flame canvas"
+    area = page.run("const c = document.querySelector(arguments[0]); return c.width * c.height", canvas)
+    # In the leak nearly all of each kind of block piles up; in the diff both runs call what allocates most by one name, though their own names differ.
+    assert drawn_in(page, canvas, colour(page, ink)) > area / 4 / (2 if name == "diff" else 1)
+    if other:
+        assert drawn_in(page, canvas, colour(page, other)) == 0
+        page.run("""
+        const by = document.querySelector("#picture-by");
+        by.selectedIndex = [...by.options].findIndex(({ text }) => text === "size");
+        by.dispatchEvent(new Event("change", { bubbles: true }));""")
+        page.settle()
+        assert drawn_in(page, canvas, colour(page, ink)) == 0
+        assert drawn_in(page, canvas, colour(page, other)) > area / 10
     page.assert_well()
 
 

@@ -42,11 +42,10 @@ def test_the_strip_draws_another_part_and_moves_it(leak: Page) -> None:
     leak.assert_well()
 
 
-#: Choose a device.
-CHOOSE = """
-const choice = document.getElementById("log");
-choice.selectedIndex = arguments[0];
-choice.dispatchEvent(new Event("change"));"""
+#: Choose a device, and which one is chosen.
+CHOOSE = "document.querySelectorAll('#devices button')[arguments[0]].click()"
+PRESSED = """
+return [...document.querySelectorAll("#devices button")].findIndex(({ ariaPressed }) => ariaPressed === "true")"""
 
 
 @pytest.mark.night
@@ -56,16 +55,17 @@ def test_of_devices_chosen_one_right_after_the_other_the_last_is_shown(report: M
     peak = page.data("#figures [data-peak-bytes]")["peakBytes"]
     parts = "return [...document.querySelectorAll('main section')].map((part) => part.id)"
     before, said = page.run(parts), page.text("#verdict")
-    other = 1 - int(page.run("return document.getElementById('log').selectedIndex"))
+    other = 1 - int(page.run(PRESSED))
     page.run(CHOOSE, other)
     page.wait_for(lambda: page.text("#verdict") != said, "verdict of the other device")
-    assert page.text("#verdict") == memlens.analyze(path, device=-1).verdict  # that of the GPU is shown first
+    # That of the GPU is shown first; each is named, for all else says which it is of.
+    assert page.text("#verdict") == f"CPU: {memlens.analyze(path, device=-1).verdict}"
     page.run(CHOOSE, 1 - other)
     page.wait_for(lambda: page.text("#verdict") == said, "verdict of both")
     page.wait_for(lambda: page.run(parts) == before, "all parts")
     page.run("""
-    const choice = document.getElementById("log"), own = choice.selectedIndex;
-    for (const at of [1 - own, own, 1 - own, own]) { choice.selectedIndex = at; choice.dispatchEvent(new Event("change")); }
+    const choices = [...document.querySelectorAll("#devices button")], own = choices.findIndex(({ ariaPressed }) => ariaPressed === "true");
+    for (const at of [1 - own, own, 1 - own, own]) choices[at].click();
     document.querySelector("#trust").remove();""")
     page.wait_for(lambda: page.run("return document.querySelector('#trust') !== null"), "last part")
     for _ in range(20):
@@ -105,9 +105,11 @@ def test_devices_have_a_row_each_over_the_time_that_they_share(report: Make, inp
     assert before >= 3  # devices that had not begun
     assert "over time" in page.text("#devices .hint")
     page.click('#devices canvas[data-device="2"]')
-    page.wait_for(lambda: page.text("#verdict") == memlens.analyze(made.words[0], device=2).verdict, "third device")
+    page.wait_for(
+        lambda: page.text("#verdict") == f"Device 2: {memlens.analyze(made.words[0], device=2).verdict}", "third device"
+    )
     assert page.text('#devices [aria-pressed="true"]').startswith("three.pickle")
-    assert page.run("return document.getElementById('log').selectedIndex") == 2
+    assert page.run(PRESSED) == 2
     page.assert_well()
 
 
@@ -144,4 +146,7 @@ def test_a_page_of_one_moment_has_no_curve(report: Make, inputs: Make) -> None:
     assert page.all("#picture") == []
     assert "no curve, and a peak is not known" in page.text("#app")
     assert not any("peak" in page.text(part).lower() for part in ("#figures", "#map", "#flame", "#held"))
+    # What is freed later, and what was before, such an input cannot know.
+    assert page.table("#held-table")[0] == ["Size", "Blocks", "Together", "Owner"]
+    assert "of it from before" not in page.text("#held")
     page.assert_well()

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { framesOf, inksOf } from "../../src/memlens/drawing/viewer/flame.js";
+import { byGroup, framesOf, inkOf } from "../../src/memlens/drawing/viewer/flame.js";
 
 const owners = ["relu < forward < main", "conv < forward < main", "load < main"];
 const flame = {
-  owners: Float64Array.of(0, 1, 0, 2, -1), size_bytes: Float64Array.of(1000, 700, 10, 300, 5), blocks: Float64Array.of(2, 1, 4, 1, 2),
+  owners: Float64Array.of(0, 1, 0, 2, -1), size_bytes: Float64Array.of(1000, 700, 10, 300, 5), blocks: Float64Array.of(2, 1, 4, 1, 2), groups: [0, 0, 0, 0, 0],
   left: { groups: 3, blocks: 9, bytes: 40 }, other_bytes: 0, peak_bytes: 3090,
 };
 const bytesOf = (boxes, name) => boxes.filter((one) => one.name === name).map(({ bytes }) => bytes);
@@ -46,7 +46,7 @@ test("what is freed and was never allocated takes away from the peak, and is dra
 });
 
 test("of a level of which no block is known there is one box", () => {
-  const none = { owners: [], size_bytes: [], blocks: [], left: { groups: 0, blocks: 0, bytes: 0 }, other_bytes: 500 };
+  const none = { owners: [], size_bytes: [], blocks: [], groups: [], left: { groups: 0, blocks: 0, bytes: 0 }, other_bytes: 500 };
   assert.deepEqual(framesOf(none, []).map(({ bytes }) => bytes), [500, 500]);
 });
 
@@ -56,16 +56,28 @@ test("without any owner the boxes are sizes", () => {
 });
 
 test("of a stack without end the innermost frames are shown", () => {
-  const endless = { ...flame, owners: Float64Array.of(0), size_bytes: Float64Array.of(8), blocks: Float64Array.of(1), left: { groups: 0 } };
+  const endless = { ...flame, owners: Float64Array.of(0), size_bytes: Float64Array.of(8), blocks: Float64Array.of(1), groups: [0], left: { groups: 0 } };
   const boxes = framesOf(endless, ["a < ".repeat(100000) + "z"]);
   assert.equal(Math.max(...boxes.map(({ depth }) => depth)), 41);
 });
 
-test("blocks have the colours of the groups that the picture has", () => {
-  const size = { key: "size", groups: [{ ink: "size-2", name: "1 KiB", from: 1024, to: 1025 }, { ink: "size-1", name: "4 KiB and more", from: 4096, to: 8192 }, { ink: "owner-other", name: "other sizes", from: 0, to: 0 }] };
-  const owner = { key: "owner", groups: [{ ink: "owner-1", name: "relu" }] };
-  const app = /** @type {any} */ ({ stacks: { ways: [size, owner] }, view: { short_owners: ["matmul", "relu"] } });
-  assert.deepEqual(inksOf(app, [1024, 5000, 7, 4096], [-1, -1, -1, -1]), ["size-2", "size-1", "owner-other", "size-1"]);
-  assert.deepEqual(inksOf(app, [1024, 1024, 1024], [1, 0, -1]), ["owner-1", "owner-other", "owner-other"]);
-  assert.deepEqual(inksOf(/** @type {any} */ ({ stacks: { ways: [] }, view: { short_owners: [] } }), [7], [-1]), ["owner-other"]);
+/** An app that knows four blocks, of which two are live at its moment, and all of these at the moment `nearest`. */
+const appOf = (nearest) => /** @type {any} */ ({
+  moment: 5, stacks: { way: { groups: ["a", "b", "c"].map((ink) => ({ ink })) } }, groupOf: (number) => [2, 1, 0, 0][number],
+  blocks: { columns: { size_bytes: [700, 700, 700, 1000], owner: [1, 1, 1, 0] }, nearest: () => nearest, liveAfter: () => [0, 1], byPlace: [0, 1, 2, 3] },
+});
+const row = (size, owner, count) => ({ size, owner, count, bytes: size * count, name: "" });
+
+test("blocks alike that are of several groups are as many boxes, each of its own colour", () => {
+  const rows = byGroup(appOf(5), [row(700, 1, 2)]);
+  assert.deepEqual(rows.map(({ count, bytes, group }) => [count, bytes, group]), [[1, 700, 1], [1, 700, 2]]);
+  const boxes = framesOf({ owners: [1, 1], size_bytes: [700, 700], blocks: [1, 1], groups: [1, 2], left: { bytes: 0 }, other_bytes: 0 }, owners);
+  assert.deepEqual(boxes.map(({ name, bytes }) => [name, bytes]).slice(-2), [["1 \u00d7 700 B", 700], ["1 \u00d7 700 B", 700]]);
+  const inks = boxes.map((box) => inkOf(box, [{ ink: "a" }, { ink: "b" }, { ink: "c" }]));
+  assert.deepEqual(inks, ["owner-other", "owner-other", "owner-other", "owner-other", "b", "c"]);
+});
+
+test("where it is not known which blocks are live, those alike are of the group that nearly all known ones are of", () => {
+  const rows = byGroup(appOf(4), [row(700, 1, 2), row(1000, 0, 3), row(8, 0, 1)]);
+  assert.deepEqual(rows.map(({ count, group }) => [count, group]), [[2, -1], [3, 0], [1, -1]]);
 });

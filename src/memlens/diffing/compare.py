@@ -52,6 +52,7 @@ def compare(
     context: int = 3,
     judged: Sequence[bool] | None = None,
     peaks: tuple[int, int] | None = None,
+    in_order: list[Ints] | None = None,
 ) -> tuple[tuple[WindowDiff, ...], Runs]:
     """Compare windows of one log with as many windows of another, or of the same, one by one.
 
@@ -61,6 +62,7 @@ def compare(
         context: Log lines to show on each side of an event.
         judged: Whether each pair is judged; by default all are.
         peaks: The event after the one that reaches base's peak, and after the one that reaches head's; by default those of the first pair.
+        in_order: Gets the pairs that are aligned in order, as :func:`pairs_in_order` has them, a stretch after the other.
 
     Returns:
         The window pairs compared, and what their findings are made from.
@@ -73,6 +75,8 @@ def compare(
     rows: list[dict[str, Any]] = []
     for part, born, carried in _gathered(base, head):
         allocs, released, opening = match(*born), match(*carried), match_opening(base[part], head[part])
+        if in_order is not None:
+            in_order.append(_in_order(base[part], head[part], allocs, released))
         here = of_base.part(part), of_head.part(part)
         found = collect(allocs, released, opening, *here)
         items.append(found._replace(window=found.window + part.start))
@@ -114,24 +118,31 @@ def _lasting(found: Match, peaks: tuple[int, int]) -> Ints:
     return np.stack((found.base.alloc[left[some]], found.head.alloc[right[some]]))
 
 
-def in_order(windows: WindowPairs) -> tuple[InOrder]:
-    """Return the pairs that :func:`compare` aligns in order, worked out once more."""
+def pairs_in_order(windows: WindowPairs, known: Sequence[Ints] | None = None) -> tuple[InOrder]:
+    """Return the pairs that :func:`compare` aligns in order, worked out once more where it did not keep them."""
     base, head = zip(*windows.pairs, strict=True)
-    parts: list[Ints] = []
-    for part, born, carried in _gathered(base, head):
-        for turn, blocks in enumerate((born, carried)):
-            pairs = match(*blocks)
-            left = np.flatnonzero(pairs.aligned >= 0)
-            right = pairs.aligned[left]
-            rank = _rank_in_window(pairs.ordered.sequences[0][left], blocks[0].window[left])
-            parts.append(np.stack((blocks[0].event[left], blocks[1].event[right], (turn << 32) + rank)))
-            if blocks is born:
-                ends = [np.array([window.hi for window in side[part]], np.int64) for side in (base, head)]
-                frees = blocks[0].free[left], blocks[1].free[right]
-                both = (frees[0] >= 0) & (frees[1] >= 0)
-                both &= (frees[0] < ends[0][blocks[0].window[left]]) & (frees[1] < ends[1][blocks[1].window[right]])
-                parts.append(np.stack((frees[0][both], frees[1][both], np.full(np.count_nonzero(both), 2 << 32))))
+    parts = known or [
+        _in_order(base[part], head[part], match(*born), match(*carried))
+        for part, born, carried in _gathered(base, head)
+    ]
     return (InOrder(windows, *np.concatenate(parts, axis=1)),)
+
+
+def _in_order(base: Sequence[Window], head: Sequence[Window], allocs: Match, released: Match) -> Ints:
+    """The pairs of some windows: three rows, the columns of :class:`memlens.diffing.pairing.InOrder`."""
+    parts: list[Ints] = []
+    for turn, pairs in enumerate((allocs, released)):
+        left = np.flatnonzero(pairs.aligned >= 0)
+        right = pairs.aligned[left]
+        rank = _rank_in_window(pairs.ordered.sequences[0][left], pairs.base.window[left])
+        parts.append(np.stack((pairs.base.event[left], pairs.head.event[right], (turn << 32) + rank)))
+        if pairs is allocs:
+            ends = [np.array([window.hi for window in side], np.int64) for side in (base, head)]
+            frees = pairs.base.free[left], pairs.head.free[right]
+            both = (frees[0] >= 0) & (frees[1] >= 0)
+            both &= (frees[0] < ends[0][pairs.base.window[left]]) & (frees[1] < ends[1][pairs.head.window[right]])
+            parts.append(np.stack((frees[0][both], frees[1][both], np.full(np.count_nonzero(both), 2 << 32))))
+    return np.concatenate(parts, axis=1)
 
 
 def _rank_in_window(sequence: Ints, window: Ints) -> Ints:

@@ -288,7 +288,7 @@ class Diff(Tabular, frozen=True, eq=False):
         causes_at_peak: What is live at one run's peak and not at the other's, blocks alike together, the largest effect first.
         causes_left_behind: What one run leaves behind in the judged windows and the other does not, likewise; where head needs less, in those
             that leave more behind all the same, if that is a cost.
-        in_order: What an axis that both runs share is made of, one entry a device; worked out by aligning the runs once more.
+        in_order: What an axis that both runs share is made of, one entry a device; worked out by aligning the runs once more where that was not kept.
         ends: The lines come when the work is done, so that each window has the name of the line that ends it.
         roles: What is live at both peaks by role, the largest change first; none where one run does not tell who holds its blocks.
     """

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from memlens.analyzers.composition import Roles
 from memlens.diffing.attribution import by_effect, causes_at_peak, causes_left_behind
 from memlens.diffing.claims import claims_of
-from memlens.diffing.compare import common_factor, compare, in_order
+from memlens.diffing.compare import common_factor, compare, pairs_in_order
 from memlens.diffing.differences import levels
 from memlens.diffing.explaining import costs_of
 from memlens.diffing.failed import failed_runs
@@ -32,6 +32,7 @@ from memlens.windows.windows import Window, judged, suspect_anchors, whole, wind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from memlens.columns import Ints
     from memlens.log import Input, Log
     from memlens.options import Cut
 
@@ -51,6 +52,11 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
         InputError: A log cannot be read, or the two logs cannot be compared.
         NoEventsError: A log holds no allocator event, or none of blocks.
     """
+    return diff_to_draw(base, head, options, drawn=False)
+
+
+def diff_to_draw(base: Window | Input, head: Window | Input, options: Options, *, drawn: bool = True) -> Diff:
+    """The same with what an axis that both runs share is made of: where it is not ``drawn``, they are aligned once more for that."""
     if options.context < 0:
         raise UsageError(f"there are no {options.context} lines of context", "0 shows none.")
     cuts = options.cuts
@@ -76,7 +82,7 @@ def diff_with(base: Window | Input, head: Window | Input, options: Options) -> D
         found = [_cut_both(pair, cuts, look=look) for pair in logs]
         if len(found) > 1:
             found = [_with_device(pairs) for pairs in found]
-    diffs = [_compared(pairs, given, options) for pairs in found]
+    diffs = [_compared(pairs, given, options, drawn) for pairs in found]
     joined = diffs[0] if len(diffs) == 1 and not left_out else _joined(diffs, left_out)
     return claimed(joined, claims_of)
 
@@ -94,7 +100,7 @@ def _with_device(found: WindowPairs) -> WindowPairs:
     return replace(found, pairs=tuple(pairs), only_base=named(found.only_base), only_head=named(found.only_head))
 
 
-def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
+def _compared(found: WindowPairs, given: bool, options: Options, drawn: bool) -> Diff:
     logs, sides, alone = found.logs, tuple(zip(*found.pairs, strict=True)), (found.only_base, found.only_head)
     _check_comparable(*logs)
     counts = [True] * len(found.pairs)
@@ -104,7 +110,8 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
     if found.by is not None:
         ends = [int(levels([whole(log)]).peak_end[0]) for log in logs]
         peaks = ends[0], ends[1]
-    windows, runs = compare(*sides, context=options.context, judged=counts, peaks=peaks)
+    aligned: list[Ints] | None = [] if drawn else None
+    windows, runs = compare(*sides, context=options.context, judged=counts, peaks=peaks, in_order=aligned)
     of_base, of_head, kept = (tuple(compress(column, counts)) for column in (*sides, windows))
     base, head = (
         _run_side(log, [*paired, *others], tuple(window.name for window in others))
@@ -123,7 +130,7 @@ def _compared(found: WindowPairs, given: bool, options: Options) -> Diff:
         options.min_size,
         found.by_work,
         deferred(failed_runs, found.pairs, logs),
-        deferred(in_order, found),
+        deferred(pairs_in_order, found, aligned),
         deferred(causes_at_peak, runs, counts),
         ends=found.ends,
         roles=deferred(_by_role, logs, runs.peaks),

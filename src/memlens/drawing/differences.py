@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.places import lines_at
-from memlens.diffing.run import diff_with
+from memlens.diffing.run import diff_to_draw
 from memlens.drawing.aligned import AlignedAxis, AlignedRun, aligned, aligned_curves
 from memlens.drawing.levels import band_rows, merged
 from memlens.drawing.lifetimes import WindowBlocks
@@ -81,7 +81,7 @@ def compared(base: Input, logs: Sequence[Log], options: Report) -> Diff:
     if others:
         listed = ", ".join(map(device_label, logs))
         raise UsageError(f"{log.source.name} has {listed}", "Compare one of them: --device N.")
-    return diff_with(base, log, Options(**options.of(ReadAs, Owners, Cut)))
+    return diff_to_draw(base, log, Options(**options.of(ReadAs, Owners, Cut)))
 
 
 def side_by_side(diff: Diff) -> SideBySide:

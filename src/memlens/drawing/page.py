@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 #: The modules of the report's script, each after those that it imports from.
 MODULES = str.split(
-    "format data axis levels stacks ticks dom canvas boxes grid zoom track layout lives app "
-    "paint life moment picture devices details address memory_map flame tables diff main"
+    "format data axis levels stacks ticks dom canvas boxes grid zoom layout lives paint track app "
+    "life moment picture devices details address memory_map flame tables diff main"
 )
 
 #: A module's imports, one a line, and what marks its exports: in one script neither is needed.

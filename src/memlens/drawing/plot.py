@@ -16,7 +16,7 @@ from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis, LogAnalysis
 from memlens.claims.claim import Answer, answer_of
 from memlens.diffing.result import Diff as Compared
-from memlens.diffing.run import diff_with
+from memlens.diffing.run import diff_to_draw
 from memlens.drawing.levels import phases_of, series_of
 from memlens.drawing.lifetimes import WindowBlocks
 from memlens.drawing.stacks import ways
@@ -183,7 +183,7 @@ def _figure_of_two(given: Sequence[Input], base: Input, options: Plot) -> PlotFi
         raise UsageError(f"one log is compared with another one, and not {len(given)}", "Name BASE and one LOG.")
     if options.x == "time":
         raise UsageError("two runs are drawn over what both do, and not over time", "Leave out --x time.")
-    diff = diff_with(base, given[0], Diff(**options.of(ReadAs, Cut)))
+    diff = diff_to_draw(base, given[0], Diff(**options.of(ReadAs, Cut)))
     return figure_of_diff(diff, options)
 
 

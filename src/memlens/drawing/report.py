@@ -18,6 +18,7 @@ from memlens.analyzers.composition import Roles
 from memlens.analyzing.analyze import analyze_each
 from memlens.analyzing.claims import claims_of
 from memlens.analyzing.result import Analysis, LogAnalysis
+from memlens.claims.claim import Weight, claim
 from memlens.drawing.differences import BUCKETS, SideBySide, compared, diff_view, side_by_side
 from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_of, series_of, stretches_of
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
@@ -108,7 +109,9 @@ def report_with(log: Input, options: Report) -> ReportPage:
     data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views, "shown": rank.index(min(rank))}
     if len(logs) > 1:  # of each device by itself, where the page speaks of all
         for view, one in zip(views, analysis.logs, strict=True):
-            own = claimed(Analysis((one,)), claims_of).answer
+            own = claimed(
+                Analysis((one,)), lambda of: [claim("device", Weight.OPENING, of.logs[0]), *of.logs[0].claims]
+            ).answer
             view["verdict"] = {"sentences": [*map(visible, own.sentences)], "tone": own.tone}
     shown, words = (analysis, of(analysis)) if found is None else (found, of(found) + of(analysis))
     if found is not None:
@@ -156,6 +159,7 @@ def _view(log: Log, options: Report, analysis: LogAnalysis, beside: SideBySide |
     leave()
     named = np.append(blocks.peak, events_of(window, mapped))
     others = other_blocks(blocks, owners, bars["alloc"], named, stretches_of(level), counted["event"])
+    state = bool(log.facts.opening) and len(log) == log.facts.opening
     alike = beside.head_in(window) if beside is not None else ()
     grouped = ways(blocks, roles, series, pieces, analysis.growth, alike)
     return {
@@ -165,7 +169,7 @@ def _view(log: Log, options: Report, analysis: LogAnalysis, beside: SideBySide |
         "lo": window.lo,
         "hi": window.hi,
         "figures": _figures(window, results["peak"]),
-        "state": bool(log.facts.opening) and len(log) == log.facts.opening,
+        "state": state,
         "levels": level,
         "stacks": stacks_view(blocks, grouped, level, bars["alloc"], others.pop("rows")),
         "marks": marks(window, drawn),
@@ -175,7 +179,7 @@ def _view(log: Log, options: Report, analysis: LogAnalysis, beside: SideBySide |
         "moments": counted,
         "maps": maps_view(window, mapped, left_failures),
         "windows": windows_view(series, analysis),
-        "held": held_view(results["unmatched"], owners, known=log.facts.addresses),
+        "held": held_view(results["unmatched"], owners, known=log.facts.addresses, state=state),
         "trust": trust_view(analysis.trust, terms.line),
         "growth": growth_view(analysis.growth, owners),
         # The last keys, when all others have asked for their numbers.
@@ -241,13 +245,14 @@ def windows_view(windows: Sequence[Window], analysis: LogAnalysis) -> dict[str, 
     }
 
 
-def held_view(found: Unmatched, owners: Owners, *, known: bool) -> dict[str, Any]:
+def held_view(found: Unmatched, owners: Owners, *, known: bool, state: bool = False) -> dict[str, Any]:
     """Return the page's table of the blocks that are live at the end and were born in the window, or before the input begins.
 
     Args:
         found: What is said of them.
         owners: Gives the numbers of their owners.
         known: Whether the log tells which blocks are live.
+        state: Whether it is the state at one moment, in which all blocks are from before.
 
     Returns:
         Totals, and a column a figure with one entry a group, the largest total first; -1 stands for an event or a line that there is not.
@@ -257,8 +262,9 @@ def held_view(found: Unmatched, owners: Owners, *, known: bool) -> dict[str, Any
     shown, left = groups[:_GROUPS], groups[_GROUPS:]
     count, total = found.held_allocs + found.opening_blocks, found.held_bytes + found.opening_bytes
     words = f"{format_exact(total)} in {plural(count, 'block')}"
-    if found.opening_bytes:
-        words += f", {format_exact(found.opening_bytes)} of it from before the input"
+    if found.opening_bytes and not state:
+        part = "all" if found.opening_blocks == count else format_exact(found.opening_bytes)
+        words += f", {part} of it from before the input"
     if not count or not known:
         words = "Nothing: every block that is allocated here is freed here"
     if not known:

@@ -102,6 +102,17 @@ export class App {
     return this.view.lifetimes ? this.#lives ??= new Lives(this.view.lifetimes) : NO_BARS;
   }
 
+  /**
+   * The group of a block.
+   * @param {number} number that of the block
+   * @param {import("./stacks.js").Way} [way]
+   * @returns {number}
+   */
+  groupOf(number, { bars, others } = this.stacks.way) {
+    const count = this.blocks.bars;
+    return number < count ? bars[number] : others[number - count];
+  }
+
   /** @returns {number} the ALLOC of the block that is selected, -1 where none is */
   get block() {
     const { kind, value } = this.selected ?? { kind: "", value: -1 };

@@ -1,6 +1,6 @@
 /** Pictures made of boxes: drawn once, and looked up where the pointer is. */
 
-import { color, drawing, inkOn } from "./canvas.js";
+import { color, drawing, inkOn, sharpness } from "./canvas.js";
 import { explained, onKeys } from "./dom.js";
 
 /** A letter's width in CSS pixels. */
@@ -39,7 +39,7 @@ export function boxes({ id, label, hint: words, height, lay, tell, act, stops = 
   let made = /** @type {Box[]} */ ([]), drawnFor = "", version = 0;
   const still = document.createElement("canvas");
   const { canvas, redraw } = drawing(label, height, (context, width, high) => {
-    const now = [width, high, devicePixelRatio, version, color("back")].join();
+    const now = [width, high, sharpness(), version, color("back")].join();
     if (now !== drawnFor) {
       [still.width, still.height, drawnFor] = [canvas.width, canvas.height, now];
       const base = /** @type {CanvasRenderingContext2D} */ (still.getContext("2d"));

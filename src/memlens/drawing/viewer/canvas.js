@@ -15,6 +15,25 @@ export function drawAsked() {
   for (const draw of asked) draw();
 }
 
+/** Of paper a CSS pixel has so many pixels. */
+const SHARP = 3;
+let paper = false;
+/** @returns {number} how many pixels a CSS pixel has */
+export const sharpness = () => (paper ? SHARP : window.devicePixelRatio || 1);
+
+/** What draws each canvas. @type {WeakMap<HTMLCanvasElement, () => void>} */
+const DRAWS = new WeakMap();
+
+/**
+ * Draw all pictures as wide and as sharp as they are on paper, or on the screen again: a browser prints what is drawn, and squeezes what is too wide.
+ * @param {boolean} on
+ */
+export function drawForPaper(on) {
+  paper = on;
+  document.documentElement.classList.toggle("printing", on);
+  for (const canvas of document.querySelectorAll("canvas")) DRAWS.get(canvas)?.();
+}
+
 /** Colours that were looked up, until the scheme changes, and texts that were measured. @type {Map<string, string>} */
 const COLORS = new Map();
 /** @type {Map<string, number>} */
@@ -57,7 +76,7 @@ export function drawing(label, height, draw) {
   const canvas = element("canvas", label ? { role: "img", "aria-label": label, tabindex: 0 } : { "aria-hidden": "true" });
   canvas.style.height = `${height}px`;
   const now = () => {
-    const width = canvas.clientWidth, high = canvas.clientHeight, ratio = window.devicePixelRatio || 1;
+    const width = canvas.clientWidth, high = canvas.clientHeight, ratio = sharpness();
     if (!width) return;
     const start = performance.now();
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")), size = [Math.round(width * ratio), Math.round(high * ratio)];
@@ -76,6 +95,7 @@ export function drawing(label, height, draw) {
     if (!ASKED.size) requestAnimationFrame(drawAsked);
     ASKED.add(now);
   };
+  DRAWS.set(canvas, now);
   new ResizeObserver(now).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   return { canvas, redraw };

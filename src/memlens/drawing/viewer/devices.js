@@ -3,11 +3,12 @@
 import { Axis } from "./axis.js";
 import { color, drawing } from "./canvas.js";
 import { unpacked } from "./data.js";
-import { button, choice, element, section } from "./dom.js";
+import { button, element, section } from "./dom.js";
 import { formatBytes } from "./format.js";
 import { Levels } from "./levels.js";
 import { drawScale } from "./picture.js";
-import { area, frameOf, pixelsOf } from "./track.js";
+import { Bitmap } from "./paint.js";
+import { frameOf, pixelsOf } from "./track.js";
 
 /** Heights in CSS pixels: a row, and the scale below the last one. */
 const DEVICE_HEIGHT = 48, DEVICE_SCALE = 18;
@@ -21,19 +22,19 @@ const DEVICE_HEIGHT = 48, DEVICE_SCALE = 18;
  */
 export function devicesPart(logs, first, show) {
   const levels = /** @type {Levels[]} */ ([]), axes = /** @type {Axis[]} */ ([]), names = logs.map(({ path }) => path.replace(/^.*\//, "")), note = element("p", { class: "hint" });
-  const most = logs.reduce((sum, { figures }) => Math.max(sum, figures.peak_bytes), 0), select = choice("Show", names, choose, { first, id: "log" });
+  const most = logs.reduce((sum, { figures }) => Math.max(sum, figures.peak_bytes), 0);
   /** @param {number} k */
   function choose(k) {
-    select.getElementsByTagName("select")[0].selectedIndex = k;
     rows.forEach(({ name }, one) => name.setAttribute("aria-pressed", String(one === k)));
     show(k);
   }
   const rows = logs.map(({ figures }, k) => {
-    const last = k === logs.length - 1, { canvas, redraw } = drawing("", DEVICE_HEIGHT + (last ? DEVICE_SCALE : 0), (context, width, height) => {
+    const last = k === logs.length - 1, bitmap = new Bitmap(), { canvas, redraw } = drawing("", DEVICE_HEIGHT + (last ? DEVICE_SCALE : 0), (context, width, height) => {
       if (!levels[k]) return;
       const frame = frameOf(context, axes[k], width, height, [0, most], { top: 2, foot: last ? DEVICE_SCALE : 0 }), [allocated] = pixelsOf(frame, levels[k], "allocated");
       // Before its first event nothing is known of a device, and what is live after its last one stays.
-      area(frame, allocated.high.map((bytes, x) => (x + 1 < frame.x(levels[k].whole.lo) ? 0 : x > frame.x(levels[k].whole.hi) ? figures.live_bytes : bytes)), "allocated");
+      const known = allocated.high.map((bytes, x) => (x + 1 < frame.x(levels[k].whole.lo) ? 0 : x > frame.x(levels[k].whole.hi) ? figures.live_bytes : bytes));
+      bitmap.show(context, width, frame.bottom, () => bitmap.clear().area(frame, known, "allocated"));
       context.fillStyle = color("line");
       context.fillRect(0, frame.bottom - 1, width, 1);
       if (last && axes[k].overTime) drawScale(frame);
@@ -44,7 +45,7 @@ export function devicesPart(logs, first, show) {
     return { name, canvas, redraw };
   });
   return {
-    place: section("devices", "Devices", element("p", {}, select), ...rows.flatMap(({ name, canvas }) => [name, canvas]), note),
+    place: section("devices", "Devices", ...rows.flatMap(({ name, canvas }) => [name, canvas]), note),
     fill: async () => {
       const found = await Promise.all(logs.map((log) => unpacked(log.levels))), times = found.map(({ time_us: time }) => time), timed = times.every((time) => time !== null);
       const begin = timed ? Math.min(...times.map((time) => time[0])) : 0, end = timed ? Math.max(...times.map((time) => time[time.length - 1])) : 0;

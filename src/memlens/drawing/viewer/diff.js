@@ -10,7 +10,7 @@ import { Buckets, partOf } from "./levels.js";
 import { NO_BARS } from "./lives.js";
 import { drawAreas, nothingDrawn } from "./paint.js";
 import { Stacks } from "./stacks.js";
-import { area, line, pixelsOf, ROW, tracksOf } from "./track.js";
+import { pixelsOf, ROW, tracksOf } from "./track.js";
 
 /** Heights in CSS pixels: a run, the difference, a lane of lives, the lines below. */
 const RUN_HEIGHT = 170, DIFFERENCE_HEIGHT = 130, LANE = 12, LINES_HEIGHT = 32;
@@ -59,7 +59,7 @@ function stacksOf(diff, curves) {
   return SIDES.map((side) => {
     const run = new Buckets(curves.parts.map(({ columns: { slot, [`${side}_bytes`]: bytes, [`${side}_high`]: top = bytes }, ...part }) => ({ ...part, columns: { high_bytes: top, low_bytes: bytes, high_event: slot } })));
     const stacks = new Stacks(diff.stacks[side], run), drawn = nothingDrawn();
-    return { stacks, draw: (/** @type {import("./track.js").Frame & { high: number }} */ frame) => drawAreas(frame, drawn, run, stacks, NO_BARS) };
+    return { stacks, draw: (/** @type {import("./paint.js").Bitmap} */ bitmap, /** @type {import("./track.js").Frame & { high: number }} */ frame) => drawAreas(bitmap, frame, drawn, run, stacks, NO_BARS) };
   });
 }
 
@@ -84,9 +84,9 @@ export async function diffSection({ ...packed }) {
     axis, curves, [...SIDES.map((side, k) => ({
       label: `What is live in ${side} by ${base.way.name}; the peak is ${formatExact(figures[`${side}_peak_bytes`])}`,
       height: RUN_HEIGHT + (k ? LINES_HEIGHT : ROW * rows.length), top: (k ? 0 : ROW * rows.length) + LANE + 6, foot: k ? LINES_HEIGHT : 4, rows: k ? [] : rows, whole, fits: SIDES, name: side, axisNames: () => /** @type {[string, string][]} */ (k ? SIDES.map((one) => [`${one} ${diff.line}`, one]) : []),
-      curves: (/** @type {any} */ frame) => {
-        sides[k].draw(frame);
-        line(frame, pixelsOf(frame, curves, side)[0], side);
+      curves: (/** @type {import("./paint.js").Bitmap} */ bitmap, /** @type {any} */ frame) => {
+        sides[k].draw(bitmap, frame);
+        bitmap.line(frame, pixelsOf(frame, curves, side)[0], side);
       },
       over: (/** @type {any} */ frame) => {
         drawLives(frame, chosen, side);
@@ -95,10 +95,10 @@ export async function diffSection({ ...packed }) {
       dots: (/** @type {any} */ at) => [at[side]],
     })), {
       label: "The difference: head less base", height: DIFFERENCE_HEIGHT, top: 10, foot: 10, rows: [], whole: [figures.low_bytes, figures.high_bytes], fits: ["apart"], signed: true,
-      curves: (frame) => {
+      curves: (bitmap, frame) => {
         const [apart] = pixelsOf(frame, curves, "apart");
-        area(frame, apart.high.map((bytes) => Math.max(bytes, 0)), "head");
-        area(frame, apart.low.map((bytes) => Math.min(bytes, 0)), "base");
+        bitmap.clear().area(frame, apart.high.map((bytes) => Math.max(bytes, 0)), "head");
+        bitmap.area(frame, apart.low.map((bytes) => Math.min(bytes, 0)), "base");
       },
       over: ({ context, width, y }) => stroke(context, color("quiet"), [0, y(0)], [width, y(0)]),
       dots: ({ base, head }) => [head - base],
@@ -109,7 +109,7 @@ export async function diffSection({ ...packed }) {
         /** @param {number} number */
         const where = (number) => (number ? ` at ${diff.line} ${formatCount(number)}` : " before its first event"), sums = [base, head].map((stacks) => stacks.at(at.slot));
         const groups = base.way.groups.map(({ name }, k) => ({ name, bytes: sums[1].sums[k] - sums[0].sums[k] })).filter(({ bytes }) => bytes).map(({ name, bytes }) => `${name} ${signedBytes(bytes)}`);
-        const text = `base ${formatExact(at.base)}${where(at.baseLine)} \u00b7 head ${formatExact(at.head)}${where(at.headLine)} \u00b7 ${at.head > at.base ? "+" : ""}${formatExact(at.head - at.base)}`;
+        const text = `base ${formatExact(at.base)}${where(at.baseLine)} \u00b7 head ${formatExact(at.head)}${where(at.headLine)} \u00b7 ${at.head > at.base ? "+" : ""}${formatExact(at.head - at.base)}${at.size > 1 ? `, the most of ${formatCount(at.size)} places together` : ""}`;
         return [[text, sums[0].event === at.slot ? groups.join(" \u00b7 ") : ""].filter(Boolean).join("\n"), {
           slot: at.slot, baseBytes: at.base, headBytes: at.head, differenceBytes: at.head - at.base, baseLine: at.baseLine, headLine: at.headLine, of: sums[0].event, baseSums: sums[0].sums.join(), headSums: sums[1].sums.join(),
         }];

@@ -7,11 +7,12 @@ import { liveAt, momentText } from "./moment.js";
 
 /** Height of a box in CSS pixels; frames of a stack that are shown, from the innermost one; the share of the picture that a box is drawn from. */
 const FRAME = 19, FRAMES = 40, NARROW = 2e-4;
+/** A box has the colour of a group that has so much of it. */
+const NEARLY_ALL = 0.9;
 
 /**
- * `start` is where it begins among all bytes, and `width` for how many it is drawn: all that its children are drawn for; `group` is the largest
- * group of blocks in it, -1 where it has none.
- * @typedef {{ name: string, parent: Frame | null, depth: number, bytes: number, blocks: number, start: number, width: number, group: number, children: Map<string, Frame> }} Frame
+ * `start` is where it begins among all bytes, and `width` for how many it is drawn: all that its children are drawn for; `groups` has its bytes by groups of the picture.
+ * @typedef {{ name: string, parent: Frame | null, depth: number, bytes: number, blocks: number, start: number, width: number, groups: Map<number, number>, children: Map<string, Frame> }} Frame
  */
 
 /**
@@ -21,23 +22,27 @@ const FRAME = 19, FRAMES = 40, NARROW = 2e-4;
  * @returns {Frame[]}
  */
 export function framesOf(flame, owners) {
-  /** @param {string} name @param {Frame | null} parent @param {number} group @returns {Frame} */
-  const frame = (name, parent, group) => ({ name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, width: 0, group, children: new Map() });
-  const root = frame("all that is live", null, -1), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
+  /** @param {string} name @param {Frame | null} parent @returns {Frame} */
+  const frame = (name, parent) => ({ name, parent, depth: parent ? parent.depth + 1 : 0, bytes: 0, blocks: 0, start: 0, width: 0, groups: new Map(), children: new Map() });
+  const root = frame("all that is live", null), known = flame.owners.some((/** @type {number} */ owner) => owner >= 0);
   /** @param {string[]} path @param {number} bytes @param {number} blocks @param {number} [group] */
   const add = (path, bytes, blocks, group = -1) => {
     const all = [root];
-    for (const name of path) {
-      const at = all[all.length - 1], child = at.children.get(name) ?? frame(name, at, group);
-      at.children.set(name, child);
+    path.forEach((name, k) => {
+      // Blocks of one size may be as many in each of two groups.
+      const at = all[k], key = k + 1 < path.length ? name : `${name} ${group}`, child = at.children.get(key) ?? frame(name, at);
+      at.children.set(key, child);
       all.push(child);
+    });
+    for (const one of all) {
+      [one.bytes, one.blocks] = [one.bytes + bytes, one.blocks + blocks];
+      one.groups.set(group, (one.groups.get(group) ?? 0) + bytes);
     }
-    for (const one of all) [one.bytes, one.blocks] = [one.bytes + bytes, one.blocks + blocks];
   };
   for (let k = 0; k < flame.owners.length; k += 1) {
     const size = flame.size_bytes[k], blocks = flame.blocks[k], owner = flame.owners[k];
     const callers = owner >= 0 ? owners[owner].split(" < ", FRAMES) : known ? ["(no owner known)"] : [];
-    add([...callers.reverse(), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, k);
+    add([...callers.reverse(), `${formatCount(blocks)} \u00d7 ${formatBytes(size)}${size < 1024 ? "" : ` (${size} B)`}`], size * blocks, blocks, flame.groups[k]);
   }
   if (flame.left.bytes) add([`(${flame.left.groups ? `${formatCount(flame.left.groups)} ` : ""}smaller groups)`], flame.left.bytes, flame.left.blocks);
   // FREEs without an ALLOC make the level lower than what is live: that is a box that takes away.
@@ -57,12 +62,12 @@ export function framesOf(flame, owners) {
  * @param {import("./app.js").App} app
  */
 function groupsAt(app) {
-  const { lifetimes: { known }, state } = app.view, live = liveAt(app, app.moment), groups = live.rows.filter(({ size }) => size !== null), others = live.rows.filter(({ size }) => size === null);
+  const { lifetimes: { known }, state } = app.view, live = liveAt(app, app.moment), groups = byGroup(app, live.rows.filter(({ size }) => size !== null)), others = live.rows.filter(({ size }) => size === null);
   const blocks = live.rows.reduce((sum, { count }) => sum + (count ?? 0), 0), smaller = others.find(({ count }) => count) ?? { count: 0, bytes: 0 };
   return {
     words: live.level ? `${formatExact(live.level)}${known ? ` in ${formatCount(blocks)} blocks` : ", and it is not known in which blocks,"}${state ? "" : ` ${momentText(app, live)}`}.` : "Nothing is allocated, as far as this input says.",
     level: live.level,
-    size_bytes: groups.map(({ size }) => Number(size)), blocks: groups.map(({ count }) => Number(count)), owners: groups.map(({ owner }) => owner),
+    size_bytes: groups.map(({ size }) => Number(size)), blocks: groups.map(({ count }) => Number(count)), owners: groups.map(({ owner }) => owner), groups: groups.map(({ group }) => group),
     left: { groups: 0, blocks: smaller.count, bytes: smaller.bytes }, other_bytes: others.reduce((sum, { bytes }) => sum + bytes, -smaller.bytes),
   };
 }
@@ -74,8 +79,6 @@ function groupsAt(app) {
 export function flameGraph(app) {
   const { owners } = app.view;
   let flame = groupsAt(app);
-  // Each box has the colour of the largest group in it, the one that the map has for its blocks.
-  let inks = inksOf(app, flame.size_bytes, flame.owners);
   let frames = framesOf(flame, owners), focus = frames[0];
   const height = () => (frames.reduce((most, one) => Math.max(most, one.depth), 0) + 1) * FRAME;
   /** @param {Frame} one */
@@ -87,11 +90,11 @@ export function flameGraph(app) {
   const at = () => picture.at() ?? focus;
   const picture = boxes({
     id: "flame", label: `Flame graph of what is live: ${formatBytes(focus.bytes)} in ${formatCount(focus.blocks)} blocks`, height: height(),
-    hint: "A click zooms in; Esc shows all, Backspace goes back. Keys: \u2190 \u2192 \u2191 \u2193 from box to box, Enter zoom.",
+    hint: "A box has the colour of what nearly all of it is. A click zooms in; Esc shows all, Backspace goes back. Keys: \u2190 \u2192 \u2191 \u2193 from box to box, Enter zoom.",
     lay: () => frames.map((one) => ({
       left: Math.max((one.start - focus.start) / Math.max(focus.width, 1), 0), right: Math.min((one.start + one.width - focus.start) / Math.max(focus.width, 1), 1),
       top: one.depth * FRAME, height: FRAME - 1, of: one, text: one.name,
-      fill: !one.name.toLowerCase().includes(app.sought) ? "gap" : one.group < 0 ? "owner-other" : inks[one.group],
+      fill: !one.name.toLowerCase().includes(app.sought) ? "gap" : inkOf(one, app.stacks.way.groups),
     })).filter(({ left, right }) => right - left > NARROW),
     tell: (one) => {
       const share = flame.level > 0 ? `, ${((100 * one.bytes) / flame.level).toFixed(1)}% of all that is live` : "";
@@ -107,7 +110,6 @@ export function flameGraph(app) {
   const what = element("p", {});
   const update = () => {
     flame = groupsAt(app);
-    inks = inksOf(app, flame.size_bytes, flame.owners);
     frames = framesOf(flame, owners);
     focus = frames[0];
     what.textContent = flame.words;
@@ -118,18 +120,45 @@ export function flameGraph(app) {
   update();
   if (!flame.owners.length) return section("flame", "Flame graph", what);
   app.onSelect(update);
-  app.onLook(() => picture.show(height()));
+  app.onLook(() => {
+    const path = pathOf(focus);
+    update();
+    focus = path.reduce((one, name) => one.children.get(name) ?? one, focus);
+    picture.show(height());
+  });
   return section("flame", "Flame graph", what, picture.canvas, picture.line, picture.hint);
 }
 
+/** The names from below the root to a frame. @param {Frame} frame @returns {string[]} */
+const pathOf = ({ name, parent }) => (parent ? [...pathOf(parent), name] : []);
+
 /**
- * The colours of groups of blocks: those of the areas by owner, or by size where no owner is known.
+ * Blocks alike by the groups of the picture: as many of each as are live; or, where it is not known which blocks are, the group that nearly all blocks alike
+ * are in that the page knows, -1 for none.
  * @param {import("./app.js").App} app
- * @param {ArrayLike<number>} sizes
- * @param {ArrayLike<number>} owners
- * @returns {string[]}
+ * @param {import("./moment.js").Row[]} rows
+ * @returns {(import("./moment.js").Row & { group: number })[]}
  */
-export function inksOf(app, sizes, owners) {
-  const key = Array.from(owners).some((owner) => owner >= 0) ? "owner" : "size", groups = app.stacks.ways.find((way) => way.key === key)?.groups ?? [];
-  return Array.from(sizes, (size, k) => groups.find(({ name, from = 0, to = 0 }) => (key === "owner" ? name === app.view.short_owners[owners[k]] : from <= size && size < to))?.ink ?? "owner-other");
+export function byGroup(app, rows) {
+  const { blocks, moment, stacks: { way: { groups } } } = app, { size_bytes: sizes, owner: owners } = blocks.columns, found = /** @type {Map<string, number[]>} */ (new Map());
+  for (const number of blocks.nearest(moment) === moment ? blocks.liveAfter(moment) : blocks.byPlace) {
+    const kind = `${sizes[number]} ${owners[number]}`, counts = found.get(kind) ?? groups.map(() => 0);
+    counts[app.groupOf(number)] += 1;
+    found.set(kind, counts);
+  }
+  return rows.flatMap((row) => {
+    const counts = found.get(`${row.size} ${row.owner}`) ?? [], all = counts.reduce((sum, one) => sum + one, 0);
+    if (all !== row.count) return [{ ...row, group: counts.findIndex((count) => count >= NEARLY_ALL * all) }];
+    return counts.map((count, group) => ({ ...row, count, bytes: Number(row.size) * count, group })).filter(({ count }) => count);
+  });
+}
+
+/**
+ * The colour of a box: that of the group that has nearly all of it.
+ * @param {Frame} frame
+ * @param {{ ink: string }[]} groups
+ * @returns {string}
+ */
+export function inkOf({ bytes, groups: own }, groups) {
+  return groups.find((_, group) => (own.get(group) ?? 0) >= NEARLY_ALL * bytes)?.ink ?? "owner-other";
 }

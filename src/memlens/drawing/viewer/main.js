@@ -2,7 +2,7 @@
 
 import { addressed } from "./address.js";
 import { App } from "./app.js";
-import { drawAsked } from "./canvas.js";
+import { drawAsked, drawForPaper } from "./canvas.js";
 import { unpacked } from "./data.js";
 import { details, legendTable } from "./details.js";
 import { diffSection } from "./diff.js";
@@ -125,7 +125,10 @@ async function main() {
     part.scrollIntoView();
   });
   for (const [name, open] of /** @type {[string, boolean][]} */ ([["beforeprint", true], ["afterprint", false]]))
-    addEventListener(name, () => document.getElementById("words")?.toggleAttribute("open", open));
+    addEventListener(name, () => {
+      document.getElementById("words")?.toggleAttribute("open", open);
+      drawForPaper(open);
+    });
   try {
     if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old for them, it has no DecompressionStream");
     const data = JSON.parse(document.getElementById("data")?.textContent ?? "null");

@@ -8,8 +8,8 @@ import { BLOCK, GAP, KEPT, chunkRows } from "./layout.js";
 import { blockText } from "./life.js";
 import { liveAt } from "./moment.js";
 
-/** Heights in CSS pixels: the picture, and the name of a pool in it. */
-const MAP_HEIGHT = 320, CAPTION = 16;
+/** Heights in CSS pixels: the picture, the name of a pool in it, and what a failure asked for above it. */
+const MAP_HEIGHT = 320, CAPTION = 16, REQUESTED = 22;
 
 /** @param {string} text */
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
@@ -36,18 +36,12 @@ export function memoryMap(app) {
   const { canvas } = picture;
   canvas.addEventListener("dblclick", () => alone(picture.at()?.chunk ?? -1));
 
-  /** The number of a block's group. @param {number} number */
-  const groupOf = (number) => {
-    const { bars, others } = app.stacks.way, count = app.blocks.bars;
-    return number < count ? bars[number] : others[number - count];
-  };
-
   /** @returns {import("./boxes.js").Box[]} */
   function lay() {
     if (!layout) return [];
     const { chunks } = layout, asked = moments[shown]?.requested_bytes, { groups } = app.stacks.way;
     const { length, rows: count, groups: places, order, starts } = only < 0 ? rows : { length: Math.ceil(chunks[only].size / 4), rows: 4, groups: [], order: [only], starts: [0] };
-    const captions = places.length > 1 ? places : [], head = asked ? CAPTION : 0, tall = (MAP_HEIGHT - head - captions.length * CAPTION) / count;
+    const captions = places.length > 1 ? places : [], head = asked ? REQUESTED : 0, tall = (MAP_HEIGHT - head - captions.length * CAPTION) / count;
     const top = (/** @type {number} */ row) => head + row * tall + CAPTION * captions.filter((place) => place.first <= row).length;
     const found = /** @type {import("./boxes.js").Box[]} */ ([]);
     /** A stretch goes on in the next row. @param {number} start @param {number} size @param {Partial<import("./boxes.js").Box>} how */
@@ -56,14 +50,14 @@ export function memoryMap(app) {
         found.push({ left: Math.max(start / length - row, 0), right: Math.min((start + size) / length - row, 1), top: top(row) + 1, height: tall - 2, ...how });
     };
     // What a failure asked for stands above the map, as long as it is.
-    if (asked) found.push({ left: 0, right: Math.min(asked / length, 1), top: 0, height: CAPTION - 3, edge: "bad" }, { left: 0, right: 1, top: 0, height: CAPTION - 3, text: `asked for: ${formatBytes(asked)}` });
+    if (asked) found.push({ left: 0, right: Math.min(asked / length, 1), top: 0, height: REQUESTED - 3, edge: "bad" }, { left: 0, right: 1, top: 0, height: REQUESTED - 3, text: `asked for: ${formatBytes(asked)}` });
     for (const place of captions) found.push({ left: 0, right: 1, top: top(place.first) - CAPTION, height: CAPTION, text: caption(place) });
     order.forEach((chunk, k) => {
       const { size: whole, pieces } = chunks[chunk];
       add(starts[k], whole, { fill: "gap" });
       for (const of of pieces) {
         const { kind, offset, size, number } = of;
-        if (kind === BLOCK) add(starts[k] + offset, size, { of, fill: groups[groupOf(number)].ink, text: formatBytes(size) });
+        if (kind === BLOCK) add(starts[k] + offset, size, { of, fill: groups[app.groupOf(number)].ink, text: formatBytes(size) });
         else add(starts[k] + offset, size, { of, fill: kind === KEPT ? "kept" : undefined });
       }
       // Where chunks crowd, their edges would be all that is seen.
@@ -125,7 +119,7 @@ export function memoryMap(app) {
     canvas.setAttribute("aria-label", `Memory map at ${name}: ${formatCount(found.length)} ${terms.chunk}s of ${formatBytes(found.reduce((sum, { size }) => sum + size, 0))} with ${formatCount(moments[shown]?.gaps ?? layout?.gaps.length ?? 0)} gaps`);
     Object.assign(canvas.dataset, { moment: shown, event });
     rest.textContent = !layout && app.blocks.nearest(event) !== event ? "There is no map: more blocks are live at this moment than a page has room for." : !layout ? why : smaller ? `Smaller ${terms.chunk}s of ${formatExact(smaller)} together are not drawn.` : "";
-    const kinds = new Set(pieces.map(({ kind }) => kind)), used = new Set(pieces.filter(({ kind }) => kind === BLOCK).map(({ number }) => groupOf(number)));
+    const kinds = new Set(pieces.map(({ kind }) => kind)), used = new Set(pieces.filter(({ kind }) => kind === BLOCK).map(({ number }) => app.groupOf(number)));
     const others = [{ kind: KEPT, ink: "kept", name: "kept beyond the size" }, { kind: GAP, ink: "gap", name: "free" }];
     legend.replaceChildren(legendOf([...groups.filter((_, k) => used.has(k)), ...others.filter(({ kind }) => kinds.has(kind))]));
     picture.point(null);

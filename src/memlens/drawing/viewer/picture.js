@@ -6,9 +6,9 @@ import { button, checkbox, choice, element } from "./dom.js";
 import { formatBytes, formatCount, formatDuration, formatExact } from "./format.js";
 import { blockText } from "./life.js";
 import { NOTHING } from "./lives.js";
-import { drawAreas, nothingDrawn } from "./paint.js";
+import { Bitmap, drawAreas, nothingDrawn } from "./paint.js";
 import { eventTicks, timeTicks } from "./ticks.js";
-import { area, bandAt, frameOf, line, pixelsOf, ROW, tracksOf } from "./track.js";
+import { bandAt, frameOf, pixelsOf, ROW, tracksOf } from "./track.js";
 import { zoomable } from "./zoom.js";
 
 /** Heights in CSS pixels: the picture, the strip of the whole run, the scale of the axis. */
@@ -32,12 +32,12 @@ export function pictureOf(app, point) {
   /** The bar that the pointer is on, and where a range begins that the keyboard is at. */
   let over = -1, begun = -1;
 
-  /** @param {import("./track.js").Frame & { high: number }} frame */
-  const draw = (frame) => {
-    drawAreas(frame, drawn, levels, stacks, app.lives, { found: app.found, sought: app.sought, over, chosen: app.lives.blockOf(app.block) });
+  /** @param {Bitmap} bitmap @param {import("./track.js").Frame & { high: number }} frame */
+  const draw = (bitmap, frame) => {
+    drawAreas(bitmap, frame, drawn, levels, stacks, app.lives, { found: app.found, sought: app.sought, over, chosen: app.lives.blockOf(app.block) });
     const [allocated, reserved] = pixelsOf(frame, levels, "allocated", "reserved");
-    if (levels.lowest < 0) line(frame, allocated, "text");
-    if (levels.reservedPeak > 0) line(frame, reserved, "reserved");
+    if (levels.lowest < 0) bitmap.line(frame, allocated, "text");
+    if (levels.reservedPeak > 0) bitmap.line(frame, reserved, "reserved");
   };
   /** @param {import("./track.js").Frame} frame */
   const drawOver = (frame) => {
@@ -208,20 +208,13 @@ function strip({ axis, levels }) {
   const run = new Axis(axis.lo, axis.hi, axis.edges, axis.times);
   /** Where the part begins and ends in pixels. @returns {[number, number]} */
   const part = () => [run.toPixel(axis.from, canvas.clientWidth), run.toPixel(axis.to, canvas.clientWidth)];
-  const still = document.createElement("canvas");
-  let drawnFor = "";
-  const { canvas, redraw } = drawing("The whole run, and the part of it that is shown", STRIP, (context, width, height) => {
+  const bitmap = new Bitmap(), { canvas, redraw } = drawing("The whole run, and the part of it that is shown", STRIP, (context, width, height) => {
     run.overTime = axis.overTime;
-    const now = [canvas.width, canvas.height, axis.overTime, color("allocated")].join();
-    if (now !== drawnFor) {
-      [still.width, still.height, drawnFor] = [canvas.width, canvas.height, now];
-      const base = /** @type {CanvasRenderingContext2D} */ (still.getContext("2d"));
-      base.scale(canvas.width / width, canvas.height / height);
-      const frame = frameOf(base, run, width, height, [0, levels.lowest, levels.peak], { top: 0, foot: 0 }), [allocated] = pixelsOf(frame, levels, "allocated");
-      area(frame, allocated.high, "allocated-light");
-      area(frame, allocated.low, "allocated");
-    }
-    context.drawImage(still, 0, 0, width, height);
+    bitmap.show(context, width, height, () => {
+      const frame = frameOf(context, run, width, height, [0, levels.lowest, levels.peak], { top: 0, foot: 0 }), [allocated] = pixelsOf(frame, levels, "allocated");
+      bitmap.clear().area(frame, allocated.high, "allocated-light");
+      bitmap.area(frame, allocated.low, "allocated");
+    }, [axis.overTime, color("allocated")].join());
     const [from, to] = zoom.dragged() ?? part();
     context.fillStyle = color("veil");
     context.fillRect(0, 0, from, height);

@@ -57,8 +57,9 @@ export function heldTable(app) {
   const fields = [
     { key: "size_bytes", title: "Size", values: held.size_bytes, write: formatExact }, { key: "count", title: "Blocks", values: held.count, write: formatCount },
     { key: "total_bytes", title: "Together", values: held.total_bytes, write: formatBytes },
-    { key: "first_line", title: `First ${terms.line}`, values: held.first_line, write: (/** @type {number} */ line) => (line > 0 ? formatCount(line) : "before the input") },
-    { key: "first_free_line", title: "Freed", values: held.first_free_line, write: (/** @type {number} */ line, /** @type {number} */ row) => (held.first_free_event[row] < 0 ? "never" : `later, ${app.lineText(line)}`) },
+    // A state has neither a before nor an after.
+    ...(state ? [] : [{ key: "first_line", title: `First ${terms.line}`, values: held.first_line, write: (/** @type {number} */ line) => (line > 0 ? formatCount(line) : "before the input") },
+    { key: "first_free_line", title: "Freed", values: held.first_free_line, write: (/** @type {number} */ line, /** @type {number} */ row) => (held.first_free_event[row] < 0 ? "never" : `later, ${app.lineText(line)}`) }]),
     { key: "owner", title: "Owner", values: Array.from(held.owners, (owner) => app.ownerText(owner)) },
   ];
   const table = grid("held-table", "groups", fields, {

@@ -4,6 +4,7 @@ import { firstAtLeast } from "./axis.js";
 import { color, drawing, stroke, widthOf, write } from "./canvas.js";
 import { checkbox, element, explained, onKeys, section } from "./dom.js";
 import { formatCount } from "./format.js";
+import { Bitmap } from "./paint.js";
 import { bytesTicks } from "./ticks.js";
 import { zoomable, zoomButtons } from "./zoom.js";
 
@@ -24,7 +25,7 @@ const NEAR = 2;
 /**
  * One of the pictures: its heights, the lowest and highest of its scale, the curves that this can be fitted to, and what is drawn below and above the lines
  * of the scale; its name, a colour as well, and those of its axis, with their colours, stand beside it. In a signed one 0 always stays in sight.
- * @typedef {{ label: string, height: number, top: number, foot: number, whole: [number, number], fits: string[], signed?: boolean, rows: Row[], curves: (frame: Frame & { high: number }) => void, over: (frame: Frame) => void, dots: (at: any) => number[], name?: string, axisNames?: () => [string, string][] }} Track
+ * @typedef {{ label: string, height: number, top: number, foot: number, whole: [number, number], fits: string[], signed?: boolean, rows: Row[], curves: (bitmap: Bitmap, frame: Frame & { high: number }) => void, over: (frame: Frame) => void, dots: (at: any) => number[], name?: string, axisNames?: () => [string, string][] }} Track
  */
 
 /**
@@ -54,13 +55,9 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
       if (track.name) write(context, track.name, width - 6, track.top - ROW / 2 - 2, { align: "right", ink: color(track.name) });
       track.axisNames?.().forEach(([text, ink], row) => write(context, text, width - 6, frame.bottom + 11 + row * 13, { align: "right", ink: color(ink) }));
     });
-    const picture = drawing(track.label, track.height, (context, width, height) => {
+    const bitmap = new Bitmap(), picture = drawing(track.label, track.height, (context, width, height) => {
       const frame = framed(context, width, height), ticks = scaleOf(frame);
-      context.save();
-      context.rect(0, 0, width, frame.bottom);
-      context.clip();
-      track.curves(frame);
-      context.restore();
+      bitmap.show(context, width, frame.bottom, () => track.curves(bitmap, frame));
       for (const tick of ticks) stroke(context, color("grid"), [0, frame.y(tick.at)], [width, frame.y(tick.at)]);
       track.rows.forEach((row, k) => drawBands(frame, row, k * ROW, k === 0));
       track.over(frame);
@@ -152,59 +149,15 @@ export function frameOf(context, axis, width, height, levels, { top, foot }) {
 
 /**
  * The lowest and the highest of curves at each pixel.
- * @typedef {{ low: Float64Array, high: Float64Array }} Pixels
  * @param {Frame} frame
  * @param {import("./levels.js").Buckets} buckets
  * @param {...string} curves
- * @returns {Pixels[]}
+ * @returns {import("./paint.js").Pixels[]}
  */
 export function pixelsOf({ axis, width }, buckets, ...curves) {
   const found = curves.map(() => ({ low: new Float64Array(width), high: new Float64Array(width) }));
   buckets.pixels(axis, width).forEach((pixel, x) => curves.forEach((curve, k) => ([found[k].low[x], found[k].high[x]] = buckets.extremesOf(pixel, curve))));
   return found;
-}
-
-/**
- * Fill a stretch of each column, those of neighbours that are alike at once: a path of as many corners costs a browser without a GPU ten times as much.
- * @param {CanvasRenderingContext2D} context
- * @param {string} ink
- * @param {Float64Array} tops
- * @param {Float64Array} bottoms
- */
-function fillColumns(context, ink, tops, bottoms) {
-  context.fillStyle = color(ink);
-  for (let x = 0, from = 0; x < tops.length; x += 1) {
-    if (tops[x + 1] === tops[from] && bottoms[x + 1] === bottoms[from]) continue;
-    context.fillRect(from, tops[from], x + 1 - from, bottoms[from] - tops[from]);
-    from = x + 1;
-  }
-}
-
-/**
- * From nothing to a level of each pixel.
- * @param {Frame} frame
- * @param {Float64Array} levels
- * @param {string} ink
- */
-export function area({ context, y, bottom }, levels, ink) {
-  const zero = Math.min(Math.max(y(0), 0), bottom), tall = levels.map((bytes) => bytes && Math.max(Math.abs(zero - y(bytes)), 1));
-  fillColumns(context, ink, tall.map((high, x) => (levels[x] > 0 ? zero - high : zero)), tall.map((high, x) => (levels[x] > 0 ? zero : zero + high)));
-}
-
-/**
- * A line through all levels of each pixel, from what is nearer to the level before, so that a step is a step.
- * @param {Frame} frame
- * @param {Pixels} pixels
- * @param {string} ink
- */
-export function line({ context, y }, { low, high }, ink) {
-  let before = low[0];
-  const ends = low.map((least, x) => {
-    const last = before;
-    before = Math.abs(before - least) <= Math.abs(before - high[x]) ? high[x] : least;
-    return last;
-  });
-  fillColumns(context, ink, high.map((most, x) => y(Math.max(most, ends[x])) - 0.75), low.map((least, x) => y(Math.min(least, ends[x])) + 0.75));
 }
 
 /**
@@ -248,18 +201,20 @@ function drawBands({ context, axis, width, bottom, x }, row, top, down) {
 }
 
 /**
- * As much of a name as there is room for: where there is little the number at its end.
+ * As much of a name as there is room for, without what decorates it (`## forward ##`): where there is little the number at its end.
  * @param {CanvasRenderingContext2D} context
  * @param {string} name
  * @param {number} room in pixels
  * @returns {string}
  */
-function fitting(context, name, room) {
+export function fitting(context, name, room) {
   /** @param {string} text */
   const fits = (text) => widthOf(context, text) <= room;
   if (room < 6 || name.length < 200 && fits(name)) return room < 6 ? "" : name;
+  name = name.replace(/^[^\p{L}\p{N}]+(?=[\p{L}\p{N}])/u, "");
   const number = /\d+$/.exec(name)?.[0];
   if (number && room < 40 && fits(number)) return number;
+  if (name.length < 200 && fits(name)) return name;
   let end = Math.min(name.length, Math.floor(room / 2), 200); // no letter is narrower than two pixels, as a rule
   while (end > 1 && !fits(`${name.slice(0, end)}\u2026`)) end -= 1;
   return end > 1 ? `${name.slice(0, end)}\u2026` : "";
