@@ -62,8 +62,8 @@ def ended(trust: Trust, stopped: Mapping[str, str], live_bytes: int | None, free
         freed_last: See :func:`freed_last`.
     """
     if (ending := trust.ending) is None:
-        entries = not trust.has_lines or None
-        return {"how": "cut", "line": trust.lines, "entries": entries, **stopped} if stopped else {}
+        # A snapshot is taken whole, wherever its program is then.
+        return {"how": "cut", "line": trust.lines, **stopped} if stopped and trust.has_lines else {}
     at_exit = ending.how == "death" and not stopped and live_bytes is not None and live_bytes < freed_last
     what = ending.what or None
     return {"how": ending.how, "what": what, "at_exit": at_exit or None, "line": ending.line, **stopped}

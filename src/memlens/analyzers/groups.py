@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from memlens.claims.roles import GRADIENT, UNSEEN, variable_of
+from memlens.claims.roles import GRADIENT, UNSEEN, WORKSPACE, variable_of
 from memlens.columns import Indices, Ints, distinct
 from memlens.events import once
 from memlens.results import OnDemand, Result
@@ -28,8 +28,11 @@ BEFORE_INPUT = "(before the input)"
 NO_STACK = "(no stack)"
 #: What stands where no owner is known.
 UNOWNED = (None, BEFORE_INPUT, NO_STACK)
-#: An index or a key in the path of a holder, and the name of a state of an optimizer.
-_KEY, _STATE = re.compile(r"\[(?:'[^']*'|\d+)\]"), re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()")
+#: An index, a key or the number of a layer in the path of a holder, and the name of a state of an optimizer.
+_KEY, _STATE = (
+    re.compile(r"\[(?:'[^']*'|\d+)\]|\.\d+(?=[.\[ ].* \()"),
+    re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()"),
+)
 
 
 _NOT_SEEN = (UNSEEN, GRADIENT)
@@ -194,8 +197,8 @@ def commonest_holders(
 ) -> tuple[Ints, tuple[str, ...], Ints, Ints] | None:
     """Who holds most blocks of each group, and half of them at least.
 
-    Holders that differ by an index or a key alone are one where a group has several: ``cache['a']``, ``cache['b']`` are ``cache[*]``; and all that an
-    optimizer holds is the optimizer's: ``adam.moment1[*]`` and ``adam.moment2[*]`` are ``adam``.
+    Holders that differ by an index or a key alone are one where a group has several: ``cache['a']``, ``cache['b']`` are ``cache[*]``, ``net.0.weight``
+    and ``net.2.weight`` are ``net[*].weight``; and all that an optimizer holds is the optimizer's: ``adam.moment1[*]`` and ``adam.moment2[*]`` are ``adam``.
 
     Args:
         log: Their log.
@@ -244,7 +247,7 @@ def holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
 
 
 def _in_common(holder: str) -> str:
-    """A holder without what tells it from others of a list, a dictionary, or an optimizer."""
+    """A holder without what tells it from others of a list, a dictionary, a model, or an optimizer."""
     return _STATE.sub(r"\1", _KEY.sub("[*]", holder))
 
 
@@ -288,7 +291,10 @@ def holder_of(of: SizeGroups, label: str | None, whole: int) -> tuple[str | None
     most = max(held, key=held.__getitem__, default=None)
     if most is None or 2 * held[most] <= whole or (variable := variable_of(most)) is None:
         return None, None
-    return variable, bool(of.others[alike].any()) or any(name not in (most, *_NOT_SEEN) for name in held)
+    in_part = bool(of.others[alike].any()) or any(name not in (most, *_NOT_SEEN) for name in held)
+    return variable, in_part or (
+        most == WORKSPACE and held[most] < whole
+    )  # which are known by their sizes, seen or not
 
 
 def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:

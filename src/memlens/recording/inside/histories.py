@@ -179,6 +179,8 @@ class History:
         if self.ooms == 1:
             where = self._write(oom_path(self.path))
             _say(f"out of memory: the snapshot of this moment is {where}")
+        elif (names := sys.modules.get("_memlens.torch_names")) is not None:
+            names.failed()
 
     def _write(self, path: str) -> str:
         part = f"{path}.{os.urandom(4).hex()}.part"

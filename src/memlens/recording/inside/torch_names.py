@@ -80,7 +80,13 @@ def _forked() -> None:
 def marked() -> None:
     """The program marks a phase, which may be over."""
     for names in _names:
-        names.marked()
+        names.look_at("mark")
+
+
+def failed() -> None:
+    """Memory ran out again: who holds it is another question than the first time, where what failed may be kept by its exception."""
+    for names in _names:
+        names.look_at("failure")
 
 
 def recording() -> None:
@@ -155,9 +161,9 @@ class _Names:
         taken = _put_in_place(torch, torch.cuda.memory, "_snapshot", snapshot)
         ended = _put_in_place(torch, profiler.profile, "__exit__", ends)
 
-    def marked(self) -> None:
-        """The program marks a phase."""
-        if self._is_due("mark"):
+    def look_at(self, moment: str) -> None:
+        """Walk at a moment, if it is time to."""
+        if self._is_due(moment):
             self._look(sys._getframe(1))
 
     def _is_due(self, moment: str) -> bool:

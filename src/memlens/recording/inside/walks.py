@@ -159,7 +159,7 @@ class Walks:
         """Whether to walk at a moment.
 
         An ``operator`` or a ``backward`` pass is about to run, its ``gradients`` are there, they are about to be given back (``zero_grad``), what ran
-        without gradients is over (``inference``), or the program says a ``mark``.
+        without gradients is over (``inference``), memory ran out again (``failure``), or the program says a ``mark``.
         """
         counts = self._counts
         if moment == "inference":
