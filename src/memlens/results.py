@@ -304,15 +304,20 @@ def _is_record(kind: type[Struct]) -> bool:
     fields = kind.__struct_fields__
     if not issubclass(kind, Result) or kind.tables or kind.spliced or kind.headlines:
         return False
-    hints: dict[str, str] = {}
+    hints: dict[str, Any] = {}
     for owner in reversed(kind.__mro__):
         hints |= vars(owner).get("__annotations__", {})
     known = vars(sys.modules[kind.__module__])
     return (
         names_of(kind) == dict(zip(fields, fields, strict=True))
         and not any(isinstance(getattr(kind, name), _LazyField) for name in fields)
-        and all(_is_value(word, known.get(word)) for name in fields for word in hints[name].split(" | "))
+        and all(_is_value(word, known.get(word)) for name in fields for word in _words(hints[name]))
     )
+
+
+def _words(hint: Any) -> list[str]:
+    """The parts of an annotation, which is text where the module says so."""
+    return (hint if isinstance(hint, str) else str(getattr(hint, "__name__", hint))).split(" | ")
 
 
 def _is_value(hint: str, kind: Any) -> bool:

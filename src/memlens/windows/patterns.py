@@ -129,10 +129,10 @@ class Matches:
 
     def add(self, matches: Iterable[Match], first_line: int = 0) -> None:
         """Add some, whose lines are counted from a first one."""
-        for start, line, name in matches:
-            self.starts.append(start)
-            self._lines.append(first_line + line)
-            self._names.append(name)
+        starts, lines, names = zip(*matches, strict=True) if (matches := [*matches]) else ((), (), ())
+        self.starts.extend(starts)
+        self._lines.extend(map(first_line.__add__, lines))
+        self._names.extend(names)
 
     def each(self) -> list[Match]:
         """They."""

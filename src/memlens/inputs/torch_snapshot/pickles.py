@@ -230,7 +230,8 @@ class Machine:
             parts = [b"", b"".join(parts)]
         head, text = parts
         whole = memoryview(text)  # whose parts are no copies
-        kept, start, at = [head], 0, self._next_frame - len(head)
+        start, at = 0, self._next_frame - len(head)
+        kept: list[bytes | memoryview] = [head]
         while 0 <= at <= len(text) - _FRAME_SIZE and text[at] == _FRAME:
             kept.append(whole[start:at])
             start = at + _FRAME_SIZE
