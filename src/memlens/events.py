@@ -198,7 +198,7 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
     def __repr__(self) -> str:
         return f"<EventLog {self.source.name!r}: {len(self):,} events>"
 
-    def line_numbers(self, events: Sequence[int]) -> list[int | None]:
+    def line_numbers(self, events: Sequence[int] | NDArray[np.int64]) -> list[int | None]:
         """The 1-based line of each of some events, in their order; ``None`` where it cannot be told."""
         if self.line is not None:
             return [line if line > 0 else None for line in self.line[events].tolist()]

@@ -6,6 +6,7 @@ the machine output, is made of a result by who needs it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
@@ -30,6 +31,8 @@ Tables: TypeAlias = Mapping[str, type[Struct]]
 
 #: Results that an :class:`OnDemand` keeps at once: those of a hundred thousand windows would take more than their log.
 _MOST_KEPT = 4096
+#: Annotations of values that msgspec writes as they are.
+_VALUES = {"str", "int", "float", "bool", "None"}
 
 
 # -- values worked out when they are first asked for --------------------------------------------------------------------------
@@ -127,6 +130,42 @@ class OnDemand(Sequence[T]):
                 self._made.clear()
             self._made[index] = self._make(index)
         return self._made[index]
+
+
+class Rows(Sequence[T]):
+    """Rows of a long list, made each time that they are asked for, those of a stretch at once.  Pickled it is a tuple of all.
+
+    Args:
+        count: How many there are.
+        make: Makes those at some indices, int64; each is a record (:func:`_is_record`).
+    """
+
+    def __init__(self, count: int, make: Callable[[NDArray[np.int64]], Iterable[T]]) -> None:
+        self._indices = range(count)
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __iter__(self) -> Iterator[T]:
+        for start in range(0, len(self), _MOST_KEPT):
+            yield from self[start : start + _MOST_KEPT]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (list(self),)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if isinstance(index, slice):
+            import numpy as np
+
+            some = self._indices[index]
+            return tuple(self._make(np.arange(some.start, some.stop, some.step)))
+        index = self._indices[index]
+        return self[index : index + 1][0]
 
 
 def per_window(
@@ -236,7 +275,7 @@ def names_of(kind: type[Struct]) -> dict[str, str]:
 
 
 def plain(value: Any, top: int | None = None, min_size: int = 0) -> Any:
-    """A result as dicts, lists and values; what is made on demand is a :class:`Listed`.
+    """A result as dicts, lists and values, and records, which msgspec writes; what is made on demand is a :class:`Listed`, long lists stay :class:`Rows`.
 
     Args:
         value: A result, or what results hold.  The ``top`` and ``min_size`` of a result count before those of what it is a part of.
@@ -247,7 +286,9 @@ def plain(value: Any, top: int | None = None, min_size: int = 0) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Struct):
-        return _plain_struct(value, top, min_size)
+        return value if _is_record(type(value)) else _plain_struct(value, top, min_size)
+    if isinstance(value, Rows):
+        return value
     if isinstance(value, OnDemand):
         return Listed(value, lambda entry: plain(entry, top, min_size))
     if isinstance(value, (tuple, list)):
@@ -255,6 +296,32 @@ def plain(value: Any, top: int | None = None, min_size: int = 0) -> Any:
     if isinstance(value, Mapping):
         return {name: plain(entry, top, min_size) for name, entry in value.items()}
     return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+@cache
+def _is_record(kind: type[Struct]) -> bool:
+    """Whether a type of results is its fields by their names, each a plain value, such a result or none: msgspec writes it as it is."""
+    fields = kind.__struct_fields__
+    if not issubclass(kind, Result) or kind.tables or kind.spliced or kind.headlines:
+        return False
+    hints: dict[str, Any] = {}
+    for owner in reversed(kind.__mro__):
+        hints |= vars(owner).get("__annotations__", {})
+    known = vars(sys.modules[kind.__module__])
+    return (
+        names_of(kind) == dict(zip(fields, fields, strict=True))
+        and not any(isinstance(getattr(kind, name), _LazyField) for name in fields)
+        and all(_is_value(word, known.get(word)) for name in fields for word in _words(hints[name]))
+    )
+
+
+def _words(hint: Any) -> list[str]:
+    """The parts of an annotation, which is text where the module says so."""
+    return (hint if isinstance(hint, str) else str(getattr(hint, "__name__", hint))).split(" | ")
+
+
+def _is_value(hint: str, kind: Any) -> bool:
+    return hint in _VALUES or (isinstance(kind, type) and issubclass(kind, Struct) and _is_record(kind))
 
 
 def _plain_struct(value: Struct, top: int | None, min_size: int) -> dict[str, Any]:
@@ -266,7 +333,7 @@ def _plain_struct(value: Struct, top: int | None, min_size: int) -> dict[str, An
     found: dict[str, Any] = {}
     for name, attribute in names_of(type(value)).items():
         if name in value.spliced:
-            found |= plain(getattr(value, attribute), top, min_size)
+            found |= to_builtins(plain(getattr(value, attribute), top, min_size))
         elif name not in value.tables and name not in value.headlines:
             found[name] = plain(getattr(value, attribute), top, min_size)
         elif (most := 10 if top == 0 and name in value.headlines else top) != 0:
@@ -282,11 +349,12 @@ def _plain_struct(value: Struct, top: int | None, min_size: int) -> dict[str, An
 
 def to_builtins(value: Any) -> Any:
     """Return the output of :func:`plain` in plain JSON types alone."""
-    return msgspec.to_builtins(value, enc_hook=_builtin)
+    return msgspec.to_builtins(value, enc_hook=builtin)
 
 
-def _builtin(value: Any) -> Any:
-    if isinstance(value, Listed):
+def builtin(value: Any) -> Any:
+    """What msgspec does not know in the output of :func:`plain`, by what it knows."""
+    if isinstance(value, (Listed, Rows)):
         return list(value)
     if hasattr(value, "item"):  # a NumPy scalar, as analyzers of other packages may give
         return value.item()

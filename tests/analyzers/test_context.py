@@ -9,6 +9,7 @@ import pytest
 from memory_source import MemorySource
 from paddle import read
 
+from memlens.analyzers import places
 from memlens.analyzers.places import ContextLine, context_lines
 from memlens.log import Log
 
@@ -38,7 +39,11 @@ def written(tmp_path: Path, text: bytes, name: str = "run.log") -> Log:
 @pytest.mark.parametrize("name", ["run.log", "run.log.gz"])
 @pytest.mark.parametrize("each_side", [0, 1, 3, 50])
 @pytest.mark.parametrize("end", ["\n", "\r\n", ""])
-def test_context_is_what_stands_around(tmp_path: Path, name: str, each_side: int, end: str) -> None:
+@pytest.mark.parametrize("near", [1, 50, places._NEAR])
+def test_context_is_what_stands_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, each_side: int, end: str, near: int
+) -> None:
+    monkeypatch.setattr(places, "_NEAR", near)
     lines = [line for k in range(12) for line in (alloc(k), *[f"line {k}.{i}" for i in range(k % 4)], "")]
     text = ((end or "\n").join(lines[:-1]) + end).encode()
     log = written(tmp_path, text, name)

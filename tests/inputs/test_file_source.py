@@ -29,6 +29,7 @@ def test_lines_are_numbered_as_in_the_whole_text(text: bytes, data: st.DataObjec
     indexed = [0, *(at + 1 for at, byte in enumerate(text) if byte == ord("\n") and data.draw(st.booleans()))]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_source, "_PIECE", data.draw(st.integers(1, 9)))
+        patch.setattr(file_source, "_GAP", data.draw(st.integers(-1, 9)))
         path = Path(folder) / "run.log"
         path.write_bytes(text)
         source, whole = FileSource(path), MemorySource(text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from texts import csv_of, json_of
 
+import memlens
+from memlens import results
 from memlens.reports.machine import cell, csv_parts, json_parts
 from memlens.reports.markdown import code
 
@@ -68,6 +72,32 @@ def test_windows_are_written_one_by_one_and_the_text_is_the_same(make: Any, top:
     writer.writeheader()
     writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
     assert "".join(csv_parts(analysis)) == out.getvalue()
+
+
+def test_records_are_written_as_field_by_field(examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = memlens.diff(examples / "case1_pt.log", examples / "case1_pir.log")
+    assert any(len(finding.members) > 1 for window in compared.windows for finding in window.findings)
+    text, values = json_of(compared), compared.to_dict()
+    monkeypatch.setattr(results, "_is_record", lambda kind: False)
+    assert json_of(compared) == text
+    assert compared.to_dict() == values == json.loads(text)
+
+
+@given(st.integers(0, 9), st.integers(1, 4), st.slices(9))
+def test_rows_are_the_tuple_of_all(count: int, at_once: int, part: slice) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(results, "_MOST_KEPT", at_once)
+        rows = results.Rows(count, lambda at: [f"row {k}" for k in at])
+        whole = tuple(f"row {k}" for k in range(count))
+        assert (len(rows), tuple(rows), rows[part], pickle.loads(pickle.dumps(rows))) == (
+            count,
+            whole,
+            whole[part],
+            whole,
+        )
+        assert [rows[k] for k in range(-count, count)] == [whole[k] for k in range(-count, count)]
+        with pytest.raises(IndexError):
+            rows[count]
 
 
 class _Foreign:

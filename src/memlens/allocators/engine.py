@@ -155,17 +155,18 @@ def nothing_idle(history: RequestHistory, rules: AllocatorRules) -> Replay | Non
 
     ``None`` where the rules are others, and where something is wrong, as :func:`replay` says.
     """
-    request, freed = history.operation == Operation.REQUEST, np.flatnonzero(history.operation == Operation.FREE)
+    request = history.operation == Operation.REQUEST
+    if rules.idle != IdleChunks.AFTER_FREE or not np.array_equal(rules.block[request], rules.growth[request]):
+        return None
+    freed = np.flatnonzero(history.operation == Operation.FREE)
     of, block, group = history.of[freed], rules.block, rules.group[request]
     if (
-        rules.idle != IdleChunks.AFTER_FREE
-        or rules.preallocated
+        rules.preallocated
         or rules.allowed is not None
         or (rules.keep_opening and len(history.opening_chunks.size))
         or len(history.failed)
         or rules.groups.page.any()
         or rules.groups.kept.any()
-        or not np.array_equal(block[request], rules.growth[request])
         or not ((of >= 0) & (of < freed)).all()
         or not request[of].all()
         or (np.bincount(of, minlength=1) > 1).any()

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: A year of stamps without a year, which has a 29th of February (see :mod:`memlens.inputs.paddle.lines`).
 YEAR_US = 366 * 24 * 3600 * 10**6
-#: Bytes before and after the start of an event's line that are looked at, whatever stands there.
-_REACH = 64 << 10
+#: Bytes before and after the start of an event's line that are looked at, at first, and whatever stands there.
+_NEAR, _REACH = 4 << 10, 64 << 10
 #: Characters of a line that are kept.
 _LONGEST = 400
 
@@ -64,8 +64,7 @@ def lines_at(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     lines = np.zeros(len(events), np.int64)
     logged = events >= log.facts.opening
-    known, number = np.unique(events[logged], return_inverse=True)
-    lines[logged] = np.array([line or 0 for line in log.line_numbers(known.tolist())], np.int64)[number]
+    lines[logged] = [line or 0 for line in log.line_numbers(events[logged])]
     return lines
 
 
@@ -157,11 +156,18 @@ def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[
     # What was written to the log after it was read is no part of it.
     end = log.facts.bytes or None
     starts = sorted(set(offsets.values()))
-    spans = [(max(start - _REACH, 0), start + _REACH if end is None else min(start + _REACH, end)) for start in starts]
-    texts = dict(zip(starts, zip(spans, log.source.parts(spans), strict=True), strict=True))
+    texts: dict[int, tuple[int, int, bytes]] = {}
+    for reach in (_NEAR, _REACH):
+        left = [start for start in starts if start not in texts]
+        spans = [(max(start - reach, 0), start + reach if end is None else min(start + reach, end)) for start in left]
+        for start, (begin, stop), text in zip(left, spans, log.source.parts(spans), strict=True):
+            enough = begin == 0 or text.count(b"\n", 0, start - begin) > each_side
+            enough &= stop == end or text.count(b"\n", start - begin) > each_side
+            if enough or reach == _REACH:
+                texts[start] = begin, stop, text
     found: dict[int, tuple[ContextLine, ...]] = {}
     for event, start in offsets.items():
-        (begin, stop), text = texts[start]
+        begin, stop, text = texts[start]
         line, is_end = line_of(event), stop == end or len(text) < stop - begin
         before, after = _around(text, start - begin, each_side, is_start=begin == 0, is_end=is_end)
         first = 0 if line is None else line - len(before)
@@ -174,7 +180,7 @@ def _around(text: bytes, at: int, each_side: int, *, is_start: bool, is_end: boo
     """The lines before a place in a part of a log, where a line begins, and from there on; of the log's start and end, if it holds them."""
     if at >= len(text):
         return [], []
-    before = text[:at].split(b"\n")[:-1]
+    before = text[:at].rsplit(b"\n", each_side + 1)[:-1]
     is_whole = is_start or len(before) > each_side
     before = before[len(before) - min(each_side, len(before)) :]
     after = text[at:].split(b"\n", each_side + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from memlens.results import Answered, Failure, Result, Tabular, lazy, plain
+from memlens.results import Answered, Failure, Result, Tabular, lazy, plain, to_builtins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -200,7 +200,7 @@ def _row(log: LogAnalysis, window: WindowAnalysis) -> dict[str, Any]:
     row: dict[str, Any] = {"path": log.path, "name": window.name, "start_line": window.start_line}
     row |= {"end_line": window.end_line, "events": window.events, "open_end": window.open_end}
     for name, result in window.results.items():
-        for key, value in plain(result, 0).items():
+        for key, value in to_builtins(plain(result, 0)).items():
             if value is None or isinstance(value, (int, float, str)):
                 row[f"{name}_{key}" if key in _PREFIXED or key in row else key] = value
     return row

@@ -147,7 +147,7 @@ class Items(NamedTuple):
     in_head: Ints
     shown: Ints
 
-    def take(self, at: Ints) -> Items:
+    def take(self, at: Ints | slice) -> Items:
         """Some of them."""
         return Items(*(column[at] for column in self))
 

@@ -5,18 +5,21 @@ Line numbers and the text of the log are looked up when they are shown.
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import repeat
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from msgspec import structs
 
-from memlens.analyzers.groups import held_by, owner_labels, owners_of
+from memlens.analyzers.groups import holders_of, owner_labels, owners_of
 from memlens.analyzers.places import ContextLine, context_lines, lines_at
 from memlens.diffing.differences import FATES, KINDS, UNTIMELY, Items, group
-from memlens.results import Result, deferred, lazy
+from memlens.results import Result, Rows, deferred, lazy
+from memlens.windows.windows import edges_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from memlens.columns import Ints
     from memlens.diffing.alignment.blocks import Owners
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 
 #: Findings whose context is looked up at once: a compressed log is read from its start for every look at it.
 _TOGETHER = 16
+#: What says of an item where the runs have it.
+_PLACES = ("window", "base_alloc", "base_free", "head_alloc", "head_free")
+_FREED = np.array(["never", "in_window", "later"], object)
 
 
 class Side(Result, frozen=True):
@@ -103,10 +109,10 @@ class Finding(Result, frozen=True, eq=False):
     head: Side | None
     context_of: str
     context: tuple[ContextLine, ...] = ()
-    members: tuple[Member, ...] = ()
+    members: Sequence[Member] = ()
 
     @property
-    def several(self) -> tuple[Member, ...]:
+    def several(self) -> Sequence[Member]:
         """The blocks where there are several: a single one stands in ``base`` and ``head``."""
         return self.members if self.count > 1 else ()
 
@@ -145,7 +151,7 @@ class Repeated(Result, frozen=True, eq=False):
     largest_window: str | None
     first_window: str
     finding: Finding
-    members: tuple[Member, ...] = ()
+    members: Sequence[Member] = ()
 
     @property
     def alone(self) -> Finding:
@@ -192,7 +198,7 @@ class Runs(NamedTuple):
 
 def findings_of(runs: Runs, window: int) -> tuple[Finding, ...]:
     """The findings of one window pair, the largest effect first."""
-    items = runs.items.take(np.arange(*np.searchsorted(runs.items.window, (window, window + 1))))
+    items = runs.items.take(slice(*np.searchsorted(runs.items.window, (window, window + 1))))
     return tuple(findings_in(runs, items, group(items)))
 
 
@@ -217,7 +223,7 @@ def repeated_in(runs: Runs, judged: Sequence[bool]) -> tuple[Repeated, ...]:
                 runs.base[windows[largest]].name if peaks[largest] else None,
                 runs.base[windows[0]].name,
                 finding,
-                deferred(_members, runs, items, own),
+                deferred(_members_of(runs, items, [own]), 0),
             )
         )
     # Not as they are grouped: peaks of several windows do not add up.
@@ -229,7 +235,8 @@ def findings_in(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Fi
     firsts = np.array([own[0] for own in groups], np.int64)
     leading = items.take(firsts)
     contexts: dict[int, tuple[ContextLine, ...]] = {}
-    for number, (own, member) in enumerate(zip(groups, _members(runs, items, firsts), strict=True)):
+    members = _members_of(runs, items, groups)
+    for number, (own, member) in enumerate(zip(groups, _members(runs, _places(runs, items, firsts)), strict=True)):
         kind, size = KINDS[int(leading.kind[number])], int(leading.size[number])
         yield Finding(
             kind,
@@ -248,7 +255,7 @@ def findings_in(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Fi
             member.head,
             ("base", "head")[leading.in_head[number]],
             context=deferred(_context, runs, leading, contexts, number),
-            members=deferred(_members, runs, items, own),
+            members=deferred(members, number),
         )
 
 
@@ -280,30 +287,60 @@ def _owner(runs: Runs, items: Items, number: int) -> str | None:
     return owner_labels(log)[int(owners_of(log, alloc[number : number + 1])[0])]
 
 
-def _members(runs: Runs, items: Items, at: Ints) -> tuple[Member, ...]:
-    """Return where the runs allocate and free the blocks of some items; all line numbers are looked up together."""
-    items = items.take(at)
-    sides = [
-        _sides(windows, items.window, alloc, free)
-        for windows, alloc, free in (
-            (runs.base, items.base_alloc, items.base_free),
-            (runs.head, items.head_alloc, items.head_free),
-        )
-    ]
-    return tuple(map(Member, *sides))
+def _members_of(runs: Runs, items: Items, groups: Sequence[Ints]) -> Callable[[int], Rows[Member]]:
+    """What gives the blocks of each group; where all of them are is looked up together."""
+
+    @cache
+    def places() -> Ints:
+        at = np.concatenate(groups)
+        found = np.zeros((len(_PLACES) + 4, len(items.window)), np.int64)
+        found[:, at] = _places(runs, items, at)
+        return found
+
+    def of(number: int) -> Rows[Member]:
+        at = groups[number]
+        return Rows(len(at), lambda some: _members(runs, places()[:, at[some]]))
+
+    return of
 
 
-def _sides(windows: Sequence[Window], window: Ints, allocs: Ints, frees: Ints) -> Iterator[Side | None]:
-    """One run's side of each item; none where it has no ALLOC (-1) of it."""
-    log = windows[0].log
+def _places(runs: Runs, items: Items, at: Ints) -> Ints:
+    """The windows of some items, their ALLOC and FREE in base and in head, and the lines of these four: nine rows, int64."""
+    places = [getattr(items, name)[at] for name in _PLACES]
     # All are looked up at once, for each look-up opens the log.
-    lines = lines_at(log, np.concatenate((allocs, frees))).reshape(2, -1)
-    columns = (column.tolist() for column in (window, allocs, frees, *lines))
-    for number, alloc, free, alloc_line, free_line in zip(*columns, strict=True):
-        if alloc < 0:
-            yield None
-        elif free < 0:
-            yield Side(alloc, alloc_line or None, None, None, "never", held_by(log, alloc))
-        else:
-            freed = "in_window" if number < 0 or free < windows[number].hi else "later"
-            yield Side(alloc, alloc_line or None, free, free_line or None, freed, held_by(log, alloc))
+    lines = [
+        lines_at(windows[0].log, np.concatenate(ends)).reshape(2, -1)
+        for windows, ends in ((runs.base, places[1:3]), (runs.head, places[3:]))
+    ]
+    return np.concatenate((places, *lines))
+
+
+def _members(runs: Runs, places: Ints) -> Iterator[Member]:
+    """The blocks whose places are given."""
+    window, *ends = places
+    sides = (_sides(runs.base, window, *ends[:2], *ends[4:6]), _sides(runs.head, window, *ends[2:4], *ends[6:]))
+    return map(Member, *sides)
+
+
+def _sides(windows: Sequence[Window], window: Ints, alloc: Ints, free: Ints, *lines: Ints) -> list[Side | None]:
+    """One run's side of each block; none where it has no ALLOC (-1) of it."""
+    log, known = windows[0].log, alloc >= 0
+    window, alloc, free, alloc_line, free_line = (column[known] for column in (window, alloc, free, *lines))
+    ends = np.append(edges_of(windows, "hi"), np.iinfo(np.int64).max)[window]
+    freed = _FREED[np.where(free < 0, 0, np.where(free < ends, 1, 2))]
+    holders: Iterable[str | None] = repeat(None)
+    if (held := holders_of(log)) is not None:
+        holders = np.array([*held[1], None], object)[np.maximum(held[0][alloc], -1)]
+    columns = alloc.tolist(), _or_none(alloc_line, 1), _or_none(free, 0), _or_none(free_line, 1), freed, holders
+    sides = np.full(len(known), None)
+    sides[known] = np.fromiter(map(Side, *columns), object, len(alloc))
+    found: list[Side | None] = sides.tolist()
+    return found
+
+
+def _or_none(column: Ints, least: int) -> list[int | None]:
+    """A column in which what is below a figure stands for none."""
+    found = column.astype(object)
+    found[column < least] = None
+    values: list[int | None] = found.tolist()
+    return values

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from memlens.diffing.finding import Finding, Repeated
-from memlens.results import Result, Tables, Tabular, lazy, plain
+from memlens.results import Result, Tables, Tabular, lazy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -372,7 +372,7 @@ class Diff(Tabular, frozen=True, eq=False):
         """A flat row a window pair: its name, and every single figure."""
         rows = []
         for window in self.windows:
-            values = plain(window, 0)
+            values = window.to_dict(0)
             row = {key: value for key, value in values.items() if not isinstance(value, (dict, list))}
             row.pop("approximation", None)
             row |= {f"peak_{key}": value for key, value in values["peak"].items()}

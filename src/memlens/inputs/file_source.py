@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from contextlib import AbstractContextManager, closing, contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 #: Bytes that are read at once where lines are counted.
 _PIECE = 1 << 20
+#: Bytes between places whose lines are counted that are read with them.
+_GAP = 1 << 14
 #: Bytes that are looked at first on both sides of an offset, and how many times as many where the line is longer.
 _LOOK = 1 << 12
 _FURTHER = 8
@@ -188,25 +189,32 @@ class FileSource(TextSource):
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
         """The 1-based number of the line that holds each offset; ``None`` where the input cannot be read again."""
-        wanted = self._to_find(offsets)
+        at = np.asarray(offsets, np.int64)
+        wanted = self._to_find(at)
+        if not len(wanted):
+            return [None] * len(at)
+        numbers = np.zeros(len(wanted), np.int64)
         if not self._seekable:  # it is read from its start
-            texts = self.blocks(0, wanted[-1] + 1) if wanted else ()
-            numbers = dict(_numbered(texts, 1, wanted))
+            _number(self.blocks(0, int(wanted[-1]) + 1), 1, wanted, numbers)
         else:
-            numbers = dict(self._counted(np.array(wanted, np.int64)))
-        return [numbers.get(offset) for offset in offsets]
+            with self._any_place() as text:
+                for begin, end, line in self._stretches(wanted):
+                    starts = range(begin, end, _PIECE)
+                    texts = ((start, text.parts([(start, min(start + _PIECE, end))])[0]) for start in starts)
+                    _number(texts, line, wanted, numbers)
+        found = np.where(at >= 0, numbers[np.minimum(wanted.searchsorted(at), len(wanted) - 1)], 0)
+        return [line or None for line in found.tolist()]
 
-    def _counted(self, offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-        """Some rising offsets with their line numbers, each counted from the indexed place before it."""
+    def _stretches(self, offsets: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+        """Where to read, to count up to some rising offsets: from an indexed place to after an offset, and the number of its first line."""
         places = self._offsets.searchsorted(offsets, "right") - 1
         firsts = np.flatnonzero(np.diff(places, prepend=-1))
-        starts, lines = (column[places[firsts]].tolist() for column in (self._offsets, self._lines))
-        wanted, edges = offsets.tolist(), [*firsts.tolist(), len(offsets)]
-        with self._any_place() as text:
-            for start, line, (first, last) in zip(starts, lines, pairwise(edges), strict=True):
-                end = wanted[last - 1] + 1
-                texts = ((at, text.parts([(at, min(at + _PIECE, end))])[0]) for at in range(start, end, _PIECE))
-                yield from _numbered(texts, line + 1, wanted[first:last])
+        begins, ends = self._offsets[places[firsts]], offsets[np.append(firsts[1:], len(offsets)) - 1] + 1
+        # What lies between near ones is read with them.
+        cut = np.flatnonzero((begins[1:] - ends[:-1] > _GAP) | (begins[1:] // _PIECE != begins[:-1] // _PIECE)) + 1
+        last, cut = np.append(cut, len(ends)) - 1, np.append(0, cut)
+        columns = begins[cut], ends[last], self._lines[places[firsts[cut]]] + 1
+        yield from zip(*(column.tolist() for column in columns), strict=True)
 
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be read again."""
@@ -219,7 +227,7 @@ class FileSource(TextSource):
             with self._any_place() as place:
                 texts = {offset: line.removesuffix(b"\n").rstrip(b"\r") for offset, _, line in _lines_at(place, wanted)}
             return [texts.get(offset) for offset in offsets]
-        group = self._to_find(offsets)
+        group = self._to_find(np.asarray(offsets, np.int64)).tolist()
         for offset, text in self.blocks(group[0], group[-1] + 1) if group else ():
             for at in _within(group, offset, text):
                 begin = text.rfind(b"\n", 0, at - offset) + 1
@@ -271,10 +279,9 @@ class FileSource(TextSource):
         with self.open() as stream:
             yield stream.part(begin, end)
 
-    def _to_find(self, offsets: Sequence[int]) -> list[int]:
+    def _to_find(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Offsets, rising, each once; none where the input cannot be read again."""
-        wanted = distinct(np.asarray([offset for offset in offsets if offset >= 0], np.int64))
-        return wanted.tolist() if self._rereadable else []
+        return distinct(offsets[offsets >= 0] if self._rereadable else offsets[:0])
 
 
 class _LocalText:
@@ -312,15 +319,15 @@ def _lines_at(text: RemoteObject | _LocalText, offsets: Sequence[int]) -> Iterat
             look, left = look * _FURTHER, longer
 
 
-def _numbered(texts: Iterable[tuple[int, bytes]], number: int, offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Rising offsets in pieces of text, the first of which begins with line ``number``, with the numbers of their lines."""
+def _number(
+    texts: Iterable[tuple[int, bytes]], line: int, offsets: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> None:
+    """Write the numbers of the lines of those of some rising offsets that lie in pieces of text, the first of which begins with a line's number."""
     for begin, text in texts:
-        at = 0
-        for offset in _within(offsets, begin, text):
-            number += text.count(b"\n", at, offset - begin)
-            at = offset - begin
-            yield offset, number
-        number += text.count(b"\n", at)
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + begin
+        lo, hi = offsets.searchsorted((begin, begin + len(text)))
+        numbers[lo:hi] = line + ends.searchsorted(offsets[lo:hi])
+        line += len(ends)
 
 
 def _within(offsets: Sequence[int], offset: int, text: bytes) -> Sequence[int]:

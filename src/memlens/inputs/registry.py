@@ -78,7 +78,7 @@ def recognise(source: TextSource, how: ReadAs | None = None) -> Recognised:
             return Recognised(form, why)
     from memlens.inputs.unread import BINARY, TRACES, unread_kind
 
-    for form in (*BUILT_IN, *_installed()):
+    for form in (form for forms in (lambda: BUILT_IN, _installed) for form in forms()):
         if form is not PADDLE and (why := form.recognise(head)):
             # A package may read what memlens itself does not.
             unread = unread_kind(head, (*BINARY, *TRACES)) if form in BUILT_IN else None

@@ -19,7 +19,7 @@ from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzing.claims import growth_claim
 from memlens.claims.roles import GRADIENT, OF_BACKWARD, ROLES, TEMPORARY, TOLD_BY, TWINS, UNSEEN
 from memlens.reports.blocks import ALIKE, OWNER, Column, Figure, Figures, Line, ListOptions, Table, Value, take
-from memlens.results import plain
+from memlens.results import plain, to_builtins
 from memlens.text import format_bytes, format_share, format_signed, format_value, plural, short_name
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def _growth_words(growth: Any) -> str:
 
 def _generic(name: str, result: Any, options: ListOptions) -> Iterator[Table | Line | Figures]:
     """All that a result says: its figures, then its lists, by the names they have in machine output."""
-    values = plain(result, None, options.min_size)
+    values = to_builtins(plain(result, None, options.min_size))
     yield Line(_words(name).capitalize(), "heading")
     figures = tuple(
         Figure(key.removesuffix("_us").replace("_", " ").capitalize(), _figure_text(key, value))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from memlens.results import Listed, Result, Tabular, plain, to_builtins
+from memlens.results import Listed, Result, Tabular, builtin, plain, to_builtins
 from memlens.text import no_command, visible
 
 if TYPE_CHECKING:
@@ -40,22 +40,28 @@ def json_parts(result: Result) -> Iterator[str]:
 
 def _json(value: Any, depth: int) -> Iterator[str]:
     """The text of a value, a level of a document at a time as far down as lists may be long; below that all at once."""
-    if isinstance(value, Listed) or (value and depth < _DEPTH and isinstance(value, (dict, list))):
-        opening, closing = "{}" if isinstance(value, dict) else "[]"
-        between = f"{opening}\n{' ' * (depth + 1)}"
-        for entry in value:
-            yield between + (f"{_text(entry)}: " if isinstance(value, dict) else "")
-            yield from _json(value[entry] if isinstance(value, dict) else entry, depth + 1)
-            between = f",\n{' ' * (depth + 1)}"
-        yield f"\n{' ' * depth}{closing}" if between[0] == "," else f"{opening}{closing}"
-    else:
+    if depth < _DEPTH and isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    if not isinstance(value, Listed) and not (value and depth < _DEPTH and isinstance(value, (dict, list))):
         yield _text(value)
+        return
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    between = f"{opening}\n{' ' * (depth + 1)}"
+    for entry in value:
+        name, held = (f"{_text(entry)}: ", value[entry]) if isinstance(value, dict) else ("", entry)
+        if depth + 1 < _DEPTH or isinstance(held, Listed):
+            yield between + name
+            yield from _json(held, depth + 1)
+        else:
+            yield between + name + _text(held)
+        between = f",\n{' ' * (depth + 1)}"
+    yield f"\n{' ' * depth}{closing}" if between[0] == "," else f"{opening}{closing}"
 
 
 def _text(value: Any) -> str:
     """A value in one line, ASCII alone."""
     try:
-        text = msgspec.json.encode(to_builtins(value)).decode()
+        text = msgspec.json.encode(value, enc_hook=builtin).decode()
     except UnicodeEncodeError:  # bytes of a file name that are no UTF-8
         text = json.dumps(to_builtins(value), ensure_ascii=True, separators=(",", ":"))
     text = text.replace("##", "#\\u0023")  # what a CI service takes for a command; outside strings there is none

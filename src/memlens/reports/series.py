@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from memlens.text import LINES, Terms, format_value, plural
 from memlens.windows.windows import BEFORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -123,7 +124,7 @@ def windows_tables(
         pictures = iter([""] * len(chosen) if drawn is None else _drawn([alike[k] for k in chosen], drawn))
         made: list[tuple[Value, ...]] = []
         for before, k in pairwise([-1, *chosen, len(alike)]):
-            if left := sum(map(len, alike[before + 1 : k])):
+            if left := alike.edges[k] - alike.edges[before + 1]:
                 made.append((f"… {left:,} more", *[""] * (len(columns) - 1)))
             if k < len(alike):
                 name = _name(shown[0].of(windows[alike[k][0]]), shown[0].of(windows[alike[k][-1]]), len(alike[k]))
@@ -148,6 +149,25 @@ def _drawn(alike: Sequence[_Alike], curve: Curve) -> list[str]:
     return drawn
 
 
+class _Stretches(Sequence[_Alike]):
+    """Ranges of which each begins where the one before ends: their ``edges``, int64, one more than there are."""
+
+    def __init__(self, edges: NDArray[np.int64]) -> None:
+        self.edges = edges
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> _Alike: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[_Alike]: ...
+    def __getitem__(self, index: int | slice) -> _Alike | list[_Alike]:
+        if isinstance(index, slice):
+            return [self[k] for k in range(len(self))[index]]
+        return range(*self.edges[index : index + 2].tolist())
+
+
 class _Series:
     """The figures of the windows of a series, which may be thousands.
 
@@ -167,12 +187,12 @@ class _Series:
             self._figures[key] = np.array(values, np.int64 if whole else object)
         return self._figures[key]
 
-    def alike(self, measures: Sequence[Measure]) -> list[_Alike]:
+    def alike(self, measures: Sequence[Measure]) -> _Stretches:
         """Windows next to each other whose figures look alike; an open one stands for itself, and so does what precedes the series."""
         count = len(self._windows)
         compared = [measure for measure in measures if measure.column.key not in _PLACES]
         if not count or any(measure.analyzer in _COSTLY for measure in compared):
-            return [range(k, k + 1) for k in range(count)]
+            return _Stretches(np.arange(count + 1))
         begins = np.zeros(count, np.bool_)
         begins[: 1 + (self._windows[0].name == BEFORE)] = True
         begins[-1] |= self._windows[-1].open_end  # only the last one may be open
@@ -184,9 +204,8 @@ class _Series:
                 far = 50 * np.abs(values[unlike] - values[unlike - 1]) > np.maximum(*np.abs([values[unlike], values[unlike - 1]]))  # fmt: skip
                 begins[unlike[far]] = True
                 unlike = unlike[~far]
-            kind = measure.column.kind
-            begins[[k for k in unlike.tolist() if format_value(kind, _plain(values[k])) != format_value(kind, _plain(values[k - 1]))]] = True  # fmt: skip
-        return [range(a, b) for a, b in pairwise([*np.flatnonzero(begins).tolist(), count])]
+            begins[unlike[_looks(measure, values[unlike - 1]) != _looks(measure, values[unlike])]] = True
+        return _Stretches(np.append(np.flatnonzero(begins), count))
 
     def shown(self, measure: Measure, alike: _Alike) -> Value:
         """A figure of windows that do the same: the highest of their peaks, the line of the first; nothing where they differ in it."""
@@ -198,13 +217,13 @@ class _Series:
         looks = {format_value(measure.column.kind, _plain(value)) for value in sorted(set(values.tolist()) - {None})[:9]}  # fmt: skip
         return _plain(values[0]) if len(looks) == 1 else ""
 
-    def standing_out(self, alike: Sequence[_Alike], growth: Any | None) -> Mapping[int, str]:
+    def standing_out(self, alike: _Stretches, growth: Any | None) -> Mapping[int, str]:
         """Which rows stand out, and by what."""
         notes: dict[int, str] = {}
         if len(alike) < 3:
             return notes
         first = int(self._windows[0].name == BEFORE)  # what precedes the series is none of it
-        starts = [row.start for row in alike]
+        starts = alike.edges[:-1]
 
         def note(window: int, words: str) -> None:
             row = int(np.searchsorted(starts, window, "right")) - 1
@@ -227,6 +246,15 @@ class _Series:
         if growth is not None and growth.since_window is not None:
             note(growth.since_window, "grows from here")
         return notes
+
+
+def _looks(measure: Measure, values: NDArray[Any]) -> NDArray[Any]:
+    """Figures as text, one string an entry; whole numbers that come again are written once."""
+    each, place = (values, ...) if values.dtype == object else np.unique(values, return_inverse=True)
+    looks = np.empty(len(each), object)
+    looks[:] = [format_value(measure.column.kind, value) for value in each.tolist()]
+    found: NDArray[Any] = looks[place]
+    return found
 
 
 def _plain(value: Any) -> Value:

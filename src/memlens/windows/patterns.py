@@ -129,10 +129,10 @@ class Matches:
 
     def add(self, matches: Iterable[Match], first_line: int = 0) -> None:
         """Add some, whose lines are counted from a first one."""
-        for start, line, name in matches:
-            self.starts.append(start)
-            self._lines.append(first_line + line)
-            self._names.append(name)
+        starts, lines, names = zip(*matches, strict=True) if (matches := [*matches]) else ((), (), ())
+        self.starts.extend(starts)
+        self._lines.extend(map(first_line.__add__, lines))
+        self._names.extend(names)
 
     def each(self) -> list[Match]:
         """They."""
@@ -199,18 +199,17 @@ class Matcher:
             text = re.sub(_LINE_ENDS, b"", re.sub(_ESCAPES, b"", text))
             rows = self._scanner.scan(np.frombuffer(text, np.uint8), 0, len(text))
             starts = np.concatenate(([0], np.flatnonzero(block == ord("\n")) + 1))[rows.line]
-        return [
-            Match(offset + start, first_line + line, name)
-            for start, line, clean in zip(starts.tolist(), rows.line.tolist(), rows.line_start.tolist(), strict=True)
-            if (name := self._name(text, clean)) is not None
-        ]
+        names = self._names(text, rows.line_start)
+        each = zip((starts + offset).tolist(), (rows.line + first_line).tolist(), names, strict=True)
+        return [Match(start, line, name) for start, line, name in each if name is not None]
 
-    def _name(self, text: bytes, start: int) -> str | None:
-        """The name that a line of clean text gives; ``None`` where the scanner looked for less than the pattern."""
+    def _names(self, text: bytes, starts: NDArray[np.int64]) -> Iterable[str | None]:
+        """The names that lines of clean text give; ``None`` where the scanner looked for less than the pattern."""
         if not self.pattern.regex:
-            return self.pattern.text
-        end = text.find(b"\n", start)
-        return self.pattern.name_in(text[start : None if end < 0 else end])
+            return [self.pattern.text] * len(starts)
+        text = text if text.endswith(b"\n") else text + b"\n"
+        find, name_in = text.find, self.pattern.name_in
+        return (name_in(text[start : find(b"\n", start)]) for start in starts.tolist())
 
     def _line_by_line(self, text: bytes) -> Iterator[tuple[int, int, str]]:
         """The same without a scanner: starts, numbers and names."""

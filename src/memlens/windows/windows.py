@@ -228,7 +228,7 @@ def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()
     to_end, end_lines = _next_ends(end_anchors, starts)
     if not ends:  # an annotation may tell where it ends itself
         own = {mark.offset: mark.end for mark in log.marks or () if mark.end is not None}
-        lasts = np.array([own.get(offset, NEVER) for offset in anchor.offsets], np.int64)
+        lasts = np.array([own.get(offset, NEVER) for offset in anchor.offsets] if own else NEVER, np.int64)
         to_end, end_lines = np.minimum(to_end, lasts), np.where(lasts < to_end, lasts + 1, end_lines)
     open_end = np.zeros(len(starts), np.bool_)
     open_end[-1] = to_end[-1] == NEVER
@@ -308,10 +308,10 @@ def judged(windows: Sequence[Any], events: Sequence[int] | None = None) -> list[
         windows: Windows, or figures of windows, of one log in file order.
         events: How many events each of them holds, where those without any do not count; by default all count.
     """
-    closed = (~edges_of(windows, "open_end")).tolist()
-    counting = closed if events is None else [one and count > 0 for one, count in zip(closed, events, strict=True)]
-    some = any(counts and name != BEFORE for name, counts in zip(names_of(windows), counting, strict=True))
-    return closed if some else [True] * len(closed)
+    closed = ~edges_of(windows, "open_end")
+    counting, names = closed if events is None else closed & (np.asarray(events) > 0), names_of(windows)
+    some = any(names[int(k)] != BEFORE for k in np.flatnonzero(counting))
+    return closed.tolist() if some else [True] * len(closed)
 
 
 def names_of(windows: Sequence[Any]) -> Sequence[str]:

@@ -101,7 +101,7 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     pools = 2 if small else 1
     names = _CHUNKS if small else (_CHUNK,)
     least = np.maximum(_rounded(np.array([int(of[name]) << 20 for name in names], np.int64), alignment), alignment)
-    pool = (block > small).astype(np.int32) if small else np.zeros(len(block), np.int32)
+    pool = (block > small).astype(np.int32) if small else np.int32(0)
     streams = int(history.stream.max(initial=0)) + 1
     relief: tuple[Relief, ...] = ()
     if of[_RETRY] and not of[_MISS]:
@@ -109,8 +109,8 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     idle = IdleChunks.BEFORE_GROWTH if of[_MISS] else IdleChunks.KEPT
     return AllocatorRules(
         block=block,
-        group=history.stream * np.int32(pools) + pool,
-        growth=np.maximum(block, least[pool]),
+        group=history.stream * np.int32(pools) + pool if small else history.stream,
+        growth=np.maximum(block, least[pool] if small else least),
         groups=Groups.alike(streams * pools, family=np.repeat(np.arange(streams, dtype=np.int32), pools)),
         take_high=True,
         idle=IdleChunks.AFTER_FREE if of[_IDLE] else idle,
@@ -122,7 +122,10 @@ def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
 
 
 def _rounded(size: Ints, to: int) -> Ints:
-    rounded: Ints = (size + (to - 1)) // to * to
+    if to & (to - 1):
+        rounded: Ints = (size + (to - 1)) // to * to
+    else:  # a division takes as long as all else
+        rounded = (size + (to - 1)) & -to
     return rounded
 
 

@@ -101,7 +101,7 @@ def rise_of(live: Ints, start: int, period: int | None) -> Rise | None:
         return None
     levels = live[start:]
     n, floor = len(levels), floor_of(levels)
-    for width, lowest in lowest_levels(levels):
+    for width, lowest in lowest_levels(levels) if floor[-1] > floor[0] else ():
         gain = int(floor[n - width] - floor[0])
         if gain <= 0 or (period is not None and width < period):
             continue

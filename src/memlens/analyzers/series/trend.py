@@ -195,8 +195,8 @@ def _growing_tail(live: Ints) -> _Tail | None:
         # A wider look costs precision about the start, so it must show a good deal more.
         if start is not None and (best is None or n - start > 1.25 * (n - best.start)):
             best = _Tail(width, start, lowest)
-        if best is not None and n <= 1.25 * (n - best.start):
-            break
+        if (best is not None and n <= 1.25 * (n - best.start)) or lowest.min() == lowest.max():
+            break  # nothing longer, or nothing that rises, comes of a wider look
     return best
 
 
@@ -227,9 +227,9 @@ def _rises_throughout(live: Ints) -> bool:
 
 def _start_of_growth(live: Ints, lowest: Ints, width: int) -> int | None:
     """Where the longest growing tail of lowest levels starts: the last window of its first floor."""
-    m, floor = len(lowest), floor_of(lowest)
-    if floor[-1] <= floor[0]:
+    if lowest[-1] <= lowest.min():
         return None
+    m, floor = len(lowest), floor_of(lowest)
     came_back = int((np.maximum.accumulate(lowest) - lowest).max())
     beyond = _BEYOND[width > 1] * came_back
 

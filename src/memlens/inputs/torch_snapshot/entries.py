@@ -226,7 +226,7 @@ class _Reader:
             each("user_metadata", self._tables.metadata),
             each("pool_id", self._tables.pool),
         )
-        start = len(self._columns[0])
+        start, some_bad = len(self._columns[0]), bad.any()
         for index in np.flatnonzero(bad)[: _SAMPLES - len(self._samples)].tolist():
             text = f"entry {start + index}: no action, or no address or size that can be"
             self._samples.append(LineSample(start + index, start + index + 1, text))
@@ -235,7 +235,8 @@ class _Reader:
             entry |= {name: values[column[index]] for name, column in objects.items()}
             self._note(start + index, int(action[index]), entry)
         for own, column, blank, kind in zip(self._columns, columns, _BLANK, _TYPES, strict=True):
-            own.frombytes(np.where(bad, blank, column).astype(kind, copy=False).view(np.uint8).data)
+            filled = np.where(bad, blank, column) if some_bad else column
+            own.frombytes(filled.astype(kind, copy=False).view(np.uint8).data)
 
     def finish(self) -> Entries:
         """All entries that were taken."""

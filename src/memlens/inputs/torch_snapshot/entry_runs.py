@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from memlens.columns import distinct
 from memlens.inputs.torch_snapshot.pickles import BadPickle, Gone, Machine
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class EntryRuns:
         # A reference is to what comes before the entry: in the memo, or in an entry of this very run.
         referring = np.flatnonzero((reference[:usable] >= 0) & (reference[:usable] < slot[:usable]))
         wanted = reference[referring]
-        for index in np.unique(wanted[(self._of_slot[wanted] == _UNKNOWN) & (wanted < len(machine.memo))]).tolist():
+        for index in distinct(wanted[(self._of_slot[wanted] == _UNKNOWN) & (wanted < len(machine.memo))]).tolist():
             self._of_slot[index] = self._number(machine.memo[index])
         numbers[referring] = self._of_slot[wanted]
         unknown = np.flatnonzero(numbers == _UNKNOWN)

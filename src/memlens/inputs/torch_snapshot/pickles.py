@@ -220,21 +220,26 @@ class Machine:
             missing -= len(more)
         self._base += pos
         self._next_frame -= pos
-        self.window = self._without_frames(b"".join(parts))
+        self.window = self._without_frames(parts)
         self._limit = -1
         return 0
 
-    def _without_frames(self, window: bytes) -> bytes:
-        """Cut the FRAME instructions out: they say how the writer cut its output into pieces, each where the one before ends."""
-        whole = memoryview(window)  # whose parts are no copies
-        parts, start, at = [], 0, self._next_frame
-        while 0 <= at <= len(window) - _FRAME_SIZE and window[at] == _FRAME:
-            parts.append(whole[start:at])
+    def _without_frames(self, parts: list[bytes]) -> bytes:
+        """Join parts, and cut the FRAME instructions out: they say how the writer cut its output into pieces, each where the one before ends."""
+        if len(parts) != 2 or 0 <= self._next_frame < len(parts[0]):
+            parts = [b"", b"".join(parts)]
+        head, text = parts
+        whole = memoryview(text)  # whose parts are no copies
+        start, at = 0, self._next_frame - len(head)
+        kept: list[bytes | memoryview] = [head]
+        while 0 <= at <= len(text) - _FRAME_SIZE and text[at] == _FRAME:
+            kept.append(whole[start:at])
             start = at + _FRAME_SIZE
-            at = start + _UINT8(window, at + 1)[0]
-        self._next_frame = at - _FRAME_SIZE * len(parts)
-        self._base += _FRAME_SIZE * len(parts)
-        return b"".join((*parts, whole[start:])) if parts else window
+            at = start + _UINT8(text, at + 1)[0]
+        cut = _FRAME_SIZE * (len(kept) - 1)
+        self._next_frame = at + len(head) - cut
+        self._base += cut
+        return b"".join((*kept, whole[start:]))
 
     def _check_amounts(self) -> None:
         """See that what was made is in proportion to the bytes read."""

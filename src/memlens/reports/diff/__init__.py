@@ -158,7 +158,7 @@ def _findings(diff: Diff, options: ListOptions) -> Iterator[Part]:
 def _same(one: Finding, other: Finding) -> bool:
     """Whether two findings are of the same blocks: their first ones tell most apart, and to list all takes as many lines to be looked up."""
     first = (one.base, one.head, one.count) == (other.base, other.head, other.count)
-    return first and one.members == other.members
+    return first and tuple(one.members) == tuple(other.members)
 
 
 def _groups(windows: Sequence[WindowDiff]) -> Iterator[tuple[WindowDiff, ...]]:
