@@ -1,6 +1,6 @@
 """What real runs on a GPU held, against what they counted themselves.
 
-``gpu_runs`` has what the programs of ``tests/recording/programs/torch_gpu.py`` recorded, with PyTorch 2.11 on a GPU of the Hopper generation, and what
+``gpu_runs`` has what ``torch_gpu.py`` and ``torch_gpu_held.py`` of ``tests/recording/programs`` recorded, with PyTorch 2.11 on a GPU of the Hopper generation, and what
 they counted at their ends.  Workspaces of cuBLAS were told from all else by the C++ frames of further recordings: 32 MiB for each thread that
 computes and each stream, and 1 MiB for cuBLASLt.
 """
@@ -113,6 +113,68 @@ def test_what_fills_the_memory_is_held_by_the_variable_that_keeps_it() -> None:
     names = [*log.holder_names, ""]
     kept = [size for size, held in zip(log.size.tolist(), log.holder.tolist(), strict=True) if names[held].startswith("variable features[*]")]  # fmt: skip
     assert sum(kept) == COUNTED["runs_out"]["kept"]
+
+
+def of_holders(name: str, at: str = "end") -> dict[str, int]:
+    """The bytes that each holder has at a moment."""
+    (window,) = memlens.analyze(RUNS / f"{name}.pickle.zst", whole=True).logs[0].windows
+    return {str(one.holder): one.total_bytes for one in window.results["composition"].holders if one.at == at}
+
+
+def test_what_classes_and_caches_of_methods_keep_is_theirs_to_the_byte() -> None:
+    found, counted = of_holders("server"), COUNTED["server"]
+    assert found["variable Server.features[*] (torch_gpu_held.py)"] == counted["features"]
+    assert found["variable Server.sessions[*][*] (torch_gpu_held.py)"] == counted["sessions"]
+    found = of_holders("pool")
+    kept = [found[f"parameter Pool.models[*][*].{name} (torch_gpu_held.py)"] for name in ("weight", "bias")]
+    assert sum(kept) == COUNTED["pool"]["kept"]
+
+
+def test_copies_of_a_model_that_pile_up_are_named_together() -> None:
+    """Each has three layers of as many bytes, so that none of them is most of it."""
+    claims = memlens.analyze(RUNS / "pool.pickle.zst").to_dict()["claims"]
+    (pile,) = (one for one in claims if one["kind"] == "piling_up")
+    assert (pile["block_bytes"], pile["holder"]) == (MIB, "parameter Pool.models[*][*].weight (torch_gpu_held.py)")
+
+
+def test_what_a_step_leaves_is_growth_though_the_last_batch_of_an_epoch_is_given_back() -> None:
+    (found,) = memlens.analyze(RUNS / "epochs.pickle.zst").logs
+    assert found.growth is not None
+    assert found.growth.verdict == "growing"
+    # The first scores are there before it begins, and those of the last step come after its end.
+    assert found.growth.gained_bytes == COUNTED["epochs"]["scores"] // 32 * 30
+    claims = {one["kind"]: one for one in found.to_dict()["claims"]} | {
+        one["kind"]: one for one in memlens.analyze(RUNS / "epochs.pickle.zst").to_dict()["claims"]
+    }
+    assert claims["piling_up"]["holder"] == "scores[*] (epochs, torch_gpu_held.py)"
+    assert "run_ended" not in claims  # where a snapshot is taken the run goes on
+
+
+def test_what_a_kept_exception_keeps_is_its_variables() -> None:
+    """Of the attempt that failed, in a frame of PyTorch: the batch, and what four layers gave of it, of which the exception has the last."""
+    batch = COUNTED["retries"]["batch"] * 1024 * 4
+    found = of_holders("retries")
+    held = {name: size for name, size in found.items() if " reason." in name}
+    assert {name.split(" (")[0] for name in held} == {
+        "saved reason.input.grad_fn",
+        "variable reason.input",
+        "variable reason.args[*]",
+    }
+    assert sum(held.values()) == 6 * batch
+
+
+def test_a_trainer_that_no_variable_leads_to_is_held_by_its_own_functions() -> None:
+    """The scores are tied to the words."""
+    found, told = of_holders("anonymous", "peak"), roles("anonymous")["peak"]
+    whole = model(3) - 4 * 512 * 8000
+    assert sum(size for name, size in found.items() if name.startswith("parameter ")) == whole
+    assert {name.rpartition(" (")[2] for name in found if name.startswith("parameter ")} == {
+        "_inner_training_loop, transformers.trainer)"
+    }
+    assert told["parameter"] == whole
+    steps = told["optimizer"] - 2 * whole
+    assert 0 <= steps <= 512 * 40  # the number of steps of each
+    assert None not in told
 
 
 @pytest.mark.parametrize("name", ["runs_out", "expandable"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given
@@ -152,6 +153,22 @@ def test_of_whom_more_and_more_is_live_is_named_whatever_the_sizes(seed: int, co
         )
     else:  # half of it is not most of it
         assert found.grown is None
+
+
+def test_of_two_equal_leaks_none_is_most_though_one_begins_before_the_growth() -> None:
+    """Both leave 1,024 bytes a window from the second on; the first owner alone does in the first, which warms up by more."""
+    events: list[Row] = []
+    edges = [0]
+    for window in range(12):
+        some = [0] if window == 0 else [0, 1]
+        events += [(Kind.ALLOC, 1024, 100 * window + number, number) for number in some]
+        events += [(Kind.ALLOC, 9000, 1, 2)] if window == 0 else []
+        edges.append(len(events))
+    log = build(events)
+    found = growth([window_of(log, lo, hi) for lo, hi in pairwise(edges)])
+    assert (found.verdict, found.since_window, found.gained_bytes) == ("growing", 1, 11 * 2048)
+    assert found.grown is None
+    assert [pile.total_bytes for pile in found.piling] == [11 * 1024] * 2
 
 
 def test_a_leak_that_other_memory_hides_is_named_and_where_none_is_hardly_anything() -> None:

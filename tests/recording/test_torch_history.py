@@ -132,6 +132,13 @@ def test_the_first_moment_without_memory_is_written_at_once_and_the_end_has_all_
     assert done.stderr.count("out of memory: the snapshot of this moment is ") == 1
 
 
+def test_when_memory_runs_out_again_it_is_looked_for_who_holds_it(programs: Programs) -> None:
+    """The first time the snapshot of the moment does so."""
+    names = "types.SimpleNamespace(start=lambda *_: None, recording=lambda: None, failed=lambda: print('looked'))"
+    done = block(programs, f"import sys, types\nsys.modules['_memlens.torch_names'] = {names}\n{TRIES}")
+    assert done.stdout == "looked\n2 1\n2 2\n", done.stderr
+
+
 def test_a_moment_that_cannot_be_written_leaves_the_error_of_the_program(programs: Programs) -> None:
     done = block(
         programs,

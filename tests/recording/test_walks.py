@@ -75,3 +75,32 @@ def test_objects_in_an_array_of_numpy_are_looked_at() -> None:
         return Walk(lambda one: one is kind, lambda file: file if file == __file__ else None).run()
 
     assert ("variable", "tree[*]") in program()
+
+
+def test_what_runs_without_gradients_leaves_time_for_the_walks_of_backward_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half a second is for all walks, of which these take a tenth each."""
+    now, moments = [0.0], list[str]()
+    monkeypatch.setattr(walks, "time", SimpleNamespace(monotonic=lambda: now[0], thread_time=lambda: now[0]))
+
+    class Walked:
+        found, whole, named, searched = (), True, True, False
+
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        def run(self, *, short: bool) -> tuple[Any, ...]:
+            now[0] += 0.1
+            return ()
+
+    monkeypatch.setattr(walks, "Walk", Walked)
+    framework = SimpleNamespace(
+        **dict.fromkeys(("is_tensor", "beyond"), None), level=lambda: 0, peak=lambda: 0, whole=True, graphs=lambda _: ()
+    )
+    rows: list[Any] = []
+    looks = walks.Walks(framework, rows.extend, lambda: False)
+    for moment in ("inference",) * 64 + ("backward",) * 64:
+        before, now[0] = now[0], now[0] + 0.021
+        looks.look(moment)
+        moments += [moment] * (now[0] > before + 0.05)
+    assert moments == ["inference"] * 4 + ["backward"] * 2

@@ -53,14 +53,13 @@ class Contents:
 
     Args:
         is_tensor: Whether a type is that of a tensor.
-        own_name: The name of a file of the user's, ``None`` of any other.
 
     Attributes:
         modules: Names of modules whose classes are the program's.
     """
 
-    def __init__(self, is_tensor: Callable[[type], bool], own_name: Callable[[str], str | None]) -> None:
-        self._is_tensor, self._own_name = is_tensor, own_name
+    def __init__(self, is_tensor: Callable[[type], bool]) -> None:
+        self._is_tensor = is_tensor
         self.modules: set[Any] = set()
         self._kinds: dict[int, tuple[str, bool, bool, list[tuple[str, Any]]]] = {}
 
@@ -89,8 +88,7 @@ class Contents:
                 if inner is not frame.f_globals and inner is not frame.f_builtins and type(inner) not in _ASIDE:
                     yield "", inner, ""
         elif kind is types.TracebackType:
-            if self._own_name(value.tb_frame.f_code.co_filename) is not None:
-                yield from ((f".{name}", inner, "") for name, inner in locals_of(value.tb_frame).items())
+            yield from ((f".{name}", inner, "") for name, inner in locals_of(value.tb_frame).items())
             yield "", value.tb_next, ""
         elif issubclass(kind, dict):
             few = dict.__len__(value) <= _MOST_KEYS

@@ -73,7 +73,7 @@ class Walk:
         )  # classes, of which there may be many that have nothing
         self._spaces: list[tuple[dict[str, Any], str]] = []  # the variables of modules
         self._called: list[types.FrameType] = []  # the frames of libraries within functions of the program
-        self.contents = Contents(is_tensor, own_name)
+        self.contents = Contents(is_tensor)
 
     def run(self, *, short: bool = False) -> list[tuple[Any, str, str, str]]:
         """Walk, and return what was found; ``short``: from the local variables of functions alone, and not far, in a tenth of the time."""

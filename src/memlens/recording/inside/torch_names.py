@@ -49,11 +49,7 @@ _names: list[_Names] = []
 
 
 def start(_asked: Any, when_imported: Callable[[str, Callable[[Any], None]], None]) -> None:
-    """Look for holders once torch is imported; no more than once in a process.
-
-    Args:
-        when_imported: Calls a function with a module once it is imported.
-    """
+    """Look for holders once torch is imported, which ``when_imported`` brings word of; no more than once in a process."""
     if not _started:
         _started.append(True)
         if hasattr(os, "register_at_fork"):
@@ -84,7 +80,7 @@ def marked() -> None:
 
 
 def failed() -> None:
-    """Memory ran out again: who holds it is another question than the first time, where what failed may be kept by its exception."""
+    """Memory ran out again: what failed the first time may be kept by its exception."""
     for names in _names:
         names.look_at("failure")
 

@@ -172,7 +172,8 @@ class Walks:
             self.each = 1 << sum(count > self._rose_at + quiet for quiet in _QUIET)
         if not self.on or (of_operator and (count < _SOME_CALLS or "backward" in counts)):
             return False
-        budget = self._budget()
+        # A part is left for backward passes, which may come yet: models are made without gradients, too.
+        budget = self._budget() * (0.75 if moment == "inference" else 1)
         if self._taken > budget:
             return False
         # Half of it is for the moments that come by their numbers; while little is spent, any rise counts.
