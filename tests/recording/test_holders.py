@@ -794,3 +794,24 @@ def test_functions_get_no_dictionary_for_being_looked_at() -> None:
 def test_tensors_that_are_keys() -> None:
     seen = {Tensor(): 1, (1, 2): Tensor()}
     assert sorted(held("test_tensors_that_are_keys")) == [("variable", "seen.keys()[*]"), ("variable", "seen[*]")]
+
+
+def test_what_a_library_had_when_it_failed_is_held_by_the_exception_that_is_kept() -> None:
+    fail = in_library("def fail():\n    kept = Tensor()\n    raise ValueError\n")["fail"]
+    try:
+        fail()
+    except ValueError as error:
+        reason = error
+    name = "test_what_a_library_had_when_it_failed_is_held_by_the_exception_that_is_kept"
+    assert held(name) == [("variable", "reason.kept")]
+
+
+def test_paths_from_libraries_that_are_too_long_leave_a_walk_named() -> None:
+    deep = "def fit(step):\n    deep = Tensor()\n    for _ in range(100): deep = [deep]\n    return step()"
+
+    def walk() -> Walk:
+        made = Walk(lambda kind: issubclass(kind, Tensor), own_name)
+        made.run()
+        return made
+
+    assert in_library(deep)["fit"](walk).named

@@ -60,7 +60,7 @@ class Contents:
 
     def __init__(self, is_tensor: Callable[[type], bool]) -> None:
         self._is_tensor = is_tensor
-        self.modules: set[Any] = set()
+        self.modules: set[str] = set()
         self._kinds: dict[int, tuple[str, bool, bool, list[tuple[str, Any]]]] = {}
 
     def of(self, value: Any) -> Iterator[Child]:
@@ -88,7 +88,8 @@ class Contents:
                 if inner is not frame.f_globals and inner is not frame.f_builtins and type(inner) not in _ASIDE:
                     yield "", inner, ""
         elif kind is types.TracebackType:
-            yield from ((f".{name}", inner, "") for name, inner in locals_of(value.tb_frame).items())
+            if not is_of_memlens(value.tb_frame):
+                yield from ((f".{name}", inner, "") for name, inner in locals_of(value.tb_frame).items())
             yield "", value.tb_next, ""
         elif issubclass(kind, dict):
             few = dict.__len__(value) <= _MOST_KEYS
@@ -180,6 +181,12 @@ def waiting_in(frame: types.FrameType) -> Iterator[types.FrameType]:
             while type(coroutine) is types.CoroutineType and coroutine.cr_frame is not None:
                 yield coroutine.cr_frame
                 coroutine = coroutine.cr_await
+
+
+def is_of_memlens(frame: types.FrameType, *others: str) -> bool:
+    """Whether a frame is of a module of memlens's, or of others, whose names begin so; or of none."""
+    module = frame.f_globals.get("__name__")
+    return type(module) is not str or f"{module}.".startswith(("memlens.", "_memlens.", *others))
 
 
 def locals_of(frame: types.FrameType) -> dict[str, Any]:

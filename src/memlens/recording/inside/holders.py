@@ -18,7 +18,7 @@ from collections import Counter, deque
 from itertools import islice
 from operator import is_
 
-from .contents import FRAMEWORKS, LEAVES, Contents, framework_class, locals_of, module_of, waiting_in
+from .contents import FRAMEWORKS, LEAVES, Contents, framework_class, is_of_memlens, locals_of, module_of, waiting_in
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
@@ -68,9 +68,8 @@ class Walk:
         self._seen: dict[int, Any] = {}  # which keeps them, so that no id is given again
         self._loose: dict[int, int] = {}  # where in what was found the parameters are that no model has led to yet
         self._waiting: deque[tuple[Iterator[Child] | None, Any, str, str, str]] = deque()
-        self._later: deque[tuple[None, Any, str, str, str]] = (
-            deque()
-        )  # classes, of which there may be many that have nothing
+        #: Classes, of which there may be many that have nothing.
+        self._later: deque[tuple[None, Any, str, str, str]] = deque()
         self._spaces: list[tuple[dict[str, Any], str]] = []  # the variables of modules
         self._called: list[types.FrameType] = []  # the frames of libraries within functions of the program
         self.contents = Contents(is_tensor)
@@ -102,12 +101,13 @@ class Walk:
         self.whole = self.whole and not self._later
         self._go_beyond(_MOST_TURNS)
         if self.whole:  # an anonymous trainer may be held by its own functions alone
+            named = self.named
             for frame in self._called:
                 self._variables(locals_of(frame), f"{frame.f_code.co_name}, {frame.f_globals['__name__']}")
             self._turns(_LIBRARY_TURNS)
             self._go_beyond(_LIBRARY_TURNS)
             self._waiting.clear()
-            self.whole = True
+            self.whole, self.named = True, named
 
     def _go_beyond(self, left: int) -> None:
         self._waiting.clear()
@@ -206,15 +206,15 @@ class Walk:
 
     def _roots(self, *, of_modules: bool) -> None:
         self._spaces += self._modules() if of_modules else ()
-        self.contents.modules.update(values.get("__name__") for values, _ in self._spaces)
+        names = [values.get("__name__") for values, _ in self._spaces]
+        self.contents.modules.update(name for name in names if type(name) is str)
         for values, where in self._spaces:
             self._variables(values, where)
         frames, within = list(self._frames()), False
         for frame in reversed(frames):
-            own, module = self._own_name(frame.f_code.co_filename), frame.f_globals.get("__name__")
+            own = self._own_name(frame.f_code.co_filename)
             within = own is not None or (within and frame.f_back is not None)
-            theirs = within and own is None and type(module) is str
-            if theirs and not f"{module}.".startswith(("memlens.", "_memlens.", *FRAMEWORKS)):
+            if within and own is None and not is_of_memlens(frame, *FRAMEWORKS):
                 self._called.append(frame)
         frames += [waiting for frame in frames for waiting in waiting_in(frame)]
         for frame in frames:
