@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Functions of the interpreter, of the allocator and around the program.
 _PASSED_OVER = re.compile(f"{PLUMBING}|^__libc_").search
-#: What blocks are called whose owner is not known, below which they are told apart by size; by powers of two where there are more sizes than so many.
+#: What blocks are called whose owner is not known where others' are, below which they are told apart by size; by powers of two where there are more sizes than so many.
 _NOBODY, _SIZES = "(owner not known)", 64
 #: A frame as snapshots have it, ``model.py:12 forward``, and as Kineto has it, ``model.py(12): forward``.
 _FRAMES = (
@@ -104,7 +104,8 @@ def _stacks(log: EventLog, allocs: Ints) -> tuple[list[tuple[Frame, ...]], Ints]
         elif key >= 0:
             frames = tuple(map(Frame.of, names[key].split(" < ")))
         else:
-            frames = Frame(f"blocks of {format_bytes(-1 - key)}{more}"), Frame(_NOBODY)
+            size = Frame(f"blocks of {format_bytes(-1 - key)}{more}")
+            frames = (size,) if len(unknown) == len(own) else (size, Frame(_NOBODY))
         stacks.append(frames or (Frame(_NOBODY),))
     return stacks, index.reshape(-1)
 
