@@ -138,14 +138,13 @@ def test_copies_of_a_model_that_pile_up_are_named_together() -> None:
 
 
 def test_what_a_step_leaves_is_growth_though_the_last_batch_of_an_epoch_is_given_back() -> None:
-    (found,) = memlens.analyze(RUNS / "epochs.pickle.zst").logs
+    analysis = memlens.analyze(RUNS / "epochs.pickle.zst")
+    (found,) = analysis.logs
     assert found.growth is not None
     assert found.growth.verdict == "growing"
     # The first scores are there before it begins, and those of the last step come after its end.
     assert found.growth.gained_bytes == COUNTED["epochs"]["scores"] // 32 * 30
-    claims = {one["kind"]: one for one in found.to_dict()["claims"]} | {
-        one["kind"]: one for one in memlens.analyze(RUNS / "epochs.pickle.zst").to_dict()["claims"]
-    }
+    claims = {one["kind"]: one for one in analysis.to_dict()["claims"]}
     assert claims["piling_up"]["holder"] == "scores[*] (epochs, torch_gpu_held.py)"
     assert "run_ended" not in claims  # where a snapshot is taken the run goes on
 

@@ -14,29 +14,35 @@ from memlens.recording.inside import walks
 from memlens.recording.inside.holders import Walk
 
 
-def test_a_search_for_garbage_that_takes_long_leaves_time_for_other_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Walks that look for garbage have as much time as the others, and none of theirs; one that nobody waits to be due for always looks."""
+def looking(
+    monkeypatch: pytest.MonkeyPatch, *, taken: float, searching: float = 0, room: bool
+) -> tuple[walks.Walks, list[float], list[Any]]:
+    """Walks that take so many seconds, or so many where they look for garbage, which none does where that is 0; the clock, and what each was asked of garbage."""
     now, asked = [0.0], list[Any]()
-    clock = SimpleNamespace(monotonic=lambda: now[0], thread_time=lambda: now[0])
-    monkeypatch.setattr(walks, "time", clock)
+    monkeypatch.setattr(walks, "time", SimpleNamespace(monotonic=lambda: now[0], thread_time=lambda: now[0]))
 
     class Slow:
         found, whole, named = (), True, True
 
         def __init__(self, *_: Any, garbage: bool | None, **__: Any) -> None:
             asked.append(garbage)
-            self.searched = garbage is True
+            self.searched = garbage is True and searching > 0
 
         def run(self, *, short: bool) -> tuple[Any, ...]:
-            now[0] += 0.6 if self.searched else 0.1
+            now[0] += searching if self.searched else taken
             return ()
 
+    monkeypatch.setattr(walks, "Walk", Slow)
     framework = SimpleNamespace(
         **dict.fromkeys(("is_tensor", "beyond"), None), level=lambda: 0, peak=lambda: 0, whole=True, graphs=lambda _: ()
     )
     rows: list[Any] = []
-    monkeypatch.setattr(walks, "Walk", Slow)
-    looks = walks.Walks(framework, rows.extend, lambda: True)
+    return walks.Walks(framework, rows.extend, lambda: room), now, asked
+
+
+def test_a_search_for_garbage_that_takes_long_leaves_time_for_other_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Walks that look for garbage have as much time as the others, and none of theirs; one that nobody waits to be due for always looks."""
+    looks, _, asked = looking(monkeypatch, taken=0.1, searching=0.6, room=True)
     for _ in range(16):
         looks.look("backward")
     assert asked == [True, None, None, None, None]  # the first, second, fourth, eighth, and sixteenth
@@ -81,26 +87,11 @@ def test_what_runs_without_gradients_leaves_time_for_the_walks_of_backward_passe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Half a second is for all walks, of which these take a tenth each."""
-    now, moments = [0.0], list[str]()
-    monkeypatch.setattr(walks, "time", SimpleNamespace(monotonic=lambda: now[0], thread_time=lambda: now[0]))
-
-    class Walked:
-        found, whole, named, searched = (), True, True, False
-
-        def __init__(self, *_: Any, **__: Any) -> None: ...
-
-        def run(self, *, short: bool) -> tuple[Any, ...]:
-            now[0] += 0.1
-            return ()
-
-    monkeypatch.setattr(walks, "Walk", Walked)
-    framework = SimpleNamespace(
-        **dict.fromkeys(("is_tensor", "beyond"), None), level=lambda: 0, peak=lambda: 0, whole=True, graphs=lambda _: ()
-    )
-    rows: list[Any] = []
-    looks = walks.Walks(framework, rows.extend, lambda: False)
+    looks, now, asked = looking(monkeypatch, taken=0.1, room=False)
+    moments = list[str]()
     for moment in ("inference",) * 64 + ("backward",) * 64:
-        before, now[0] = now[0], now[0] + 0.021
+        now[0] += 0.021
+        before = len(asked)
         looks.look(moment)
-        moments += [moment] * (now[0] > before + 0.05)
+        moments += [moment] * (len(asked) - before)
     assert moments == ["inference"] * 4 + ["backward"] * 2

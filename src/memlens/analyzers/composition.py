@@ -12,7 +12,6 @@ from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import holders_alike, holders_of, owner_labels, owners_of
 from memlens.analyzers.roles.twins import Twin, Twins
 from memlens.claims.roles import INFERRED, ROLE_NUMBERS, ROLES, UNSEEN, role_of
-from memlens.events import EventLog, once
 from memlens.facts import Kind
 from memlens.folding import bounds, peak_ends, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from memlens.analyzers.roles.by_stack import ByStack
     from memlens.columns import Flags, Ints
+    from memlens.events import EventLog
 
 
 class Share(Result, frozen=True):
@@ -196,7 +196,6 @@ class Roles:
         return lo[before:], hi[before:]
 
 
-@once
 def _by_stack(log: EventLog) -> ByStack | None:
     from memlens.analyzers.roles.by_stack import roles_by_stack
 

@@ -28,11 +28,10 @@ BEFORE_INPUT = "(before the input)"
 NO_STACK = "(no stack)"
 #: What stands where no owner is known.
 UNOWNED = (None, BEFORE_INPUT, NO_STACK)
-#: An index, a key or the number of a layer in the path of a holder, and the name of a state of an optimizer.
-_KEY, _STATE = (
-    re.compile(r"\[(?:'[^']*'|\d+)\]|\.\d+(?=[.\[ ].* \()"),
-    re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()"),
-)
+#: An index, a key or the number of a layer in the path of a holder.
+_KEY = re.compile(r"\[(?:'[^']*'|\d+)\]|\.\d+(?=[.\[ ].* \()")
+#: The name of a state of an optimizer.
+_STATE = re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()")
 
 
 _NOT_SEEN = (UNSEEN, GRADIENT)
@@ -212,11 +211,11 @@ def commonest_holders(
     """
     if (told := holders_of(log)) is None:
         return None
-    held_by, names = told
+    holders, names = told
     count = len(names)
     every, kind, rank = holders_alike(names)
-    known, blocks_of = held_by[blocks] >= 0, np.bincount(group, minlength=groups)
-    group, holder = group[known], held_by[blocks][known]
+    known, blocks_of = holders[blocks] >= 0, np.bincount(group, minlength=groups)
+    group, holder = group[known], holders[blocks][known]
     pairs, at, counts = np.unique(group * count + kind[holder], return_inverse=True, return_counts=True)
     lowest, highest = np.full(len(pairs), count), np.full(len(pairs), -1)
     np.minimum.at(lowest, at, holder)
@@ -292,9 +291,8 @@ def holder_of(of: SizeGroups, label: str | None, whole: int) -> tuple[str | None
     if most is None or 2 * held[most] <= whole or (variable := variable_of(most)) is None:
         return None, None
     in_part = bool(of.others[alike].any()) or any(name not in (most, *_NOT_SEEN) for name in held)
-    return variable, in_part or (
-        most == WORKSPACE and held[most] < whole
-    )  # which are known by their sizes, seen or not
+    # Workspaces are known by their sizes: what is none is somebody else's, seen or not.
+    return variable, in_part or (most == WORKSPACE and held[most] < whole)
 
 
 def _whose(owner: str | None, with_stack: bool = False) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.places import lines_at
@@ -185,7 +185,11 @@ def _finding_row(
         "what": words_of(finding).short,
         "window": visible(window.label),
         "owner": visible(finding.owner or ""),
-        "finding": {name: value for name, value in finding.to_dict().items() if name not in ("context", "members")},
+        "finding": {
+            name: value
+            for name, value in replace(finding, members=()).to_dict().items()
+            if name not in ("context", "members")
+        },
         "blocks": [_block(block) for block in (heading, *blocks)],
         "base_places": places["base"],
         "head_places": places["head"],

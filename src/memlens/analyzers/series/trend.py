@@ -1,7 +1,8 @@
 """Whether a series of levels grows, told by its floors: the lowest level from each window on.
 
 What is leaked never comes back, so the level never again falls below what was leaked before: a leak lifts the floor.  All other
-memory comes and goes above it; where it is away at the end of a window or two (between epochs), these tell nothing.  A series grows where a stretch of it up to its end (a *tail*) has
+memory comes and goes above it; where it is away at the ends of few windows alone (between epochs), these are left aside.  A series
+grows where a stretch of it up to its end (a *tail*) has
 
 * a floor that rises by more than the level *came back* before (its largest fall from any earlier level), by a factor,
 * in several steps of comparable size, and in several parts of the tail, not in a jump or two,
