@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from made_trainings import Layered
 from night import chance_of, many
@@ -61,6 +61,40 @@ def test_the_peak_with_layers_recomputed_is_that_of_the_training_that_recomputes
     for log in logs_of(Layered(seed, layers)):
         for row in found_in(log).recomputed:
             assert abs(row.peak_bytes - real[row.which]) <= 0.01 * real[row.which], row
+
+
+@given(SEEDS, LAYERS, st.data())
+def test_of_a_pass_in_which_memory_runs_out_all_layers_are_recomputed_and_not_those_alone_that_ran(
+    seed: int, layers: int, data: st.DataObject
+) -> None:
+    dies = data.draw(st.integers(1, layers - 1))
+    training = Layered(seed, layers, last=4, dies=dies)
+    peak, live = training.peak()
+    last = {block: layer for block, layer in training.layer.items() if block >= training.events[training.steps[2]]}
+    inner = {block: training.blocks[block].size for block, layer in last.items() if layer >= 0}
+    assume(not inner.keys().isdisjoint(live))
+    first = [size for block, size in inner.items() if last[block] == 0]
+    beside = peak - sum(size for block, size in inner.items() if block in live)
+    again = {"first": {0}, "every_second": {*range(0, layers, 2)}, "all": {*range(layers)}}
+    for row in found_in(training.recorded()).recomputed:
+        those = again.pop(row.which)
+        assert row.count == len(those)
+        # Of layers that are made again what they give, and all of the others; the last one is made again first.
+        level = beside + sum(first[-1] if layer in those else sum(first) for layer in range(layers))
+        level += sum(first[:-1]) * (layers - 1 in those)
+        real = Layered(seed, layers, frozenset(those), last=4).peak()[0]
+        assert level <= row.peak_bytes <= 1.01 * real
+    assert not again
+
+
+@given(SEEDS, st.integers(3, 12), st.data())
+def test_where_memory_runs_out_in_the_first_pass_it_is_not_known_how_many_layers_there_are(
+    seed: int, layers: int, data: st.DataObject
+) -> None:
+    dies = data.draw(st.integers(2, layers - 1))
+    found = found_in(Layered(seed, layers, steps=1, dies=dies).recorded())
+    assert [row.layer for row in found.layers][:-1] == [*range(1, dies + 1)]
+    assert found.recomputed == ()
 
 
 @given(SEEDS, LAYERS, st.booleans())

@@ -212,6 +212,9 @@ class Layered(Training):
         large: How large what is saved is.
         heavy: How large parameters are.
         unrolled: Each layer stands on lines of its own.
+        steps: How many batches there are.
+        last: How many times larger the last one is.
+        dies: The layer at which the forward pass of the last batch ends, and the training with it.
 
     Attributes:
         layer: The layer of each block that a forward pass makes and does not give back, by its number.
@@ -227,6 +230,9 @@ class Layered(Training):
         large: int = 8,
         heavy: int = 1,
         unrolled: bool = False,
+        steps: int = 3,
+        last: int = 1,
+        dies: int | None = None,
     ) -> None:
         chance = self._chance = random.Random(seed)
         self._begin()
@@ -245,9 +251,12 @@ class Layered(Training):
         # What is beside the layers is less than what is in them.
         units = sum(sum(sizes) for _, sizes in self._work) // (large * 512)
         self._given, self._logits = (large * 512 * chance.randint(1, most) for most in (units // 2, units))
-        for number in range(3):
+        for number in range(steps):
             self.steps.append(len(self.events))
-            self._train(states=2 if number == 0 else 0)
+            if number == steps - 1:
+                self._work = [(line, [size * last for size in sizes]) for line, sizes in self._work]
+                self._while, self._given, self._logits = (last * n for n in (self._while, self._given, self._logits))
+            self._train(states=2 if number == 0 else 0, dies=dies if number == steps - 1 else None)
 
     def _forward(self, line: int, of: str, size: int, role: str, layer: int) -> int:
         """A block that a line of the forward pass makes, in a layer or beside them."""
@@ -292,12 +301,14 @@ class Layered(Training):
                 saved.append((at, block))
         return saved
 
-    def _train(self, states: int) -> None:
+    def _train(self, states: int, dies: int | None) -> None:
         make, drop = self._make, self.events.append
         batch = make(2048, "variable", "program")
         given = self._forward(40, "1", self._given, "saved", -1)
         saved, outputs = [], [given]
         for layer in range(self._layers):
+            if layer == dies:
+                return
             own = self._run(layer)
             outputs.append(own.pop()[1])
             if layer in self._again:

@@ -103,11 +103,13 @@ class _Layers(NamedTuple):
 
     Attributes:
         number: How many; 0 where none are found.
-        sites: The numbers of the stacks that make blocks in each.
+        sites: The numbers of the stacks that make blocks in each, rising.
+        each: How many blocks each of these makes in a layer.
     """
 
     number: int
     sites: Ints
+    each: Ints
 
 
 class _Saved:
@@ -123,6 +125,7 @@ class _Saved:
         self._window, self._log = window, (log := roles.log)
         live, number = live_events(log, event), ROLE_NUMBERS["saved"]
         role = roles.at(event, live)
+        self._level = int(log.size[live].sum())
         live = live[:0] if role is None else live[role == number]
         every = roles.of("saved")
         self.alloc = live if every is None else every
@@ -133,22 +136,36 @@ class _Saved:
         self._pass = _passes(self.alloc, self.free)
         #: Which layer each is in, from 0, -1 for none; and that of its pass, apart from all others.
         self.layer = np.full(len(self.alloc), -1)
-        self._found, self._here = _Layers(0, live[:0]), -1
+        self._found, self._here = _Layers(0, live[:0], live[:0]), -1
+        self._cut, self._counted = False, True
         if len(live) and every is not None:
             self._here = int(np.bincount(self._pass[self._live], weights=self.size[self._live]).argmax())
-            those = self._pass == self._here
-            self._found = _layers(self._site[those], self.size[those])
+            own = self._pass == self._here
+            self._found, self._cut = self._layers_of(self._here), bool((self.free[own] == len(log)).any())
+            # Memory may have run out within the forward pass: the one before it tells how many layers there are.
+            before = self._layers_of(self._here - 1)
+            if self._cut and 2 * self.size[own & among(self._site, before.sites)].sum() > self.size[own].sum():
+                self._found = before
+            self._counted = not self._cut or self._found is before
         if self._found.number:
             self._say_layers()
 
+    def _layers_of(self, number: int) -> _Layers:
+        """The layers that a pass has."""
+        those = self._pass == number
+        return _layers(self._site[those], self.size[those])
+
     def _say_layers(self) -> None:
-        """Number the layers of all passes that have as many."""
-        count, sites = self._found
+        """Number the layers of all passes."""
+        _, sites, each = self._found
         (those,) = np.nonzero(among(self._site, sites))
         _, of, blocks = np.unique(
             self._pass[those] * (sites.max() + 1) + self._site[those], return_inverse=True, return_counts=True
         )
-        self.layer[those] = np.where(blocks[of] % count == 0, rank_of(of) * count // blocks[of], -1)
+        in_each = each[sites.searchsorted(self._site[those])]
+        whole = (blocks[of] % in_each == 0) | (self._pass[those] == self._pass.max())  # the last may be cut
+        self.layer[those] = np.where(whole, rank_of(of) // in_each, -1)
+        self._found = self._found._replace(number=max(self._found.number, int(self.layer.max()) + 1))
 
     def lines(self) -> Iterator[SavedGroup]:
         """What is live by line, the most bytes first."""
@@ -169,18 +186,27 @@ class _Saved:
                 yield SavedGroup(None, number + 1 if number < none else None, *self._group(those))
 
     def recomputed(self) -> Iterator[Recomputed]:
-        """The peak with the first layer, every second one, and all recomputed."""
-        count = self._found.number
-        for which, every in (("first", count), ("every_second", 2), ("all", 1))[: 3 if count else 0]:
+        """The peak with the first layer, every second one, and all recomputed; nothing where it is not known how many there are."""
+        count = self._found.number * self._counted
+        for which, every in (("first", len(self.layer)), ("every_second", 2), ("all", 1))[: 3 if count else 0]:
             those = np.flatnonzero((self.layer >= 0) & (self.layer % every == 0))
-            yield Recomputed(which, -(-count // every), self._peak_without(those))
+            peak = max(self._peak_without(those), self._cut and self._rest(every))
+            yield Recomputed(which, -(-count // every), peak)
+
+    def _rest(self, every: int) -> int:
+        """What would be live at the end of the forward pass in which memory ran out, or when its last layer has been made again."""
+        own, last = (self._pass == self._here) & (self.layer >= 0), self._found.number - 1
+        first = self.size[own & (self.layer == 0)]
+        kept = np.where(np.arange(last + 1) % every, first.sum(), first[-1:].sum()).sum()
+        again = 0 if last % every else first[:-1].sum()
+        return self._level + int(kept + again - self.size[self._live[own[self._live]]].sum())
 
     def _peak_without(self, those: Ints) -> int:
         """The peak if some blocks were given back when their layer has run, and made again when its backward pass begins.
 
         The last block of a layer stays, for the next one is given it, and is made a second time with the others.
         """
-        apart = self._pass[those] * self._found.number + self.layer[those]
+        apart = self._pass[those] * (self.layer.max() + 1) + self.layer[those]
         order = np.argsort(apart, kind="stable")
         _, starts, of = np.unique(apart[order], return_index=True, return_inverse=True)
         those, stays = those[order], np.append(np.diff(of) != 0, True)
@@ -264,7 +290,7 @@ def _layers(site: Ints, size: Ints) -> _Layers:
     sites, of, counts = np.unique(site, return_inverse=True, return_counts=True)
     totals = np.bincount(of, weights=size, minlength=len(sites))
     rank, place = rank_of(of), np.arange(len(site))
-    best, least = _Layers(0, sites[:0]), totals.sum() / 2
+    best, least = _Layers(0, sites[:0], counts[:0]), totals.sum() / 2
     for count in sorted(_divisors(counts[sites >= 0]), reverse=True):
         fits = (counts % count == 0) & (sites >= 0)
         if totals[fits].sum() <= least:
@@ -280,7 +306,7 @@ def _layers(site: Ints, size: Ints) -> _Layers:
         total = totals[fits][kept].sum()
         in_order = bool((last[kept].max(0)[:-1] < first[kept].min(0)[1:]).all())
         if kept.sum() >= _FEW_SITES and in_order and total > least:
-            best, least = _Layers(count, sites[fits][kept]), total
+            best, least = _Layers(count, sites[fits][kept], counts[fits][kept] // count), total
     return best
 
 
