@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_trainings import Training, live_at
+from made_trainings import Called, Training, live_at
 from night import NIGHT, some
 from raw_runs import read_packed
+from snapshots import frame
 
 import memlens
 from memlens.analyzers.composition import Roles
@@ -187,6 +188,60 @@ def test_roles_by_stack_are_those_that_blocks_were_made_for(
         assert known[None] == 0
         # All parameters have gradients here.
         assert known["model"] == 0
+
+
+_LARGE, _SMALL = (32 << 20, "workspace"), (1 << 20, "workspace")
+
+
+@given(st.integers(1, 8), st.integers(80, 200), st.randoms())
+def test_workspaces_are_told_by_what_an_operator_makes_once_a_thread(threads: int, calls: int, chance: Any) -> None:
+    """Threads that answer; no walk reads all."""
+    run, begun = Called(), set[int]()
+    for thread in [*range(threads), *(chance.randrange(threads) for _ in range(calls))]:
+        if thread not in begun:
+            run.call("forward", _LARGE, _SMALL)
+        begun.add(thread)
+        run.call("forward", (256 << 10, "temporary"), keep=False)
+    assert run.wrong(run.snapshot(0, of_python=True)) == []
+
+
+@given(st.integers(3, 40), st.booleans(), st.booleans())
+def test_what_an_operator_makes_each_time_is_no_workspace_though_it_is_as_large(
+    layers: int, pairs: bool, walk: bool
+) -> None:
+    """Memory runs out in a forward pass, or in the second one; attention makes a small block with each large one."""
+    for passes in (1, 2):
+        run = Called()
+        for last in [False, True][-passes:]:
+            each = [(32 << 20, "result"), (1 << 20, "result")][: 1 + pairs]
+            kept = [block for _ in range(layers) for block in run.call("forward", *each)]
+            if not last:
+                for block in reversed(kept):
+                    run.call("backward", (512, "temporary"), keep=False)
+                    run.events.append(block)
+        wrong = run.wrong(run.snapshot(0, of_python=False, walk=walk))
+        assert "workspace" not in {told for told, _ in wrong}
+
+
+@given(st.integers(20, 60), st.integers(1, 3))
+def test_what_is_kept_from_call_to_call_of_a_forward_pass_is_no_temporary(calls: int, layers: int) -> None:
+    """Scores that are computed without another phase between them, and all given back at the end."""
+    inner = [frame("/venv/torch/nn/functional.py", k, "relu") for k in range(layers)]
+    run = Called(**{f"layer {k}": [one, *Called().stacks["forward"]] for k, one in enumerate(inner)})
+    kept = []
+    for _ in range(calls):
+        for k in range(layers):
+            run.call(f"layer {k}", (2048, "temporary"), keep=False)
+            kept += run.call(f"layer {k}", (4096 + 512 * k, "result"))
+    run.events += kept
+    late = kept[: -2 * 8 * layers]
+    log = run.snapshot(0, of_python=True)
+    found = roles_by_stack(log)
+    assert found is not None
+    for at in np.flatnonzero(log.kind == Kind.ALLOC).tolist():
+        block = (int(log.addr[at]) >> 30) - 1
+        if block in late or run.blocks[block].role == "temporary":
+            assert NAMES[found.role[at]] == run.blocks[block].role
 
 
 def gpt(words: int, width: int, hidden: int, layers: int) -> int:

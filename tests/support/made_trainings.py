@@ -10,7 +10,8 @@ import numpy as np
 from logs import LogText
 from snapshots import entry, frame, read, segment
 
-from memlens.claims.roles import GRADIENT, GRAPH, TEMPORARY
+from memlens.analyzers.roles.by_stack import roles_by_stack
+from memlens.claims.roles import GRADIENT, GRAPH, ROLES, TEMPORARY
 from memlens.columns import Ints
 from memlens.facts import Kind
 from memlens.log import Log
@@ -170,12 +171,13 @@ class Training:
             most = live.copy() if live.total() > most.total() else most
         return most
 
-    def snapshot(self, begin: int, *, of_python: bool) -> Log:
+    def snapshot(self, begin: int, *, of_python: bool, walk: bool = False) -> Log:
         """As a snapshot at the end, whose record began before an event.
 
         Args:
             begin: The event.
             of_python: Stacks are of Python alone, which backward passes have none of.
+            walk: A walk at the end finds that no variable holds anything.
         """
         made, live, trace = set[int](), dict[int, None](), []
         for at, block in enumerate(self.events):
@@ -194,7 +196,9 @@ class Training:
             size = self.blocks[block].size
             held = {"size": size, "requested_size": size, "state": "active_allocated", "frames": []}
             segments.append({**segment((block + 1) << 30, size), "blocks": [held]})
-        (log,) = read({"segments": segments, "device_traces": [trace]})
+        found = {"names": ["-"], "time_us": [len(self.events)], "rows": [1], "address": [0], "name": [0]}
+        noted = {"memlens": {"holders": found}} if walk else {}
+        (log,) = read({"segments": segments, "device_traces": [trace], **noted})
         return log
 
     def role_of(self, log: Log, event: int, shift: int) -> str:
@@ -375,6 +379,32 @@ class Layered(Training):
             if level > top:
                 top, there = level, [*live]
         return top, there
+
+
+class Called(Training):
+    """A program in which functions make blocks, as many as somebody says."""
+
+    def __init__(self, **stacks: list[dict[str, Any]]) -> None:
+        self._begin()
+        self.stacks |= stacks
+
+    def call(self, phase: str, *blocks: tuple[int, str], keep: bool = True) -> list[int]:
+        """A function makes some blocks, which are given back right after where they are not kept."""
+        made = [self._make(size, role, phase) for size, role in blocks]
+        self.events += [] if keep else made
+        return made
+
+    def wrong(self, log: Log) -> list[tuple[str, str]]:
+        """Of what a role is told that it does not have: that, and the one that it has."""
+        found = roles_by_stack(log)
+        assert found is not None
+        alloc = np.flatnonzero(log.kind == Kind.ALLOC)
+        told = [[*ROLES][role] for role in found.role[alloc].tolist()]
+        return [
+            pair
+            for pair in zip(told, (self.role_of(log, at, 30) for at in alloc.tolist()), strict=True)
+            if pair[0] != pair[1]
+        ]
 
 
 def live_at(log: Log, event: int) -> Ints:

@@ -58,6 +58,8 @@ _STEP = {k for k, (phase, _) in enumerate(_PHASES) if phase == _OPTIMIZER}
 _OF_PYTHON = r"torch/autograd/function\.py:\d+ apply$"
 #: Fewer blocks in a row of another phase are no phase; what lives through so many is kept from step to step.
 _RUN, _LONG = 8, 6
+#: What is there while the same call makes more than so many others is no temporary of it.
+_OTHERS = 8
 #: What an optimizer gives back within so many events was never its state.
 _SOON = 64
 #: Blocks and sizes that must be alike, and how much of their bytes must be found.
@@ -231,6 +233,7 @@ class _Blocks:
             | (forward & ~at_once & np.where(freed, gone < following, ~no_pass)),
         )
         self.say("temporary", (forward | self.backward | (phase == _MODEL)) & at_once)
+        self.say("result", forward & at_once & (self._others() > _OTHERS))
         self.say("saved", forward & freed & ~at_once & (gone >= following))
         self.say("result", forward & ~freed & no_pass)
         self.say("model", (phase == _MODEL) & ~at_once)
@@ -239,6 +242,14 @@ class _Blocks:
         self.say("temporary", (phase == _OPTIMIZER) & soon)
         for of, role in ((_NETWORK, "communication"), (_CACHE, "cache"), (_LIBRARY, "workspace")):
             self.say(role, phase == of)
+
+    def _others(self) -> Ints:
+        """How many blocks with the stack of each are made while it is there."""
+        times = len(self.free) + 1
+        own, place = self.stack.astype(np.int64) * times, np.arange(times - 1)
+        keys = np.sort(own + place)
+        found: Ints = keys.searchsorted(own + self.alloc.searchsorted(self.free)) - keys.searchsorted(own + place + 1)
+        return found
 
     def by_size(self) -> None:
         """Say the roles of what stays, and of what was there before, by the sizes of what a backward pass or an optimizer makes and leaves."""
@@ -276,12 +287,16 @@ class _Blocks:
         unknown = self.has("variable") | self.has("result") | self.has("saved") | (self.role < 0) | self.nobody
         stays = (~self.freed | (self.gone - self.born >= _LONG)) & ~self.held
         large = stays & unknown & np.isin(self.size, _WORKSPACES)
-        large = (large & self.nobody) | self._few(large, _FEW_WORKSPACES)
         # The first of the small ones is taken right after a large one, by the same operator; another thread takes its own in the first backward pass.
-        after = np.append(False, large[:-1] & (self.stack[1:] == self.stack[:-1]))
+        same, small = self.stack[1:] == self.stack[:-1], stays & (self.size == _SMALL_WORKSPACE)
+        pairs = large & np.append(same & small[1:], False)
+        # What the operator makes each time is no workspace, nor is what it made just before memory ran out.
+        seldom = _OTHERS * _alike(np.stack([self.stack, self.size])) <= _alike(self.stack[None])
+        long = (self.gone > self.born) | (2 * (self.free - self.alloc) > self.free.max(initial=0))
+        large = (large & seldom & (pairs | (self.nobody & long))) | self._few(large, _FEW_WORKSPACES)
+        after = np.append(False, large[:-1] & same)
         passes = np.flatnonzero(self.runs.phase == _BACKWARD)
         first = self.has("gradient") & (len(passes) > 1) & (self.born == passes[:1].sum())
-        small = stays & (self.size == _SMALL_WORKSPACE)
         others = (unknown | first) & (after & small).any()
         self.say(
             "workspace",
@@ -291,10 +306,8 @@ class _Blocks:
     def _few(self, those: Flags, most: int) -> Flags:
         """Those of some blocks whose size no more than ``most`` of them have on their stream."""
         (at,) = np.nonzero(those)
-        _, stream = np.unique(self.stream[at], return_inverse=True)
-        _, kind, count = np.unique(self.size[at] * (len(at) + 1) + stream, return_inverse=True, return_counts=True)
         few = np.zeros(len(those), np.bool_)
-        few[at] = count[kind] <= most
+        few[at] = _alike(np.stack([self.size[at], self.stream[at]])) <= most
         return few
 
     def _sets(self) -> Iterator[tuple[Ints, Ints]]:
@@ -325,6 +338,13 @@ class _Blocks:
             self.say("optimizer", those[(rank == 1) | (rank == 2)])
         elif alive["optimizer"] >= _COVERED * 2 * whole and not alive["gradient"] and copies[1] and not copies[2]:
             self.say("gradient", those[rank == 1])
+
+
+def _alike(columns: Ints) -> Ints:
+    """How many of some things are like each, by columns of what they are."""
+    _, kind, count = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
+    found: Ints = count[kind.ravel()]
+    return found
 
 
 def _count(size: Ints, of: Ints) -> Ints:

@@ -18,7 +18,7 @@ from collections import Counter, deque
 from itertools import islice
 from operator import is_
 
-from .contents import FRAMEWORKS, LEAVES, Contents, framework_class, is_of_memlens, locals_of, module_of, waiting_in
+from .contents import LEAVES, Contents, framework_class, is_of_memlens, locals_of, module_of, waiting_in
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
