@@ -684,8 +684,13 @@ def test_a_variable_of_the_program_goes_before_one_of_a_library_though_its_path_
     }
 
 
-@pytest.mark.parametrize("name", ["torch.nn.modules.module", "paddle.nn.layer", "_memlens.walks"])
-def test_not_what_a_framework_works_on(name: str) -> None:
+def test_what_a_layer_of_pytorch_works_on_when_memory_runs_out() -> None:
+    found = in_library(_TRAINER, "torch.nn.modules.container")["fit"](walked)
+    assert ("self.model.tensor", "fit, torch.nn.modules.container") in {(path, where) for _, _, path, where in found}
+
+
+@pytest.mark.parametrize("name", ["paddle.nn.layer", "_memlens.walks"])
+def test_not_what_is_there_for_the_length_of_a_call(name: str) -> None:
     assert "self.model.tensor" not in paths(in_library(_TRAINER, name)["fit"](walked))
 
 
