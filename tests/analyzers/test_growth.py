@@ -278,8 +278,10 @@ def test_sizes_that_pile_up_come_largest_first_and_with_the_windows_they_come_fr
     assert found.piling[1].bytes_per_window == 150 / 8
 
 
-def test_what_is_kept_between_the_windows_is_no_pile_of_theirs() -> None:
-    assert [pile.size_bytes for pile in growth(steps([8] * 6, between=1)).piling] == [8]
+def test_what_is_kept_between_the_windows_piles_up_with_what_they_keep() -> None:
+    found = growth(steps([8] * 6, between=1))
+    assert [(pile.size_bytes, pile.count, pile.windows) for pile in found.piling] == [(77, 5, 5), (8, 5, 5)]
+    assert found.gained_bytes == 5 * (77 + 8)
 
 
 def test_overlapping_windows_count_a_block_once_and_each_of_its_windows() -> None:

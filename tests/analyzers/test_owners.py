@@ -155,6 +155,17 @@ def test_of_whom_more_and_more_is_live_is_named_whatever_the_sizes(seed: int, co
         assert found.grown is None
 
 
+def test_who_holds_what_grew_is_said_and_not_who_holds_what_its_owner_made_before() -> None:
+    """An operator makes a state of the optimizer, which is larger than all that it makes later, of sizes that never come again."""
+    steps = [[(10**6, 0, 0)], *([(1000 + 8 * step, 0, 0)] for step in range(20))]
+    windows = run_of(steps, NAMES)
+    holder = np.minimum(np.arange(len(windows[0].log)), 1)
+    log = windows[0].log.without_cache(holder=holder, holder_names=("optimizer opt (a.py)", "variable rows[*] (a.py)"))
+    grown = growth([window_of(log, window.lo, window.hi, window.name) for window in windows]).grown
+    assert grown is not None
+    assert (grown.owner, grown.holder, grown.held_in_part) == (NAMES[0], "rows[*] (a.py)", False)
+
+
 def test_of_two_equal_leaks_none_is_most_though_one_begins_before_the_growth() -> None:
     """Both leave 1,024 bytes a window from the second on; the first owner alone does in the first, which warms up by more."""
     events: list[Row] = []

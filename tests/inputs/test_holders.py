@@ -6,10 +6,12 @@ import base64
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from kineto_judge import read_bytes
 from snapshots import entry, frame, read, segment
 
+from memlens.inputs.holders import Calls, held
 from memlens.log import Log
 
 START = 1_700_000_000_000_000
@@ -75,6 +77,18 @@ def test_what_a_later_walk_that_saw_all_does_not_find_is_held_by_no_variable(rea
     first = (22, [(A, 1), (B, 0), (0, 2)])
     assert holders(read_log(noted(first, (25, [(0, 2)])))) == [weight, "no variable", weight, None]
     assert holders(read_log(noted(first, (25, [])))) == [weight, feats, weight, None]
+
+
+@pytest.mark.parametrize("alike", [None, np.array([0, 1, 0, 1, 2, 2, 2, 2], np.int32)])
+def test_what_goes_with_the_program_is_as_what_calls_alike_made_and_a_walk_saw(alike: Any) -> None:
+    """Two operators make a block each, which a walk sees, and each one more; of a trace each call is a place of its own."""
+    kind, addr = np.array([0] * 4 + [1] * 4, np.int8), np.array([1, 2, 3, 4] * 2, np.uint64) << 20
+    none = np.zeros(8, np.bool_)
+    place = np.array([0, 1, 0, 1, -1, -1, -1, -1] if alike is None else [*range(4), -1, -1, -1, -1], np.int32)
+    calls = Calls(place, none, place < 0, alike=alike)
+    names = ("saved y.grad_fn (a.py)", "variable z (a.py)")
+    holder, every = held(np.array([2, 2]), addr[:2], np.array([0, 1]), names, kind, addr, np.full(8, 512), calls)
+    assert [every[n] for n in holder[:4].tolist()] == [*names, "the backward graph", "a variable that no walk saw"]
 
 
 @pytest.mark.parametrize("read_log", [of_snapshot, of_trace])

@@ -26,8 +26,8 @@ def generator_of(name: str) -> np.random.Generator:
 
 
 def many(count: int) -> int:
-    """Examples of a property: so many at night, a tenth of them by day."""
-    return count if NIGHT else max(count // 10, 5)
+    """Examples of a property: so many at night, a sixteenth of them by day."""
+    return count if NIGHT else max(count // 16, 5)
 
 
 def some(things: Iterable[_T], of: int = 4) -> list[_T]:

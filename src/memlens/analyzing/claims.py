@@ -333,7 +333,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
             yield from _by_role(window, peak.peak_bytes)
             if not (log.ooms or _grows(log)):  # which are what a user would act on
                 yield from _twice(window, peak.peak_bytes)
-            yield from _activations(window, peak.peak_bytes)
+            yield from _activations(window, peak.peak_bytes, grows=_grows(log))
     if known and chunks_known and there is not None:
         yield from _most_reserved(log, peak.peak_bytes, there)
 
@@ -357,8 +357,11 @@ def _twice(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
         yield claim("exists_twice", Weight.REMEDY, **values, **who, peak_bytes=whole, at_most=most.at_most or None)
 
 
-def _activations(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
-    """Where most of the peak is saved for backward, the line of the most of that, and what recomputing all layers would leave, a tenth less or lower."""
+def _activations(window: WindowAnalysis, whole: int, *, grows: bool) -> Iterator[Claim]:
+    """Where most of the peak is saved for backward, the line of the most of that, and what recomputing all layers would leave, a tenth less or lower.
+
+    Where memory grows graphs may be kept from step to step, and each step is like a layer.
+    """
     most, found = largest_share(window.results.get("composition")), window.results.get("activations")
     if found is None or most is None or most.role != "saved" or 10 * most.total_bytes < whole or not found.lines:
         return
@@ -366,7 +369,7 @@ def _activations(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
     first, *others = found.lines[:2]
     if first.owner is not None and all(other.total_bytes < first.total_bytes for other in others):
         values = {"saved_bytes": most.total_bytes, "total_bytes": first.total_bytes, "owner": first.owner}
-    if found.recomputed and 10 * (peak := found.recomputed[-1].peak_bytes) <= 9 * whole:
+    if found.recomputed and not grows and 10 * (peak := found.recomputed[-1].peak_bytes) <= 9 * whole:
         values |= {"layers": found.recomputed[-1].count, "recomputed_peak_bytes": peak}
     if values:
         yield claim("activations", Weight.REMEDY, **values, peak_bytes=whole)

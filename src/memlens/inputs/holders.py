@@ -87,6 +87,7 @@ class Calls(NamedTuple):
         told: Of a FREE at this event or behind it nothing is known.
         operator: The operator that runs, as an index of the operators, int32, -1 for none; ``None`` where that is not known.
         operators: Their names.
+        alike: A number that calls of one operator at one line share, int32, where the place is that of a single call.
     """
 
     place: NDArray[np.int32]
@@ -95,6 +96,7 @@ class Calls(NamedTuple):
     told: int = 1 << 62
     operator: NDArray[np.int32] | None = None
     operators: Sequence[str] = ()
+    alike: NDArray[np.int32] | None = None
 
     def operator_of(self, events: Ints) -> tuple[Ints, Sequence[str]]:
         """The operators that run at some events, and what their numbers mean; -1 where none does or that is not known."""
@@ -296,9 +298,10 @@ def _let_go(after: Ints, free: Ints, calls: Calls | None) -> Flags:
 
 def _last_like(blocks: Ints, seen: Ints, calls: Calls, alloc: Ints, size: Ints) -> Ints:
     """Of each of some blocks the last of others that the same operator at the same line made in the same size, int64, -1 where there is none."""
-    seen = seen[np.isin(size[seen], size[blocks]) & (calls.place[alloc[seen]] >= 0)]
+    place = calls.place if calls.alike is None else calls.alike
+    seen = seen[np.isin(size[seen], size[blocks]) & (place[alloc[seen]] >= 0)]
     both = np.append(seen, blocks)
-    columns = np.stack([calls.operator_of(alloc[both])[0], calls.place[alloc[both]], size[both]])
+    columns = np.stack([calls.operator_of(alloc[both])[0], place[alloc[both]], size[both]])
     _, key = np.unique(columns, axis=1, return_inverse=True)
     last = np.full(len(both), -1)
     last[key[: len(seen)]] = seen

@@ -291,7 +291,7 @@ class _Blocks:
         same, small = self.stack[1:] == self.stack[:-1], stays & (self.size == _SMALL_WORKSPACE)
         pairs = large & np.append(same & small[1:], False)
         # What the operator makes each time is no workspace, nor is what it made just before memory ran out.
-        seldom = _OTHERS * _alike(np.stack([self.stack, self.size])) <= _alike(self.stack[None])
+        seldom = _OTHERS * _alike(np.stack([self.stack, self.size])) <= _alike(self.stack.astype(np.int64)[None])
         long = (self.gone > self.born) | (2 * (self.free - self.alloc) > self.free.max(initial=0))
         large = (large & seldom & (pairs | (self.nobody & long))) | self._few(large, _FEW_WORKSPACES)
         after = np.append(False, large[:-1] & same)

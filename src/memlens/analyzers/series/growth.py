@@ -228,7 +228,7 @@ def growth(windows: Sequence[Window], pieces: Pieces | None = None) -> Growth:
         **of_live,
         open_end=windows[-1].name if len(chosen) < len(windows) else None,
         **of_device,
-        piling=() if since is None else deferred(piles, chosen[since:], pieces),
+        piling=() if since is None else deferred(piles, chosen, since, pieces),
         grown=deferred(grown_of, chosen, before, least, since) if least else None,
     )
 
@@ -282,18 +282,23 @@ def _of_device(level: str, levels: NDArray[np.int64], often: float, windows: Seq
     return {f"{level}_{field}": value for field, value in found.items()}
 
 
-def piles(windows: Sequence[Window], pieces: Pieces | None = None) -> tuple[Pile, ...]:
-    """The blocks that windows leave behind and that are still live at the end of the last of them, by size and owner."""
+def piles(windows: Sequence[Window], since: int = 0, pieces: Pieces | None = None) -> tuple[Pile, ...]:
+    """The blocks that windows leave behind from one on, and that are still live at the end of the last of them, by size and owner.
+
+    What comes between two windows, where they are annotations of a part of each step say, is the latter's: it is live at its end.
+    """
+    log, lo, hi = bounds(windows)
+    lo = np.append(lo[:1], np.minimum(lo[1:], hi[:-1]))
+    windows, lo, hi = windows[since:], lo[since:], hi[since:]
     if len(windows) < PILE_WINDOWS:
         return ()
-    log, lo, hi = bounds(windows)
     end = int(hi.max())
     left = held_events(log, int(lo.min()), end, end)
-    # A row for each block and window that it was born in: windows may overlap, and a block between windows is in none.
+    # A row for each block and window that it was born in: windows may overlap.
     first, last = np.searchsorted(left, lo), np.searchsorted(left, hi)
     count = np.maximum(last - first, 0)
     rows, window = spans(first, count), np.repeat(np.arange(len(windows)), count)
-    passing, sample, ends = _passing(windows, end)
+    passing, sample, ends = _passing(log, lo, hi, end)
     kind, sizes, owners = kinds_of_blocks(log, np.concatenate([left, passing]))
     born = distinct(kind[rows] * len(windows) + window) // len(windows)
     seen = np.bincount(born, minlength=len(sizes))
@@ -339,13 +344,12 @@ def _commonest_roles(log: EventLog, blocks: Ints, kind: Ints, kinds: int) -> dic
     return {k: names[number] for k, number in zip(of[most].tolist(), role[most].tolist(), strict=True)}
 
 
-def _passing(windows: Sequence[Window], end: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _passing(log: EventLog, lo: Ints, hi: Ints, end: int) -> tuple[Ints, Ints, Ints]:
     """The blocks of some windows that these do not free and others do before ``end``; of each in which sample it is, and how many ends of windows it passes.
 
     Where windows do alike, so many of them are live at the end of each: as many as are born in one, times the ends that they pass.
     """
-    log, lo, hi = bounds(windows)
-    chosen = np.linspace(0, len(windows) - 2, min(_SAMPLES, len(windows) - 1)).astype(np.int64).tolist()
+    chosen = np.linspace(0, len(lo) - 2, min(_SAMPLES, len(lo) - 1)).astype(np.int64).tolist()
     partner = until(log.lifetimes.partner)
     held = [held_events(log, int(lo[k]), int(hi[k]), int(hi[k])) for k in chosen]
     held = [blocks[partner[blocks] < end] for blocks in held]
@@ -396,8 +400,10 @@ def grown_of(windows: Sequence[Window], before: int, least: int, since: int | No
     if not grow:
         return None
     owner, trend = max(grow, key=lambda one: one[1].gained_bytes)
-    holder, in_part = holder_of(groups, owner, live[owner][0])
     theirs = blocks[row[log.owner[blocks]] == number[owner]]
+    # What was there before it grew has holders of its own.
+    new = by_size_and_owner(log, theirs[theirs >= hi[trend.since - 1]]) if trend.since else groups
+    holder, in_part = holder_of(new, owner, by_label(new).get(owner, live[owner])[0])
     gained, rate = trend.gained_bytes, trend.gained_bytes_per_window
     at_exit = int(log.size[theirs][freed_last(log, theirs, end)].sum()) >= gained
     return Grown(owner, gained, rate, windows[trend.since or 0].name, live[owner][1], holder, bool(in_part), at_exit)

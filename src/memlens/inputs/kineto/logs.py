@@ -207,7 +207,7 @@ def _columns_of(
             joined(column[rows], column[rows[at]], none)
             for column, none in zip(trace.calls[:3], (-1, False, True), strict=True)
         )
-        calls = Calls(place, backward, outside)
+        calls = Calls(place, backward, outside, alike=owner)
     return facts, columns, calls, KinetoSource(name, trace.stacks, rows, offset)
 
 
