@@ -161,6 +161,7 @@ def test_who_holds_what_grew_is_said_and_not_who_holds_what_its_owner_made_befor
     windows = run_of(steps, NAMES)
     holder = np.minimum(np.arange(len(windows[0].log)), 1)
     log = windows[0].log.without_cache(holder=holder, holder_names=("optimizer opt (a.py)", "variable rows[*] (a.py)"))
+    assert isinstance(log, Log)
     grown = growth([window_of(log, window.lo, window.hi, window.name) for window in windows]).grown
     assert grown is not None
     assert (grown.owner, grown.holder, grown.held_in_part) == (NAMES[0], "rows[*] (a.py)", False)

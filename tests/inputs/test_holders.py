@@ -82,7 +82,7 @@ def test_what_a_later_walk_that_saw_all_does_not_find_is_held_by_no_variable(rea
 @pytest.mark.parametrize("alike", [None, np.array([0, 1, 0, 1, 2, 2, 2, 2], np.int32)])
 def test_what_goes_with_the_program_is_as_what_calls_alike_made_and_a_walk_saw(alike: Any) -> None:
     """Two operators make a block each, which a walk sees, and each one more; of a trace each call is a place of its own."""
-    kind, addr = np.array([0] * 4 + [1] * 4, np.int8), np.array([1, 2, 3, 4] * 2, np.uint64) << 20
+    kind, addr = np.array([0] * 4 + [1] * 4, np.int8), np.array([*range(1, 5)] * 2, np.uint64)
     none = np.zeros(8, np.bool_)
     place = np.array([0, 1, 0, 1, -1, -1, -1, -1] if alike is None else [*range(4), -1, -1, -1, -1], np.int32)
     calls = Calls(place, none, place < 0, alike=alike)
