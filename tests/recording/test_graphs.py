@@ -95,14 +95,14 @@ ALLOC = "I1127 10:00:00.{:06d} 77 auto_growth_best_fit_allocator.cc:270] Alloc 2
     ("graph", "holder"),
     [
         (["total.grad_fn (main, train.py): Add 9 Relu 9"], "saved total.grad_fn (main, train.py)"),
-        (["total.grad_fn (main, train.py): Relu_ 3", "loss.grad_fn (main, train.py): Relu 1 Add 50"], "no variable"),
+        (["total.grad_fn (main, train.py): Relu_ 3", "loss.grad_fn (main, train.py): Relu 1 Add 50"], "the backward graph"),
         (["a: Add 1", "total.grad_fn (main, train.py): Add 3 Relu 95", "b: Relu 5"], "saved total.grad_fn (main, train.py)"),
         (["total.grad_fn (main, train.py): Add 9 Matmul 9"], "no variable"),
         (["total.grad_fn (main, train.py): Relu", "Relu 9", ": Relu 9 9", "x: Relu nine Relu -9"], "no variable"),
         ([], "no variable"),
     ],
 )  # fmt: skip
-def test_what_no_tensor_has_is_held_by_the_graph_with_nearly_all_nodes_of_its_operator(
+def test_what_no_tensor_has_is_held_by_the_graph_with_nearly_all_nodes_of_its_operator_or_by_a_graph(
     graph: list[str], holder: str
 ) -> None:
     call = "calls relu < train.py:25 forward < train.py:40 main"

@@ -246,7 +246,7 @@ def held(
 def _saved(
     walk: Ints, rows: Sequence[str], last: Ints, operator: tuple[Ints, Sequence[str]]
 ) -> Iterator[tuple[Ints, str]]:
-    """Which blocks that no tensor has a graph saved, and whose.
+    """Which blocks that no tensor has a graph saved, and who has it.
 
     Args:
         walk: The walk of each row, int64, rising.
@@ -265,16 +265,18 @@ def _saved(
     firsts = np.flatnonzero(np.diff(last[order], prepend=-1) | np.diff(made[order], prepend=-2))
     for blocks in np.split(order, firsts[1:]) if by_walk and len(order) else ():
         graphs, index = by_walk.get(int(last[blocks[0]])), int(made[blocks[0]])
-        if graphs is not None and index >= 0 and (path := _whose(graphs, operators[index])):
-            yield blocks, f"saved {path}"
+        if graphs is not None and index >= 0 and (holder := _saved_by(graphs, operators[index])):
+            yield blocks, holder
 
 
-def _whose(graphs: dict[str, Counter[str]], operator: str) -> str:
-    """The graph that has nearly all nodes of an operator; ``""`` where there is none."""
+def _saved_by(graphs: dict[str, Counter[str]], operator: str) -> str:
+    """The graph that has nearly all nodes of an operator, or that several have; ``""`` where none has."""
     nodes = _NODES.get(operator, (_plain(operator),))
     counts = Counter({path: sum(map(counted.__getitem__, nodes)) for path, counted in graphs.items()})
     ((path, most),) = counts.most_common(1)
-    return path if most and most * 10 >= counts.total() * _SHARE else ""
+    if not most:
+        return ""
+    return f"saved {path}" if most * 10 >= counts.total() * _SHARE else GRAPH
 
 
 def _plain(name: str) -> str:
