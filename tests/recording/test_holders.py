@@ -305,6 +305,37 @@ def test_garbage_is_looked_for_anew_where_there_may_be_some(monkeypatch: pytest.
     assert lost() == []
 
 
+def test_an_optimizer_that_the_program_has_replaced_is_garbage_though_its_class_is_a_librarys() -> None:
+    """As one of Paddle's is, which has a method of its own under a second name; but not one that the library has kept."""
+    base = a_class("Optimizer", "paddle.optimizer.optimizer", clear=lambda _: None)
+    adam = type("Adam", (base,), {"__module__": "paddle.optimizer.adam"})
+    kept: dict[str, Any] = {}
+
+    def lost() -> list[str]:
+        walk = Walk(lambda kind: issubclass(kind, Tensor), own_name, kept=kept)
+        return [path for _, role, path, _ in walk.run() if role == "garbage" and path.startswith("Adam")]
+
+    def made() -> Any:
+        optimizer = adam()
+        vars(optimizer).update(_accumulators={"moment1": {"w_0": Tensor()}}, clear_gradients=optimizer.clear)
+        return optimizer
+
+    optimizer, library = made(), in_library("kept = []")
+    assert lost() == []
+    gc.disable()
+    try:
+        optimizer = made()
+        assert len(lost()) == 1
+        library["kept"].append(optimizer)
+        del optimizer
+        assert len(lost()) == 1
+    finally:
+        gc.enable()
+    library["kept"].clear()
+    gc.collect()
+    assert lost() == []
+
+
 def test_what_a_library_holds_is_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     library = types.ModuleType("library")
     library.registry = {"nodes": [Node(Tensor())]}  # type: ignore[attr-defined]

@@ -23,6 +23,8 @@ TEMPORARY, OF_BACKWARD = "a temporary", "a temporary of the backward pass"
 UNSEEN = "a variable that no walk saw"
 #: … that a backward pass made and left, of the size of a parameter or of a gradient that was seen.
 GRADIENT = "a gradient that no walk saw"
+#: … that goes as a variable does, and whose like, made by the same operator at the same line, an optimizer held.
+STATE = "optimizer state that no walk saw"
 #: … that a library made for itself.
 WORKSPACE = "workspaces of libraries"
 #: What those begin with that an operator was given, and that no variable had: ``temporary argument of softmax (attend, serve.py)``.
@@ -68,6 +70,7 @@ INFERRED = {
     OF_BACKWARD: "temporary",
     UNSEEN: "variable",
     GRADIENT: "gradient",
+    STATE: "optimizer",
     WORKSPACE: "workspace",
 }
 
@@ -91,6 +94,6 @@ def variable_of(holder: str | None) -> str | None:
 
     Of what was there for the length of a call, or was not seen, a sentence says nobody.
     """
-    if holder is None or holder.startswith(GIVEN) or holder in (TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT):
+    if holder is None or holder.startswith(GIVEN) or holder in (TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT, STATE):
         return None
     return holder.removeprefix("variable ").removeprefix("saved ")

@@ -15,6 +15,7 @@ from memlens.claims.roles import (
     NO_VARIABLE,
     OF_BACKWARD,
     SAW_ALL,
+    STATE,
     STAYING,
     TEMPORARY,
     UNSEEN,
@@ -213,7 +214,7 @@ def held(
     found = np.where(row >= 0, name[row], -1) if len(name) else row
     stays = np.array([*(text.startswith(STAYING) for text in names), False])
     nobody = (began[last] > alloc) & (row <= start[last]) & ~stays[found]
-    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT))
+    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT, STATE))
     number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
     found[nobody] = number[NO_VARIABLE]
     if calls is not None:
@@ -228,14 +229,16 @@ def held(
         like_one = np.isin(size[alloc], size[alloc][of_weight])
         for life, text in _by_life(alloc, free, found < 0, nobody, like_one, calls):
             found[life] = number[text]
-        # What goes when nothing is made any more goes with the program, whoever held it: as others like it.
-        late = (found == number[UNSEEN]) & (free > alloc[-1:].sum())
-        saved, variable = (
-            np.array([role_of(text) == role for text in (*number, "")]) for role in ("saved", "variable")
+        # What goes when nothing is made any more goes with the program, whoever held it: as others like it.  States of optimizers go at any time.
+        unseen, roles = np.flatnonzero(found == number[UNSEEN]), [role_of(text) for text in (*number, "")]
+        saved, state, variable = (
+            np.array([role == one for role in roles])[found] for one in ("saved", "optimizer", "variable")
         )
-        unseen, seen = np.flatnonzero(late), np.flatnonzero((saved | variable)[found] & ~late)
-        like = _last_like(unseen, seen, calls, alloc, size[alloc])
-        found[unseen[(like >= 0) & saved[found[like]]]] = number[GRAPH]
+        late = free[unseen] > alloc[-1:].sum()
+        variable[unseen] = False
+        like = _last_like(unseen, np.flatnonzero(saved | state | variable), calls, alloc, size[alloc])
+        found[unseen[(like >= 0) & late & saved[like]]] = number[GRAPH]
+        found[unseen[(like >= 0) & state[like]]] = number[STATE]
     holder = np.full(len(kind), -1, np.int64)
     holder[alloc] = found
     frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))

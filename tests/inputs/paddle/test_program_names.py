@@ -202,6 +202,17 @@ def test_what_goes_with_the_program_was_held_as_the_last_one_that_the_same_line_
     assert found == {64: "parameter net.w (train.py)", 256: saved, 512: unseen, 768: saved, 1024: unseen}
 
 
+def test_what_goes_as_a_variable_and_is_as_an_optimizers_states_was_one() -> None:
+    """An optimizer that is replaced before a walk sees it goes when the collector comes."""
+    step, states = calls("full_ < train.py:30 main"), "optimizer adam (main, train.py)"
+    log = read(
+        *(step, alloc(256, size=64), calls("-"), holds(256, states), holds(0, "-")),
+        *(step, alloc(512, size=64), alloc(768, size=32), calls("-"), free(512), free(768), alloc(1024)),
+    )
+    state, unseen = "optimizer state that no walk saw", "a variable that no walk saw"
+    assert holders(log) == [states, state, unseen, state, unseen, None]
+
+
 @pytest.mark.parametrize("weight", ["parameter net.w (train.py)", "variable x (main, train.py)"])
 def test_of_what_no_walk_saw_its_life_tells_who_held_it(weight: str) -> None:
     begins, other = calls("run_backward < train.py:20 main"), calls("relu < train.py:9 main")

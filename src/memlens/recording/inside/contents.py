@@ -13,6 +13,7 @@ import types
 from collections import deque
 from contextlib import suppress
 from inspect import CO_OPTIMIZED
+from weakref import ref
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
@@ -53,13 +54,14 @@ class Contents:
 
     Args:
         is_tensor: Whether a type is that of a tensor.
+        made: Weak references, by ids, to the classes of optimizers that are met, and to those of models that no framework has.
 
     Attributes:
         modules: Names of modules whose classes are the program's.
     """
 
-    def __init__(self, is_tensor: Callable[[type], bool]) -> None:
-        self._is_tensor = is_tensor
+    def __init__(self, is_tensor: Callable[[type], bool], made: dict[int, Any]) -> None:
+        self._is_tensor, self._made = is_tensor, made
         self.modules: set[str] = set()
         self._kinds: dict[int, tuple[str, bool, bool, list[tuple[str, Any]]]] = {}
 
@@ -154,6 +156,8 @@ class Contents:
         """The class of a framework that a type is, whether the collector knows more, whether it is the program's, and where its instances store attributes."""
         if id(kind) not in self._kinds:
             framework = framework_class(kind, ("Layer", "Module", "Optimizer"))
+            if framework == "Optimizer" or (framework and not module_of(kind).startswith(FRAMEWORKS)):
+                self._made[id(kind)] = ref(kind)
             of_bases = [list((_VALUES(base) or {}).items()) for base in _MRO(kind) or (kind,)]
             found = [one for values in of_bases for one in values if type(one[1]) in _STORING]
             stored = [one for one in found if one[0] == "__dict__" or type(one[1]) is types.MemberDescriptorType]

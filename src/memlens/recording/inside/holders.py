@@ -42,7 +42,8 @@ class Walk:
         own_name: The name of a file of the user's, ``None`` of any other.
         garbage: Look for what is in cycles, too; ``None``: only whether there may be some, which is quick, and makes a walk that did not see all.
         beyond: What a tensor itself holds, once all else was looked at: its gradient, and what its graph has saved.
-        kept: What takes long to look for, from walk to walk: references to classes when there was no garbage of theirs, and which modules are the program's.
+        kept: What takes long to look for, from walk to walk: references to classes when there was no garbage of theirs, which of them are those of
+            optimizers and models, and which modules are the program's.
 
     Attributes:
         found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``, ``gradient``, ``saved``, ``garbage``), its path, and where that begins.
@@ -72,7 +73,7 @@ class Walk:
         self._later: deque[tuple[None, Any, str, str, str]] = deque()
         self._spaces: list[tuple[dict[str, Any], str]] = []  # the variables of modules
         self._called: list[types.FrameType] = []  # the frames of libraries within functions of the program
-        self.contents = Contents(is_tensor)
+        self.contents = Contents(is_tensor, self._kept.setdefault("classes", {}))
 
     def run(self, *, short: bool = False) -> list[tuple[Any, str, str, str]]:
         """Walk, and return what was found; ``short``: from the local variables of functions alone, and not far, in a tenth of the time."""
@@ -125,14 +126,14 @@ class Walk:
             begun, value, role, path, where = self._waiting.popleft()
             children, child = begun or self.contents.of(value), None
             for child in islice(children, _AT_ONCE):
-                self._reach(child[1], child[2] or role, path + child[0], where)
+                self._reach(child[1], role if role == "garbage" else child[2] or role, path + child[0], where)
             if child is not None:  # there may be more
                 self._waiting.append((children, value, role, path, where))
         self.whole = self.whole and not self._waiting
         return most
 
     def _garbage(self) -> None:
-        """Begin anew at instances of the program's classes that no variable leads to: those in cycles wait for the collector.
+        """Begin anew at instances of the program's classes, and of optimizers, that no variable leads to: those in cycles wait for the collector.
 
         Ring by ring, what refers to them; and what of it a library holds, or is not looked at, with all that it leads to, is no garbage.
         Tensors may be no objects of the collector themselves, and up to Python 3.8 instances do not refer to their classes.
@@ -198,11 +199,12 @@ class Walk:
         return following
 
     def _classes(self) -> Iterator[type]:
-        """The classes of the program's own modules."""
+        """The classes of the program's own modules, and of its models and optimizers."""
         for module, _ in self._spaces:
             for value in list(module.values()):
                 if issubclass(type(value), type) and module_of(value) == module.get("__name__"):
                     yield value
+        yield from filter(None, [made() for made in self._kept["classes"].values()])
 
     def _roots(self, *, of_modules: bool) -> None:
         self._spaces += self._modules() if of_modules else ()

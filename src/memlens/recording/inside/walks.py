@@ -257,11 +257,15 @@ class Walks:
                 written[id(tensor), address] = text
             if not stays or (before is None if short else before != text):
                 yield address, text
+        whole = walk.whole and walk.named and framework.whole and not at_exit and not short
+        for _, address in self._written if whole else ():
+            if address not in said:  # it was found before
+                yield address, "no variable"
         self._searched = walk.searched
-        self._written = {**self._written, **written} if short else written
+        self._written = written if whole else {**self._written, **written}
         if short:
             yield 0, "some"
-        elif walk.whole and walk.named and framework.whole and not at_exit:
+        elif whole:
             for text in framework.graphs(found):
                 yield 0, text
             yield 0, "-"
