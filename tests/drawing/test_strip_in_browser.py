@@ -86,6 +86,10 @@ const { data } = context.getImageData(0, 0, 1, copy.height);
 return Array.from({ length: copy.height }, (_, y) => [...data.slice(4 * y, 4 * y + 3)].join()).filter((colour) => colour === wanted).length;"""
 
 
+LEGEND = """
+return [...document.querySelectorAll("#legend tr[data-group]")].map((row) => [row.querySelector("th").title, row.querySelector("i").className])"""
+
+
 def test_devices_have_a_row_each_over_the_time_that_they_share(report: Make, inputs: Make) -> None:
     made = report(*inputs("three devices"))
     page, logs = made.open(), read_file(made.words[0])
@@ -104,11 +108,17 @@ def test_devices_have_a_row_each_over_the_time_that_they_share(report: Make, inp
             before += moment < time[0]
     assert before >= 3  # devices that had not begun
     assert "over time" in page.text("#devices .hint")
+    inks = dict(page.run(LEGEND))
     page.click('#devices canvas[data-device="2"]')
     page.wait_for(
         lambda: page.text("#verdict") == f"Device 2: {memlens.analyze(made.words[0], device=2).verdict}", "third device"
     )
     assert page.text('#devices [aria-pressed="true"]').startswith("three.pickle")
+    # An owner has one colour on all devices, and no two have the same on one.
+    others = dict(page.run(LEGEND))
+    assert len(set(others.values())) == len(others)
+    assert len(inks.keys() & others.keys()) > 4
+    assert all(inks[owner] == others[owner] for owner in inks.keys() & others.keys())
     assert page.run(PRESSED) == 2
     page.assert_well()
 

@@ -12,8 +12,8 @@ import { drawAreas, nothingDrawn } from "./paint.js";
 import { Stacks } from "./stacks.js";
 import { pixelsOf, ROW, tracksOf } from "./track.js";
 
-/** Heights in CSS pixels: a run, the difference, a lane of lives, the lines below. */
-const RUN_HEIGHT = 170, DIFFERENCE_HEIGHT = 130, LANE = 12, LINES_HEIGHT = 32;
+/** Heights in CSS pixels: a run, the difference, a lane of lives, the lines below; half of the width of a line's number. */
+const RUN_HEIGHT = 170, DIFFERENCE_HEIGHT = 130, LANE = 12, LINES_HEIGHT = 32, NUMBER = 40;
 /** @type {["base", "head"]} */
 const SIDES = ["base", "head"];
 
@@ -160,20 +160,24 @@ function drawLives({ context, width, top: begins, bottom, x: pixel }, row, side)
 }
 
 /**
- * Below the curves the lines of both logs.
+ * Below the curves the lines of both logs. Of places that are told together the one whose lines are known may lie left (\u2190) or right (\u2192) of what is shown.
  * @param {import("./track.js").Frame} frame
  * @param {Curves} curves
  */
 function drawLines({ context, axis, width, bottom, x }, curves) {
   stroke(context, color("line"), [0, bottom], [width, bottom]);
-  const many = Math.max(Math.floor(width / 130), 2);
-  for (let k = 0; k < many; k += 1) {
-    const slot = Math.floor(axis.toEvent(((k + 0.5) / many) * width, width)), place = curves.farthest(slot, slot + 1);
-    if (!place) continue;
-    const at = x(place.slot + 0.5);
-    stroke(context, color("quiet"), [at, bottom], [at, bottom + 4]);
-    [place.baseLine, place.headLine].forEach((line, row) => {
-      if (line) write(context, formatCount(line), at, bottom + 11 + row * 13, { align: "center", ink: color(SIDES[row]) });
+  const many = Math.max(Math.floor(width / 130), 2), taken = /** @type {number[]} */ ([]);
+  const found = Array.from({ length: many }, (_, k) => {
+    const slot = Math.floor(axis.toEvent(((k + 0.5) / many) * width, width)), place = curves.farthest(slot, slot + 1), at = place ? x(place.slot + 0.5) : NaN;
+    return { at, beside: at < 0 ? -1 : Number(at > width), lines: place ? [place.baseLine, place.headLine] : [] };
+  });
+  for (const { at, beside, lines } of found.sort((a, b) => Math.abs(a.beside) - Math.abs(b.beside))) {
+    const middle = beside ? (beside < 0 ? NUMBER : width - NUMBER) : at;
+    if (taken.some((other) => Math.abs(other - middle) < 2 * NUMBER)) continue;
+    taken.push(middle);
+    if (!beside) stroke(context, color("quiet"), [at, bottom], [at, bottom + 4]);
+    lines.forEach((line, row) => {
+      if (line) write(context, `${beside < 0 ? "\u2190 " : ""}${formatCount(line)}${beside > 0 ? " \u2192" : ""}`, middle, bottom + 11 + row * 13, { align: "center", ink: color(SIDES[row]) });
     });
   }
 }
@@ -185,14 +189,15 @@ function drawLines({ context, axis, width, bottom, x }, curves) {
  * @returns {HTMLElement}
  */
 function findingsPart(diff, choose) {
-  /** Of a series the figures of all windows. @type {any[]} */
-  const findings = diff.findings.map((/** @type {any} */ row) => ({ ...row.finding, ...row, d_peak_bytes: row.largest_d_peak_bytes ?? row.finding.d_peak_bytes }));
+  /** Of a series the figures of all windows; the column is left out where no peak of a window differs by a finding. @type {any[]} */
+  const findings = diff.findings.map((/** @type {any} */ row) => ({ ...row.finding, ...row, d_peak_bytes: diff.series ? row.largest_d_peak_bytes : row.finding.d_peak_bytes }));
+  if (!findings.some(({ d_peak_bytes: bytes }) => bytes)) findings.forEach((row) => delete row.d_peak_bytes);
   if (!findings.length) return element("p", {}, "Nothing is found that the runs do differently.");
   let chosen = -1;
   const detail = element("div", { class: "detail", id: "finding", role: "region", "aria-label": "The chosen finding" });
   const table = grid("findings-table", "findings", fieldsOf(findings, [
     ["what", "What"], ["size_bytes", "Size", formatBytes], ["count", "Count", formatCount], ["total_bytes", "Total", formatBytes], ["d_remaining_bytes", "\u0394remaining", signedBytes],
-    ["d_peak_bytes", diff.series ? "Largest \u0394peak" : "\u0394peak", signedBytes], ["windows", "Windows", formatCount], ["first_window", "First in"], ["owner", "Owner"],
+    ["d_peak_bytes", diff.series ? "\u0394peak of a window" : "\u0394peak", signedBytes], ["windows", "Windows", formatCount], ["first_window", "First in"], ["owner", "Owner"],
   ]), { act: (row) => open(row === chosen ? -1 : row, true), mark: (row) => (row === chosen ? "chosen" : "") });
   /** @param {number} row @param {boolean} zooms */
   function open(row, zooms) {
