@@ -181,6 +181,25 @@ def test_where_the_runs_part_is_marked(made: Any) -> None:
     height = page.run("return document.querySelector(arguments[0]).clientHeight", UPPER)
     page.click(UPPER, sum(span) / 2 / view["slots"], 1.5 * 17 / height)  # the row below that of the windows
     assert page.shown("#diff") == tuple(span)
+    # A link shows the same part, in the same groups, and no finding where none is chosen.
+    page.run(
+        "const by = document.querySelector('#diff-by'); by.selectedIndex = 1; by.dispatchEvent(new Event('change'))"
+    )
+    page.click(ROW, 0.05)
+    seen = "return [...document.querySelectorAll('#diff .legend span, #diff-by, #finding, [role=status]')].map((e) => e.value ?? e.textContent)"
+    page.hover("h1", 0.01)
+    page.wait_for(lambda: "finding=" in page.run("return location.hash"), "address")
+    before, address = page.run(seen), page.run("return location.href")
+    page.driver.get("about:blank")
+    page.driver.get(address)
+    page.wait_until_drawn()
+    assert page.shown("#diff") == tuple(span)
+    assert page.run(seen) == before
+    assert not page.text("#finding")
+    page.run("location.hash = ''")
+    page.wait_for(lambda: page.shown("#diff") == (0, view["slots"]), "whole runs")
+    assert page.text("#finding")
+    page.assert_well()
 
 
 def test_places_of_a_long_axis_that_are_told_together_are_counted(

@@ -23,6 +23,25 @@ def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> N
     assert leak.shown() == (twelve.lo, twelve.hi)
     leak.hover(CANVAS, 0.5, 0.5)
     assert "STEP 12" in leak.text("#picture-at")
+    # What is read off follows the part that is shown, though the pointer does not move.
+    for key, by in ((Keys.SHIFT, 300), (Keys.CONTROL, -100), (Keys.SHIFT, -500)):
+        before, told = leak.shown(), leak.text("#picture-at")
+        leak.wheel(CANVAS, 0.5, 0.5, by, held=key)
+        from_, to = leak.shown()
+        assert (from_, to) != before
+        assert from_ <= int(leak.data("#picture-at")["event"]) < to
+        assert key == Keys.CONTROL or leak.text("#picture-at") != told
+        followed = leak.text("#picture-at")
+        leak.hover("h1", 0.01)
+        leak.hover(CANVAS, 0.5, 0.5)
+        assert leak.text("#picture-at") == followed
+    # Nor is anything said of what the keyboard was at once that is not shown any more.
+    leak.hover("h1", 0.01)
+    leak.run("arguments[0].focus()", leak.one(CANVAS))
+    leak.press(".")
+    assert leak.text("#picture-at")
+    leak.press(*[Keys.ARROW_RIGHT] * 4)
+    assert not leak.text("#picture-at")
     leak.assert_well()
 
 
