@@ -171,6 +171,12 @@ def test_the_axis_of_two_runs_is_named(made: Any) -> None:
     page.click("#diff .controls input")  # the scales are drawn anew
     written = page.run("return window.written")
     assert {"base line", "head line"} <= set(written)
+    # There is room for the name of a trace's axis, which has entries.
+    room = page.run("""
+    const { clientWidth: width } = document.querySelector("#diff .track canvas:last-child"), context = document.createElement("canvas").getContext("2d");
+    context.font = "11px system-ui, sans-serif";
+    return width - 6 - Math.max(...["base entry", "head entry"].map((name) => context.measureText(name).width));""")
+    assert room >= 0
     assert not any(text.startswith("base ") and text != "base line" for text in written)
 
 

@@ -211,7 +211,7 @@ function findingsPart(diff, choose) {
   const detail = element("div", { class: "detail", id: "finding", role: "region", "aria-label": "The chosen finding" });
   const table = grid("findings-table", "findings", fieldsOf(findings, [
     ["what", "What"], ["size_bytes", "Size", formatBytes], ["count", "Count", formatCount], ["total_bytes", "Total", formatBytes], ["d_remaining_bytes", "\u0394remaining", signedBytes],
-    ["d_peak_bytes", diff.series ? "\u0394peak of a window" : "\u0394peak", signedBytes], ["windows", "Windows", formatCount], ["first_window", "First in"], ["owner", "Owner"],
+    ["d_peak_bytes", diff.series ? "Window \u0394peak" : "\u0394peak", signedBytes], ["windows", "Windows", formatCount], ["first_window", "First in"], ["owner", "Owner"],
   ]), { act: (row) => open(row === chosen ? -1 : row, true), mark: (row) => (row === chosen ? "chosen" : "") });
   /** @param {number} row @param {boolean} zooms */
   function open(row, zooms) {
