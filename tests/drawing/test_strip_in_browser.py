@@ -38,8 +38,11 @@ def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> N
     # Nor is anything said of what the keyboard was at once that is not shown any more.
     leak.hover("h1", 0.01)
     leak.run("arguments[0].focus()", leak.one(CANVAS))
-    leak.press(".")
-    assert leak.text("#picture-at")
+    leak.press(*[".", "."] * 9, *"++++")
+    # Keys zoom in on that.
+    from_, to = leak.shown()
+    assert to - from_ < 30
+    assert from_ <= int(leak.data("#picture-at")["event"]) < to
     leak.press(*[Keys.ARROW_RIGHT] * 4)
     assert not leak.text("#picture-at")
     leak.assert_well()

@@ -82,6 +82,7 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
     const { canvas } = picture;
     const zoom = zoomable(canvas, axis, {
       redraw, ...zooms,
+      around: () => (at ? Math.min(Math.max(axis.toPixel(eventOf(at) + 0.5, canvas.clientWidth) / canvas.clientWidth, 0), 1) : 0.5),
       hover: (x, y) => {
         const found = x === null ? null : () => find(axis.toEvent(x - NEAR, canvas.clientWidth), axis.toEvent(x + NEAR + 1, canvas.clientWidth), [x, y]);
         point(found && found());
