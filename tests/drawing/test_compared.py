@@ -77,8 +77,10 @@ def leaks(shared: Path) -> list[str]:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_each_run_has_its_curve_on_one_scale(leaks: list[str], jobs: int) -> None:
     comparison = memlens.compare(leaks, buckets=50, jobs=jobs)
-    page = Tables(comparison_page(comparison).html)
+    html = comparison_page(comparison).html
+    page = Tables(html)
     assert page.tables == tables_of(comparison)
+    assert "<strong>Base</strong> <code>05_fixed_331.log.gz</code>" in html  # as the tables name it
     assert len(page.curves) == 3  # the missing one has none
     levels = [[level for level, _ in plain_levels(rows_of(memlens.read(path)))][1:] for path in leaks[:3]]
     highest = max(max(own) for own in levels)
@@ -110,6 +112,7 @@ def test_a_matrix_has_a_curve_a_cell(shared: Path) -> None:
     assert page.tables == tables_of(comparison)
     assert sorted(page.curves) == [(0, 1, 0), (0, 1, 1)]
     assert comparison.verdict.split(":")[0] in html
+    assert "<h1>Comparison of 331_ast_{ir}_cnn.log</h1>" in html  # not where that lies
 
 
 @pytest.mark.parametrize("width", some([400, 1400]))

@@ -45,9 +45,14 @@ def test_the_findings_are_those_of_diff(made: Any) -> None:
         assert int(row["count"]) == finding["count"]
         assert int(row["total_bytes"]) == finding["total_bytes"]
         assert int(row["d_remaining_bytes"]) == finding["d_remaining_bytes"]
-        assert int(row["d_peak_bytes"]) == finding["largest_d_peak_bytes"]
+        # That no peak of a window differs by any of them is no figure: it would read as if the peak of the run did not.
+        assert finding["largest_d_peak_bytes"] == 0
+        assert "d_peak_bytes" not in row
         assert int(row["windows"]) == finding["windows"]
         assert row["first_window"] == finding["first_window"]
+    # No table has to be scrolled sideways on a screen of 1,400 pixels.
+    wide = "return [...document.querySelectorAll('.wide')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.firstChild.id)"
+    assert page.run(wide) == []
 
 
 def test_the_pointer_tells_both_levels_and_what_lies_between_them(made: Any, examples: Path) -> None:
@@ -149,15 +154,29 @@ def test_what_both_runs_hold_is_stacked_by_the_same_groups(made: Any, examples: 
     page.assert_well()
 
 
+#: From now on note what is written on canvases where it can be seen.
+NOTE = """
+const { prototype } = CanvasRenderingContext2D, fill = prototype.fillText;
+window.written = [];
+prototype.fillText = function (text, x, y) {
+  const wide = this.measureText(text).width, left = x - wide * { left: 0, center: 0.5, right: 1 }[this.textAlign];
+  if (left >= 0 && left + wide <= this.canvas.clientWidth) written.push(text);
+  fill.call(this, text, x, y);
+};"""
+
+
 def test_the_axis_of_two_runs_is_named(made: Any) -> None:
     page = made.open()
-    page.run("""
-    const { prototype } = CanvasRenderingContext2D, fill = prototype.fillText;
-    window.written = [];
-    prototype.fillText = function (text, ...rest) { written.push(text); fill.call(this, text, ...rest); };""")
+    page.run(NOTE)
     page.click("#diff .controls input")  # the scales are drawn anew
     written = page.run("return window.written")
     assert {"base line", "head line"} <= set(written)
+    # There is room for the name of a trace's axis, which has entries.
+    room = page.run("""
+    const { clientWidth: width } = document.querySelector("#diff .track canvas:last-child"), context = document.createElement("canvas").getContext("2d");
+    context.font = "11px system-ui, sans-serif";
+    return width - 6 - Math.max(...["base entry", "head entry"].map((name) => context.measureText(name).width));""")
+    assert room >= 0
     assert not any(text.startswith("base ") and text != "base line" for text in written)
 
 
@@ -168,6 +187,25 @@ def test_where_the_runs_part_is_marked(made: Any) -> None:
     height = page.run("return document.querySelector(arguments[0]).clientHeight", UPPER)
     page.click(UPPER, sum(span) / 2 / view["slots"], 1.5 * 17 / height)  # the row below that of the windows
     assert page.shown("#diff") == tuple(span)
+    # A link shows the same part, in the same groups, and no finding where none is chosen.
+    page.run(
+        "const by = document.querySelector('#diff-by'); by.selectedIndex = 1; by.dispatchEvent(new Event('change'))"
+    )
+    page.click(ROW, 0.05)
+    seen = "return [...document.querySelectorAll('#diff .legend span, #diff-by, #finding, [role=status]')].map((e) => e.value ?? e.textContent)"
+    page.hover("h1", 0.01)
+    page.wait_for(lambda: "finding=" in page.run("return location.hash"), "address")
+    before, address = page.run(seen), page.run("return location.href")
+    page.driver.get("about:blank")
+    page.driver.get(address)
+    page.wait_until_drawn()
+    assert page.shown("#diff") == tuple(span)
+    assert page.run(seen) == before
+    assert not page.text("#finding")
+    page.run("location.hash = ''")
+    page.wait_for(lambda: page.shown("#diff") == (0, view["slots"]), "whole runs")
+    assert page.text("#finding")
+    page.assert_well()
 
 
 def test_places_of_a_long_axis_that_are_told_together_are_counted(
@@ -186,4 +224,16 @@ def test_places_of_a_long_axis_that_are_told_together_are_counted(
         said.add(int(found[1]) if found else 1)
     # Buckets are nearly alike in size.
     assert said <= {together, together + 1}
+    # However little is shown, the axis has lines: of places that are told together it is said where those are.
+    view, beside = diff_of((tmp_path / "page.html").read_text()), 0
+    columns = [part[f"{side}_line"] for part in (view["curves"], *view["details"]) for side in ("base", "head")]
+    known = {f"{line:,}" for column in columns for line in column if line}
+    page.run(f"{NOTE} document.querySelector('#diff canvas').focus()")
+    for key in "++.++.+++.....":
+        page.run("window.written = []")
+        page.press(key)
+        written = page.run("return window.written")
+        assert known & {text.strip("\u2190\u2192 ") for text in written}
+        beside += any(text.startswith("\u2190") or text.endswith("\u2192") for text in written)
+    assert beside
     page.assert_well()

@@ -119,6 +119,17 @@ def test_a_click_on_a_flame_zooms_and_escape_shows_all(report: Make, inputs: Mak
     assert inner == told["name"]  # the largest one, which comes first
     page.press(Keys.ARROW_DOWN, Keys.ENTER, Keys.BACKSPACE)
     assert page.data("#flame canvas")["focus"] == inner
+    # Of the block that the pointer is on there is the whole stack that allocates it, in the map as in the picture.
+    view, seen = view_of(made.path.read_text()), 0
+    parts = (view["lifetimes"], view["others"]["columns"])
+    number = {alloc: owner for part in parts for alloc, owner in zip(part["alloc"], part["owner"], strict=True)}
+    for x in (0.1, 0.3, 0.5, 0.7):
+        page.hover("#map canvas", x, 0.3)
+        if event := page.data("#map-at").get("event"):
+            stack = view["owners"][number[int(event)]]
+            assert " ".join(stack.split()) in page.text("#map-at")
+            seen += stack.count(" < ") > 1
+    assert seen
     page.assert_well()
 
 

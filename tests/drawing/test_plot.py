@@ -236,7 +236,8 @@ def test_the_same_log_gives_the_same_bytes_whatever_settings_matplotlib_has(exam
 def test_no_text_leaves_the_picture_or_covers_another(
     examples: Path, size: tuple[float, float], logs: tuple[str, ...]
 ) -> None:
-    figure = memlens.plot([examples / log for log in logs], width=size[0], height=size[1]).figure
+    height = max(size[1], 1.2 * len(logs))  # so many cannot be drawn less high
+    figure = memlens.plot([examples / log for log in logs], width=size[0], height=height).figure
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(150)

@@ -23,6 +23,28 @@ def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> N
     assert leak.shown() == (twelve.lo, twelve.hi)
     leak.hover(CANVAS, 0.5, 0.5)
     assert "STEP 12" in leak.text("#picture-at")
+    # What is read off follows the part that is shown, though the pointer does not move.
+    for key, by in ((Keys.SHIFT, 300), (Keys.CONTROL, -100), (Keys.SHIFT, -500)):
+        before, told = leak.shown(), leak.text("#picture-at")
+        leak.wheel(CANVAS, 0.5, 0.5, by, held=key)
+        from_, to = leak.shown()
+        assert (from_, to) != before
+        assert from_ <= int(leak.data("#picture-at")["event"]) < to
+        assert key == Keys.CONTROL or leak.text("#picture-at") != told
+        followed = leak.text("#picture-at")
+        leak.hover("h1", 0.01)
+        leak.hover(CANVAS, 0.5, 0.5)
+        assert leak.text("#picture-at") == followed
+    # Nor is anything said of what the keyboard was at once that is not shown any more.
+    leak.hover("h1", 0.01)
+    leak.run("arguments[0].focus()", leak.one(CANVAS))
+    leak.press(*[".", "."] * 9, *"++++")
+    # Keys zoom in on that.
+    from_, to = leak.shown()
+    assert to - from_ < 30
+    assert from_ <= int(leak.data("#picture-at")["event"]) < to
+    leak.press(*[Keys.ARROW_RIGHT] * 4)
+    assert not leak.text("#picture-at")
     leak.assert_well()
 
 
@@ -86,6 +108,10 @@ const { data } = context.getImageData(0, 0, 1, copy.height);
 return Array.from({ length: copy.height }, (_, y) => [...data.slice(4 * y, 4 * y + 3)].join()).filter((colour) => colour === wanted).length;"""
 
 
+LEGEND = """
+return [...document.querySelectorAll("#legend tr[data-group]")].map((row) => [row.querySelector("th").title, row.querySelector("i").className])"""
+
+
 def test_devices_have_a_row_each_over_the_time_that_they_share(report: Make, inputs: Make) -> None:
     made = report(*inputs("three devices"))
     page, logs = made.open(), read_file(made.words[0])
@@ -104,11 +130,17 @@ def test_devices_have_a_row_each_over_the_time_that_they_share(report: Make, inp
             before += moment < time[0]
     assert before >= 3  # devices that had not begun
     assert "over time" in page.text("#devices .hint")
+    inks = dict(page.run(LEGEND))
     page.click('#devices canvas[data-device="2"]')
     page.wait_for(
         lambda: page.text("#verdict") == f"Device 2: {memlens.analyze(made.words[0], device=2).verdict}", "third device"
     )
     assert page.text('#devices [aria-pressed="true"]').startswith("three.pickle")
+    # An owner has one colour on all devices, and no two have the same on one.
+    others = dict(page.run(LEGEND))
+    assert len(set(others.values())) == len(others)
+    assert len(inks.keys() & others.keys()) > 4
+    assert all(inks[owner] == others[owner] for owner in inks.keys() & others.keys())
     assert page.run(PRESSED) == 2
     page.assert_well()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import re
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memlens.drawing.stills import inks
 from memlens.reports.blocks import Block, Column, Figure, Figures, Line, Table, Toned, take
 from memlens.reports.terminal import render
 from memlens.text import format_bytes, visible, width_of
@@ -86,6 +88,20 @@ def test_colour_changes_nothing_but_the_colour() -> None:
     assert "\x1b[1m" in coloured
     assert [line.rstrip() for line in ANSI.sub("", coloured).splitlines()] == render(blocks, width=60).splitlines()
     assert "\x1b" not in render(blocks, width=60)
+
+
+def test_base_and_head_have_the_hues_of_pictures() -> None:
+    blocks = [Line("", name=f"{side}.log", label=side) for side in ("Base", "Head")]
+    figures = Table("", tuple(Column(side.lower(), side, "bytes") for side in ("Base", "Head")), ((1, 2),))
+    coloured = render([*blocks, figures], colour=True)
+    for side in ("Base", "Head"):
+        label, heading = re.findall(rf"\x1b\[1;38;5;(\d+)m *{side} *\x1b\[0m", coloured)
+        assert label == heading
+        parts = [(int(label) - 16) // 6**k % 6 for k in (2, 1, 0)]  # of the cube of 216 colours
+        seen = colorsys.rgb_to_hsv(*(0 if part == 0 else (55 + 40 * part) / 255 for part in parts))[0]
+        for scheme in ("light", "dark"):
+            drawn = colorsys.rgb_to_hsv(*(part / 255 for part in bytes.fromhex(inks(scheme)[side.lower()][1:])))[0]
+            assert abs(seen - drawn) < 1 / 40
 
 
 def test_an_output_without_a_width_gets_all_columns_and_no_line_breaks() -> None:

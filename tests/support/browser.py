@@ -364,6 +364,15 @@ class Page:
         actions.perform()
         self.settle()
 
+    def wheel(self, selector: str, x: float, y: float, by: int, *, held: str) -> None:
+        """Turn the wheel over an element where the pointer is, a key being held down."""
+        self.hover(selector, x, y)
+        box = self.run("return document.querySelector(arguments[0]).getBoundingClientRect()", selector)
+        at = {"x": box["x"] + x * box["width"], "y": box["y"] + y * box["height"]}
+        turned = {"type": "mouseWheel", "deltaX": 0, "deltaY": by, "modifiers": {Keys.CONTROL: 2, Keys.SHIFT: 8}[held]}
+        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", at | turned)  # Selenium's wheel knows no keys
+        self.settle()
+
     def _box(self, selector: str) -> tuple[float, float]:
         box = self.run(
             "const e = document.querySelector(arguments[0]); e.scrollIntoView({block: 'center', behavior: 'instant'});"

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { hashOf, restore } from "../../src/memlens/drawing/viewer/address.js";
+import { Axis } from "../../src/memlens/drawing/viewer/axis.js";
 import { App } from "../../src/memlens/drawing/viewer/app.js";
 
 /** A log of a hundred events with two ways to group, three bars and no times. */
@@ -29,6 +30,18 @@ test("a view comes back as it was", () => {
     assert.deepEqual(state(other), state(app));
   }
   assert.equal(hashOf(made()), "");
+});
+
+test("what is seen of two runs comes back, too", () => {
+  const runs = () => ({ axis: new Axis(0, 50), by: "", finding: 0, choose(by, finding) { Object.assign(this, { by, finding }); } });
+  for (const [shown, by, finding] of [[[0, 50], "", 0], [[7, 20], "size", 3], [[0, 9], "", -1]]) {
+    const both = runs(), other = runs();
+    both.axis.show(...shown);
+    Object.assign(both, { by, finding });
+    restore(made(), hashOf(made(), both), other);
+    assert.deepEqual([other.axis.from, other.axis.to, other.by, other.finding], [...shown, by, finding]);
+  }
+  assert.equal(hashOf(made(), runs()), "");
 });
 
 test("what is wrong in an address is passed over", () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { App } from "../../src/memlens/drawing/viewer/app.js";
-import { formatBytes, formatCount, formatExact } from "../../src/memlens/drawing/viewer/format.js";
+import { formatBytes, formatCount, formatExact, shortNames } from "../../src/memlens/drawing/viewer/format.js";
 
 test("bytes have the largest unit of which there is one", () => {
   assert.equal(formatBytes(0), "0 B");
@@ -46,4 +46,11 @@ test("an owner in short has the user's own frame, and says that the stack has mo
   const app = Object.assign(Object.create(App.prototype), { view: { owners: texts, short_owners: shorts } });
   assert.equal(app.shortOwner(0), "relu < mlp.py:25 forward");
   assert.equal(app.shortOwner(1), "aten::empty < infer.py:36 step \u2026");
+});
+
+test("names in short differ where the names do", () => {
+  const long = (/** @type {string} */ middle) => `site-packages/framework/${middle}/layers/attention.py:10 forward`;
+  const [one, other, alone] = ["encoder", "decoder"].map(long).concat(`${"x".repeat(30)}${"y".repeat(30)}`);
+  assert.deepEqual(shortNames([one, "relu", other, alone]), [one, "relu", other, `${"x".repeat(24)}\u2026${"y".repeat(23)}`]);
+  assert.deepEqual(shortNames([one]), ["site-packages/framework/\u2026attention.py:10 forward"]);
 });

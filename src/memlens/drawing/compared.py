@@ -42,7 +42,9 @@ def comparison_page(comparison: Comparison, *, top: int | None = None, brief: bo
         top: Windows of a series, and rows of the lists below the tables.
         brief: The verdict alone.
     """
-    title = comparison.template or plural(len(comparison.present), "run")
+    # The names of its files, without the folder that all are in.
+    named = "/".join(dropwhile(lambda part: "{" not in part, (comparison.template or "").split("/")))
+    title = named or plural(len(comparison.present), "run")
     highest = max((int(run.curve.high_bytes.max(initial=0)) for run in comparison.runs if run.curve), default=0)
     # The verdict stands above all.
     below = dropwhile(lambda block: block is not None, compare_blocks(comparison, top=top, full=True))

@@ -24,7 +24,7 @@ from memlens.drawing.levels import bands, curve_of_page, levels, marks, phases_o
 from memlens.drawing.lifetimes import WindowBlocks, largest_blocks, moments
 from memlens.drawing.memory_map import events_of, maps_view, moments_of, other_blocks
 from memlens.drawing.page import Owners, pack_json, page
-from memlens.drawing.stacks import stacks_view, ways
+from memlens.drawing.stacks import inked_alike, stacks_view, ways
 from memlens.folding import profile
 from memlens.inputs import Reading, input_name
 from memlens.options import Cut
@@ -107,6 +107,7 @@ def report_with(log: Input, options: Report) -> ReportPage:
     fullest = [-view["figures"]["peak_bytes"] for view in views]
     rank = [(not one.ooms, one.device == "CPU", most) for one, most in zip(analysis.logs, fullest, strict=True)]
     data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views, "shown": rank.index(min(rank))}
+    inked_alike([view["stacks"] for view in views])
     if len(logs) > 1:  # of each device by itself, where the page speaks of all
         for view, one in zip(views, analysis.logs, strict=True):
             own = claimed(

@@ -7,7 +7,8 @@ event by event.
 
 from __future__ import annotations
 
-from itertools import islice
+from collections import Counter
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,6 +120,24 @@ def common_ways(runs: Sequence[WindowBlocks], roles: Sequence[Roles]) -> list[li
     found = _for_all(every, runs, roles)
     parts = [np.split(way.code, cuts) for way in found]
     return [[replace(way, code=part[k]) for way, part in zip(found, parts, strict=True)] for k in range(len(runs))]
+
+
+def inked_alike(stacks: Sequence[dict[str, Any]]) -> None:
+    """Give an owner, a holder or a phase one colour on all devices of a page, of each of which these are the stacks.
+
+    One for which no colour is left that nothing beside it has, on any of them, is grey.
+    """
+    for key in ("owner", "holder", "phase"):
+        every = [way for view in stacks for way in view["ways"] if way["key"] == key]
+        own = [{group["name"]: group["ink"] for group in way["groups"] if group["ink"] != _REST} for way in every]
+        inks: dict[str, str] = {}
+        for name, _ in Counter(chain(*own)).most_common():
+            with_it = [groups for groups in own if name in groups]
+            taken = {inks.get(other) for groups in with_it for other in groups}
+            inks[name] = next((ink for ink in (with_it[0][name], *_INKS, "owner-8") if ink not in taken), _REST)
+        for way, groups in zip(every, own, strict=True):
+            known = {name: inks[name] for name in groups}
+            way["groups"] = [group | {"ink": known.get(group["name"], _REST)} for group in way["groups"]]
 
 
 class _Together(Blocks):

@@ -69,7 +69,9 @@ _STYLES = {
     "plain": "",
 }
 _TONES = {"good": "green", "bad": "red"}
-_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+#: Base and head have about the colours that they have in pictures.
+_SIDES = {"Base": "bold orange", "Head": "bold blue"}
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "orange": "38;5;166", "blue": "38;5;33"}
 
 
 def render(blocks: Sequence[Block], *, width: int | None = None, colour: bool = False, ascii_only: bool = False) -> str:
@@ -237,7 +239,8 @@ def _widths(part: Sequence[Block]) -> tuple[int, int]:
 
 def _line(line: Line, label_width: int, width: int | None) -> Iterator[Spans]:
     style = _STYLES[line.style]
-    prefix: Spans = [(line.label.ljust(label_width) + _GAP, "bold")] if line.label else []
+    bold = _SIDES.get(line.label, "bold")
+    prefix: Spans = [(line.label.ljust(label_width) + _GAP, bold)] if line.label else []
     indent = label_width + len(_GAP) if line.label else 0
     if line.name:
         prefix.append((shorten(visible(line.name), _WIDEST_NAME if width is None else max(width - indent, 1)), "bold"))
@@ -366,7 +369,8 @@ def _row(texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int],
     for number, (whole, column, width) in enumerate(zip(texts, columns, widths, strict=True)):
         blanks = " " * (width - width_of(whole))
         padded = blanks + whole if column.numeric else whole + blanks
-        style = "dim" if tones is None else f"{'bold ' if column.strong else ''}{tones[number]}"
+        strong = "bold " if column.strong else ""
+        style = _SIDES.get(column.title, "dim") if tones is None else f"{strong}{tones[number]}"
         spans.append(((_GAP if number else "") + padded, style.rstrip()))
     return spans
 

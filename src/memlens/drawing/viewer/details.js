@@ -1,7 +1,7 @@
 /** What stands beside the picture: what its colours mean, with the bytes of each at the moment that is looked at, and what is selected. */
 
 import { button, element, swatch } from "./dom.js";
-import { formatBytes, formatCount, shortName } from "./format.js";
+import { formatBytes, formatCount, shortNames } from "./format.js";
 import { lifeOf } from "./life.js";
 import { momentOf, rangeOf } from "./moment.js";
 
@@ -17,16 +17,16 @@ const SHOWN = { block: lifeOf, "block-event": lifeOf, moment: momentOf, range: r
  */
 export function legendTable(app) {
   const { stacks, levels } = app, head = element("caption"), body = element("tbody"), legend = element("table", { id: "legend", class: "groups" }, head, body);
-  /** @param {string} ink @param {string} name @param {Record<string, any>} [data] */
-  const row = (ink, name, data = {}) => {
+  /** @param {string} ink @param {string} name @param {string} [short] @param {Record<string, any>} [data] */
+  const row = (ink, name, short = name, data = {}) => {
     const sought = name.toLowerCase(), seek = () => app.look({ sought: app.sought === sought ? "" : name });
-    const text = "data-group" in data ? button(shortName(name), seek, { "aria-pressed": String(app.sought === sought), title: `${name}: show it alone` }) : shortName(name);
+    const text = "data-group" in data ? button(short, seek, { "aria-pressed": String(app.sought === sought), title: `${name}: show it alone` }) : short;
     return element("tr", data, element("th", { scope: "row", title: name }, swatch(ink), text), element("td", { class: "right" }));
   };
   const fill = () => {
-    const focused = body.contains(document.activeElement) ? document.activeElement?.closest("tr")?.rowIndex : undefined, { key, groups } = stacks.way;
-    body.replaceChildren(...groups.map(({ ink, name }, group) => row(ink, name, { "data-group": group })).reverse(),
-      ...(key === "all" ? [] : [row("", "allocated, all of these", { class: "total" })]), ...(levels.reservedPeak > 0 ? [row("reserved", "reserved")] : []));
+    const focused = body.contains(document.activeElement) ? document.activeElement?.closest("tr")?.rowIndex : undefined, { key, groups } = stacks.way, short = shortNames(groups.map(({ name }) => name));
+    body.replaceChildren(...groups.map(({ ink, name }, group) => row(ink, name, short[group], { "data-group": group })).reverse(),
+      ...(key === "all" ? [] : [row("", "allocated, all of these", undefined, { class: "total" })]), ...(levels.reservedPeak > 0 ? [row("reserved", "reserved")] : []));
     if (focused !== undefined) legend.rows[focused]?.querySelector("button")?.focus();
     show(null);
   };

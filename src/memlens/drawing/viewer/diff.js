@@ -12,8 +12,8 @@ import { drawAreas, nothingDrawn } from "./paint.js";
 import { Stacks } from "./stacks.js";
 import { pixelsOf, ROW, tracksOf } from "./track.js";
 
-/** Heights in CSS pixels: a run, the difference, a lane of lives, the lines below. */
-const RUN_HEIGHT = 170, DIFFERENCE_HEIGHT = 130, LANE = 12, LINES_HEIGHT = 32;
+/** Heights in CSS pixels: a run, the difference, a lane of lives, the lines below; half of the width of a line's number. */
+const RUN_HEIGHT = 170, DIFFERENCE_HEIGHT = 130, LANE = 12, LINES_HEIGHT = 32, NUMBER = 40;
 /** @type {["base", "head"]} */
 const SIDES = ["base", "head"];
 
@@ -69,7 +69,7 @@ const LISTED = ["findings", "windows", "left_out"];
 /**
  * Two runs side by side: the picture, which needs no list, and what fills the lists below it.
  * @param {any} packed
- * @returns {Promise<{ place: HTMLElement, axis: Axis, fill: () => Promise<void> }>}
+ * @returns {Promise<{ place: HTMLElement, both: import("./address.js").Both, fill: () => Promise<void> }>}
  */
 export async function diffSection({ ...packed }) {
   const lists = Object.fromEntries(LISTED.map((key) => [key, packed[key]]));
@@ -117,24 +117,38 @@ export async function diffSection({ ...packed }) {
     });
   const legend = element("div"), look = (/** @type {number} */ way) => {
     base.chosen = head.chosen = way;
+    both.by = way ? base.way.key : "";
     legend.replaceChildren(legendOf([...SIDES.map((side) => ({ ink: side, name: `${side}: ${diff[side]}` })), ...[...base.way.groups].reverse()]));
-    picture.redraw();
+    axis.changed();
   };
+  const by = choice("By", base.ways.map(({ name }) => name), look, { id: "diff-by" }), [select] = by.getElementsByTagName("select");
+  /** @type {import("./address.js").Both} */
+  const both = {
+    axis, by: "", finding: 0,
+    choose: (key, finding) => {
+      select.selectedIndex = Math.max(base.ways.findIndex((way) => way.key === key), 0);
+      look(select.selectedIndex);
+      openFinding(finding, false);
+    },
+  };
+  let openFinding = /** @type {(finding: number, zooms: boolean) => void} */ (() => {});
   look(0);
-  if (base.ways.length > 1) picture.controls.prepend(choice("By", base.ways.map(({ name }) => name), look, { id: "diff-by" }));
+  if (base.ways.length > 1) picture.controls.prepend(by);
   const [upper, lower, apart] = picture.tracks;
   picture.place.append(legend, element("p", { class: "hint" }, `Bars above the areas: the blocks of the chosen finding, from ALLOC to FREE.${rows.some((/** @type {any} */ row) => row.kind === "part") ? ` The runs part in ${diff.parting}.` : ""}`), picture.controls, upper, lower, element("p", { class: "caption" }, "Head less base"), apart,
     picture.line, picture.hint);
   Object.assign(picture.place.dataset, { slots: diff.slots, basePeakBytes: figures.base_peak_bytes, headPeakBytes: figures.head_peak_bytes });
   return {
-    place: picture.place, axis,
+    place: picture.place, both,
     fill: async () => {
       const listed = { ...diff, ...await unpacked(lists) };
-      picture.place.append(findingsPart(listed, (row, zooms) => {
-        chosen = row;
+      const { place, open } = findingsPart(listed, (row, number, zooms) => {
+        [chosen, both.finding] = [row, number];
         if (row && zooms) axis.show(row.shown[0], row.shown[1]);
-        picture.redraw();
-      }), pairsTable(listed, axis));
+        else axis.changed();
+      });
+      openFinding = open;
+      picture.place.append(place, pairsTable(listed, axis));
     },
   };
 }
@@ -160,20 +174,24 @@ function drawLives({ context, width, top: begins, bottom, x: pixel }, row, side)
 }
 
 /**
- * Below the curves the lines of both logs.
+ * Below the curves the lines of both logs. Of places that are told together the one whose lines are known may lie left (\u2190) or right (\u2192) of what is shown.
  * @param {import("./track.js").Frame} frame
  * @param {Curves} curves
  */
 function drawLines({ context, axis, width, bottom, x }, curves) {
   stroke(context, color("line"), [0, bottom], [width, bottom]);
-  const many = Math.max(Math.floor(width / 130), 2);
-  for (let k = 0; k < many; k += 1) {
-    const slot = Math.floor(axis.toEvent(((k + 0.5) / many) * width, width)), place = curves.farthest(slot, slot + 1);
-    if (!place) continue;
-    const at = x(place.slot + 0.5);
-    stroke(context, color("quiet"), [at, bottom], [at, bottom + 4]);
-    [place.baseLine, place.headLine].forEach((line, row) => {
-      if (line) write(context, formatCount(line), at, bottom + 11 + row * 13, { align: "center", ink: color(SIDES[row]) });
+  const many = Math.max(Math.floor(width / 130), 2), taken = /** @type {number[]} */ ([]);
+  const found = Array.from({ length: many }, (_, k) => {
+    const slot = Math.floor(axis.toEvent(((k + 0.5) / many) * width, width)), place = curves.farthest(slot, slot + 1), at = place ? x(place.slot + 0.5) : NaN;
+    return { at, beside: at < 0 ? -1 : Number(at > width), lines: place ? [place.baseLine, place.headLine] : [] };
+  });
+  for (const { at, beside, lines } of found.sort((a, b) => Math.abs(a.beside) - Math.abs(b.beside))) {
+    const middle = beside ? (beside < 0 ? NUMBER : width - NUMBER) : at;
+    if (taken.some((other) => Math.abs(other - middle) < 2 * NUMBER)) continue;
+    taken.push(middle);
+    if (!beside) stroke(context, color("quiet"), [at, bottom], [at, bottom + 4]);
+    lines.forEach((line, row) => {
+      if (line) write(context, `${beside < 0 ? "\u2190 " : ""}${formatCount(line)}${beside > 0 ? " \u2192" : ""}`, middle, bottom + 11 + row * 13, { align: "center", ink: color(SIDES[row]) });
     });
   }
 }
@@ -181,29 +199,30 @@ function drawLines({ context, axis, width, bottom, x }, curves) {
 /**
  * The findings: a row each, and beside them where the chosen one is, in words and lines of the log.
  * @param {any} diff
- * @param {(row: any, zooms: boolean) => void} choose
- * @returns {HTMLElement}
+ * @param {(row: any, number: number, zooms: boolean) => void} choose
+ * @returns {{ place: HTMLElement, open: (finding: number, zooms: boolean) => void }}
  */
 function findingsPart(diff, choose) {
-  /** Of a series the figures of all windows. @type {any[]} */
-  const findings = diff.findings.map((/** @type {any} */ row) => ({ ...row.finding, ...row, d_peak_bytes: row.largest_d_peak_bytes ?? row.finding.d_peak_bytes }));
-  if (!findings.length) return element("p", {}, "Nothing is found that the runs do differently.");
+  /** Of a series the figures of all windows; the column is left out where no peak of a window differs by a finding. @type {any[]} */
+  const findings = diff.findings.map((/** @type {any} */ row) => ({ ...row.finding, ...row, d_peak_bytes: diff.series ? row.largest_d_peak_bytes : row.finding.d_peak_bytes }));
+  if (!findings.some(({ d_peak_bytes: bytes }) => bytes)) findings.forEach((row) => delete row.d_peak_bytes);
+  if (!findings.length) return { place: element("p", {}, "Nothing is found that the runs do differently."), open: () => {} };
   let chosen = -1;
   const detail = element("div", { class: "detail", id: "finding", role: "region", "aria-label": "The chosen finding" });
   const table = grid("findings-table", "findings", fieldsOf(findings, [
     ["what", "What"], ["size_bytes", "Size", formatBytes], ["count", "Count", formatCount], ["total_bytes", "Total", formatBytes], ["d_remaining_bytes", "\u0394remaining", signedBytes],
-    ["d_peak_bytes", diff.series ? "Largest \u0394peak" : "\u0394peak", signedBytes], ["windows", "Windows", formatCount], ["first_window", "First in"], ["owner", "Owner"],
+    ["d_peak_bytes", diff.series ? "Window \u0394peak" : "\u0394peak", signedBytes], ["windows", "Windows", formatCount], ["first_window", "First in"], ["owner", "Owner"],
   ]), { act: (row) => open(row === chosen ? -1 : row, true), mark: (row) => (row === chosen ? "chosen" : "") });
   /** @param {number} row @param {boolean} zooms */
   function open(row, zooms) {
-    chosen = row;
-    detail.replaceChildren(...(findings[row]?.blocks ?? []).map(blockOf));
+    chosen = row < findings.length ? row : -1;
+    detail.replaceChildren(...(findings[chosen]?.blocks ?? []).map(blockOf));
     table.refresh();
-    choose(findings[row] ?? null, zooms);
+    choose(findings[chosen] ?? null, chosen, zooms);
   }
   open(0, false);
   const left = diff.left_out ? [element("p", { class: "hint" }, `\u2026 and ${formatCount(diff.left_out)} smaller ones`)] : [];
-  return element("div", {}, element("h3", {}, diff.series ? "Findings over all windows" : "Findings"), element("div", { class: "findings" }, element("div", {}, ...table.parts, ...left), detail));
+  return { place: element("div", {}, element("h3", {}, diff.series ? "Findings over all windows" : "Findings"), element("div", { class: "findings" }, element("div", {}, ...table.parts, ...left), detail)), open };
 }
 
 /**

@@ -74,3 +74,13 @@ export function signedBytes(bytes) {
 export function shortName(name) {
   return name.split(" < ").map((frame) => (frame.length > 48 ? `${frame.slice(0, 24)}\u2026${frame.slice(-23)}` : frame)).join(" < ");
 }
+
+/**
+ * Names without the middles of long frames, unless it is these that tell some of them apart.
+ * @param {string[]} names
+ * @returns {string[]}
+ */
+export function shortNames(names) {
+  const short = names.map(shortName);
+  return names.map((name, k) => (short.filter((other) => other === short[k]).length > 1 ? name : short[k]));
+}

@@ -14,7 +14,7 @@ export function blockText(app, number) {
   const { columns, bars } = app.blocks, { fate, fates, free_line: free, holder, holders } = app.view.lifetimes, line = columns.alloc_line[number];
   const ofBar = number >= bars ? [] : [holders[holder[number]] && `held by ${holders[holder[number]]}`], roles = app.stacks.ways.find(({ key }) => key === "role");
   const until = number >= bars ? [] : [free[number] ? `freed at ${app.lineText(free[number])}` : "never freed", fates[fate[number]]];
-  return [`block of ${formatExact(columns.size_bytes[number])}`, app.shortOwner(columns.owner[number]), ...ofBar, line ? `allocated at ${app.lineText(line)}` : "live before the input begins",
+  return [`block of ${formatExact(columns.size_bytes[number])}`, app.ownerText(columns.owner[number]), ...ofBar, line ? `allocated at ${app.lineText(line)}` : "live before the input begins",
     ...until, ...placeOf(app, number).map(([, text]) => text), roles?.groups[app.groupOf(number, roles)].name].filter(Boolean).join(" \u00b7 ");
 }
 

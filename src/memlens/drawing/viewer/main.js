@@ -52,8 +52,9 @@ let choices = 0;
  * @param {HTMLElement} place
  * @param {any} packed
  * @param {number} log its number, where it is not the one that the page begins with; else -1
+ * @param {import("./address.js").Both | null} both
  */
-async function show(place, packed, log) {
+async function show(place, packed, log, both) {
   /** @param {string[]} keys */
   const part = (keys) => unpacked(Object.fromEntries(keys.map((key) => [key, packed[key]])));
   verdict(log < 0 ? null : packed.verdict);
@@ -71,7 +72,7 @@ async function show(place, packed, log) {
   for (const make of PARTS) if (!(still && make === blocksTable)) place.append(make(app) ?? "");
   if (!still) {
     app.look({}); // now there are bars
-    addressed(app);
+    addressed(app, both);
     await tryZooms(app.axis);
   }
   const sections = [...document.querySelectorAll("section[id]")];
@@ -140,12 +141,12 @@ async function main() {
     }
     const asked = new URLSearchParams(location.hash.slice(1)).get("log") ?? "", shown = /^\d+$/.test(asked) && Number(asked) < data.logs.length ? Number(asked) : data.shown;
     /** @param {number} k */
-    const showLog = (k) => show(place, data.logs[k], k === data.shown ? -1 : k);
+    const showLog = (k) => show(place, data.logs[k], k === data.shown ? -1 : k, diff?.both ?? null);
     const devices = data.logs.length > 1 ? devicesPart(data.logs, shown, showLog) : null;
     if (devices) place.before(devices.place);
     await showLog(shown);
     await devices?.fill();
-    if (diff) await tryZooms(diff.axis);
+    if (diff) await tryZooms(diff.both.axis);
     await painted();
     performance.mark("memlens-drawn");
     root.dataset.ready = "true";

@@ -42,7 +42,9 @@ const NEAR = 2;
 export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf, tell, act = () => {}, point: pointed = () => {}, keys = {}, zooms = {} }) {
   /** @type {any} */
   let at = null;
-  let fitted = false;
+  let fitted = false, moved = false;
+  /** Finds what the pointer is at, which is something else when another part is shown. @type {(() => any) | null} */
+  let under = null;
   const pictures = tracks.map((track) => {
     /** @param {CanvasRenderingContext2D} context @param {number} width @param {number} height */
     const framed = (context, width, height) => {
@@ -58,6 +60,7 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
     const bitmap = new Bitmap(), picture = drawing(track.label, track.height, (context, width, height) => {
       const frame = framed(context, width, height), ticks = scaleOf(frame);
       bitmap.show(context, width, frame.bottom, () => track.curves(bitmap, frame));
+      if (moved) follow();
       for (const tick of ticks) stroke(context, color("grid"), [0, frame.y(tick.at)], [width, frame.y(tick.at)]);
       track.rows.forEach((row, k) => drawBands(frame, row, k * ROW, k === 0));
       track.over(frame);
@@ -79,7 +82,12 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
     const { canvas } = picture;
     const zoom = zoomable(canvas, axis, {
       redraw, ...zooms,
-      hover: (x, y) => point(x === null ? null : find(axis.toEvent(x - NEAR, canvas.clientWidth), axis.toEvent(x + NEAR + 1, canvas.clientWidth), [x, y])),
+      around: () => (at ? Math.min(Math.max(axis.toPixel(eventOf(at) + 0.5, canvas.clientWidth) / canvas.clientWidth, 0), 1) : 0.5),
+      hover: (x, y) => {
+        const found = x === null ? null : () => find(axis.toEvent(x - NEAR, canvas.clientWidth), axis.toEvent(x + NEAR + 1, canvas.clientWidth), [x, y]);
+        point(found && found());
+        under = found;
+      },
       click: (x, y) => { // a band is shown alone
         const row = track.rows[Math.floor(y / ROW)], band = row ? bandAt(row, axis.toEvent(x, canvas.clientWidth)) : -1;
         if (band >= 0) axis.show(row.lo[band], row.hi[band]);
@@ -104,9 +112,18 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
     for (const picture of pictures) picture.scale.redraw();
     redraw();
   }
+  /** What is at the pointer now; what the keyboard was at, as long as that is shown. */
+  function follow() {
+    const found = under, event = at ? eventOf(at) : NaN;
+    moved = false;
+    if (found) point(found());
+    else if (event < axis.from - 1 || event > axis.to) point(null);
+    under = found;
+  }
   /** @param {any} found */
   function point(found) {
     at = found;
+    under = null;
     pointed(at);
     const [text, data] = at ? tell(at) : ["", {}];
     if (text !== told.line.textContent) told.tell(text, data);
@@ -122,6 +139,7 @@ export function tracksOf(id, title, hint, axis, buckets, tracks, { find, eventOf
   const shown = () => {
     const over = axis.overTime ? "time" : "events", same = place.dataset.over === over && !fitted;
     Object.assign(place.dataset, { from: Math.floor(axis.from), to: Math.ceil(axis.to), over });
+    moved = true;
     if (same) redraw();
     else rescale();
   };

@@ -8,11 +8,12 @@ const CLICK = 4;
 /**
  * What keys and buttons do: the text of the button, what it says, the keys.
  * @param {import("./axis.js").Axis} axis
+ * @param {() => number} [around] the place that stays where it is, as a share of the picture's width
  * @returns {[string, string, string[], () => void][]}
  */
-const actsOf = (axis) => [
-  ["+", "Show less of the run", ["+", "="], () => axis.zoom(0.5)],
-  ["\u2212", "Show more of the run", ["-"], () => axis.zoom(2)],
+const actsOf = (axis, around = () => 0.5) => [
+  ["+", "Show less of the run", ["+", "="], () => axis.zoom(0.5, around())],
+  ["\u2212", "Show more of the run", ["-"], () => axis.zoom(2, around())],
   ["\u2190", "Move to what comes before", ["ArrowLeft"], () => axis.pan(-0.25)],
   ["\u2192", "Move to what comes after", ["ArrowRight"], () => axis.pan(0.25)],
   ["Whole run", "Show the whole run", ["Home"], () => axis.reset()],
@@ -24,10 +25,10 @@ const actsOf = (axis) => [
  * over with Shift is asked about (`ask`, events) and not shown alone; `escape` says whether it did something of its own.
  * @param {HTMLCanvasElement} canvas
  * @param {import("./axis.js").Axis} axis
- * @param {{ redraw: () => void, hover?: (x: number | null, y: number) => void, click?: (x: number, y: number) => void, scale?: import("./axis.js").Axis, part?: () => [number, number], ask?: (from: number, to: number) => void, asks?: () => boolean, escape?: () => boolean }} handlers
+ * @param {{ redraw: () => void, hover?: (x: number | null, y: number) => void, click?: (x: number, y: number) => void, scale?: import("./axis.js").Axis, part?: () => [number, number], ask?: (from: number, to: number) => void, asks?: () => boolean, escape?: () => boolean, around?: () => number }} handlers
  * @returns {{ dragged: () => [number, number] | null }} what is being dragged over, in CSS pixels
  */
-export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, part, ask, asks = () => false, escape = () => false }) {
+export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, part, ask, asks = () => false, escape = () => false, around }) {
   /** @type {{ from: number, to: number, moves: boolean, asks: boolean } | null} */
   let drag = null;
   /** @returns {[number, number] | null} */
@@ -69,7 +70,7 @@ export function zoomable(canvas, axis, { redraw, hover, click, scale = axis, par
     else return;
     event.preventDefault();
   }, { passive: false });
-  const keys = actsOf(axis).flatMap(([, , names, act]) => names.map((name) => [name, act]));
+  const keys = actsOf(axis, around).flatMap(([, , names, act]) => names.map((name) => [name, act]));
   onKeys(canvas, { ...Object.fromEntries(keys), Escape: () => (drag ? stop() : escape() || axis.reset()) });
   return { dragged };
 }

@@ -15,7 +15,7 @@ from memlens.reports.blocks import ALL_ROWS, Block, Column, Line, Table, answere
 from memlens.reports.compare.ranks import outliers_blocks, rank_blocks, rank_lines
 from memlens.reports.compare.tables import DOUBTFUL, column_values, field_columns, tables_of, value_title
 from memlens.reports.terminal import SCREEN, Part, Size, fits, naming, one_screen
-from memlens.text import format_count, name_list, plural, short_name
+from memlens.text import file_names, format_count, name_list, plural, short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +106,8 @@ def _base(comparison: Comparison) -> Iterator[Line]:
     if layout.base_runs and len(comparison.runs) > 1:
         bases = [comparison.runs[index] for index in layout.base_runs]
         without = "" if bases[0].windows else "no changes can be told: it has no figures"
-        yield Line(without, "doubt", ", ".join(run.path for run in bases), label="Base")
+        short = file_names([run.path for run in comparison.runs])
+        yield Line(without, "doubt", ", ".join(short[run.path] for run in bases), label="Base")
     elif layout.base_field is not None:
         yield Line(f"{layout.base_field}={short_name(layout.base_value or '')}, all other fields alike", label="Base")
 
