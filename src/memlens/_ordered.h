@@ -70,8 +70,7 @@ typedef struct {
 } node;
 
 typedef struct {
-    uint32_t root, height; /* 0: empty, 1: the root is a leaf */
-    uint64_t count;
+    uint32_t root, height, count; /* height 0: empty, 1: the root is a leaf */
 } tree;
 
 typedef struct {
@@ -125,31 +124,29 @@ static inline place tree_from(const pool *nodes, const tree *t, uint64_t a, uint
     return at < n->count ? (place){leaf, at} : (place){n->after, 0};
 }
 
-static inline place tree_last(const pool *nodes, const tree *t)
-{
-    if (!t->height)
-        return (place){NONE, 0};
-    uint32_t at = t->root;
-    for (uint32_t level = 1; level < t->height; level++)
-        at = node_at(nodes, at)->entries[node_at(nodes, at)->count - 1].value;
-    return (place){at, node_at(nodes, at)->count - 1};
-}
-
 static inline place tree_next(const pool *nodes, place p)
 {
     const node *n = node_at(nodes, p.leaf);
     return p.at + 1 < n->count ? (place){p.leaf, p.at + 1} : (place){n->after, 0};
 }
 
-/* The entry before one, or before the end of the tree. */
-static inline place tree_before(const pool *nodes, const tree *t, place p)
+static inline place tree_previous(const pool *nodes, place p)
 {
-    if (p.leaf == NONE)
-        return tree_last(nodes, t);
     if (p.at)
         return (place){p.leaf, p.at - 1};
     uint32_t leaf = node_at(nodes, p.leaf)->before;
     return leaf == NONE ? (place){NONE, 0} : (place){leaf, node_at(nodes, leaf)->count - 1};
+}
+
+/* The last entry that is below a pair. */
+static inline place tree_before(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
+{
+    if (!t->height)
+        return (place){NONE, 0};
+    uint32_t leaf = descend(nodes, t, a, b, NULL, NULL);
+    const node *n = node_at(nodes, leaf);
+    const entry *last = n->entries + n->count - 1; /* often it is this one */
+    return tree_previous(nodes, (place){leaf, below(last->a, last->b, a, b) ? n->count : rank(n, 0, a, b, 0)});
 }
 
 static inline uint32_t value_at(const pool *nodes, place p) { return entry_at(nodes, p)->value; }
@@ -165,7 +162,7 @@ static inline const entry *entry_from(const pool *nodes, const tree *t, uint64_t
 
 static inline const entry *entry_before(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
 {
-    place p = tree_before(nodes, t, tree_from(nodes, t, a, b));
+    place p = tree_before(nodes, t, a, b);
     return p.leaf == NONE ? &NOTHING : entry_at(nodes, p);
 }
 
@@ -183,8 +180,8 @@ static inline void put_at(node *n, uint32_t at, uint64_t a, uint64_t b, uint32_t
 
 static inline void cut_at(node *n, uint32_t at)
 {
-    n->count--;
-    move(n, at, n, at + 1, n->count - at);
+    if (at < --n->count)
+        move(n, at, n, at + 1, n->count - at);
 }
 
 /* Add an entry; 0 where its pair is there already.  The pool has NODES_OF_A_PUT nodes to spare: two neighbours have a quarter of a
@@ -200,6 +197,18 @@ static int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value
     }
     at = descend(nodes, t, a, b, path, slots);
     node *n = node_at(nodes, at);
+    if (n->count < FAN) { /* looked for and moved at once */
+        entry *e = n->entries + n->count++;
+        for (; e > n->entries && below(a, b, e[-1].a, e[-1].b); e--)
+            *e = e[-1];
+        *e = (entry){a, b, value};
+        if (e > n->entries && e[-1].a == a && e[-1].b == b) {
+            cut_at(n, (uint32_t)(e - n->entries));
+            return 0;
+        }
+        t->count++;
+        return 1;
+    }
     uint32_t slot = rank(n, 0, a, b, 0);
     if (slot < n->count && n->entries[slot].a == a && n->entries[slot].b == b)
         return 0;
@@ -306,12 +315,68 @@ static int tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
 static inline void tree_cut(pool *nodes, tree *t, place p)
 {
     node *n = node_at(nodes, p.leaf);
-    if (n->count > FAN / 4 + 1) {
+    if (n->count > FAN / 4 + 1 || (t->height == 1 && n->count > 1)) {
         t->count--;
         cut_at(n, p.at);
     } else {
         tree_pull(nodes, t, n->entries[p.at].a, n->entries[p.at].b);
     }
+}
+
+/* --- sets by size ---------------------------------------------------------------------------------------------------- */
+
+/* A tree for each power of 2, of pairs of sizes and addresses turned into what is missing to the most: which is wanted most often, the
+   first of one size, comes last, where nothing is moved when it is taken out. */
+typedef struct {
+    uint64_t filled; /* a bit for each tree */
+    tree of[64];
+} sizes;
+
+static inline int class_of(uint64_t size) { return 63 - __builtin_clzll(size); }
+
+static inline int size_put(pool *nodes, sizes *s, uint64_t size, uint64_t tie, uint32_t value)
+{
+    s->filled |= UINT64_C(1) << class_of(size);
+    return tree_put(nodes, &s->of[class_of(size)], ~size, ~tie, value);
+}
+
+static inline void size_pull(pool *nodes, sizes *s, uint64_t size, uint64_t tie)
+{
+    tree *t = &s->of[class_of(size)];
+    tree_pull(nodes, t, ~size, ~tie);
+    s->filled ^= (uint64_t)!t->count << class_of(size);
+}
+
+static inline void size_cut(pool *nodes, sizes *s, uint64_t size, place p)
+{
+    tree *t = &s->of[class_of(size)];
+    tree_cut(nodes, t, p);
+    s->filled ^= (uint64_t)!t->count << class_of(size);
+}
+
+/* The first one that is so large at least. */
+static inline place size_from(const pool *nodes, const sizes *s, uint64_t size)
+{
+    const int k = class_of(size);
+    const place p = tree_before(nodes, &s->of[k], ~size + 1, 0);
+    const uint64_t above = s->filled & ~UINT64_C(1) << k;
+    return p.leaf != NONE || !above ? p : tree_before(nodes, &s->of[__builtin_ctzll(above)], UINT64_MAX, UINT64_MAX);
+}
+
+static inline place size_next(const pool *nodes, const sizes *s, place p)
+{
+    const place next = tree_previous(nodes, p);
+    const uint64_t above = s->filled & ~UINT64_C(1) << class_of(~entry_at(nodes, p)->a);
+    return next.leaf != NONE || !above ? next : tree_before(nodes, &s->of[__builtin_ctzll(above)], UINT64_MAX, UINT64_MAX);
+}
+
+/* The last one that is below a pair. */
+static inline const entry *size_before(const pool *nodes, const sizes *s, uint64_t size, uint64_t tie)
+{
+    const int k = class_of(size);
+    const entry *e = entry_from(nodes, &s->of[k], ~size + !tie, ~tie + 1);
+    const uint64_t under = s->filled & ((UINT64_C(1) << k) - 1);
+    return e != &NOTHING || !under ? e : entry_from(nodes, &s->of[63 - __builtin_clzll(under)], 0, 0);
 }
 
 #endif

@@ -52,15 +52,14 @@ enum { SEED, LOW, HIGH, ALL_WORDS };
 
 typedef struct {
     uint64_t addr;
-    int64_t size, born;
-    uint32_t chunk, before, after;
-    uint8_t used, mapped;
-} block;
+    int64_t size;
+    uint32_t chunk, before, after, group : 29, expandable : 1, used : 1, mapped : 1;
+} block; /* two in a line of the processor's cache */
 
 typedef struct {
     uint64_t base, number;
     uint64_t origin; /* its base, or where it would begin if the chunks followed each other in the order in which they were taken */
-    int64_t size, page;
+    int64_t size, page, born;
     int32_t group;
 } chunk;
 
@@ -82,7 +81,8 @@ typedef struct {
     pool blocks, chunks, nodes;
     uint32_t *block_of;                     /* of each operation */
     struct {
-        tree unused, unmapped, idle, loose; /* idle chunks by creation are those of a family, under its first group */
+        sizes unused;
+        tree unmapped, idle, loose; /* idle chunks by creation are those of a family, under its first group */
     } *by_group;
     struct {
         int64_t requests;
@@ -263,7 +263,8 @@ static void addresses_given_back(state *s, uint64_t base, uint64_t size)
 static uint32_t new_block(state *s, uint32_t of, uint64_t addr, int64_t size, int used, int mapped)
 {
     uint32_t number = pool_take(&s->blocks);
-    *b_(s, number) = (block){addr, size, 0, of, NONE, NONE, (uint8_t)used, (uint8_t)mapped};
+    const chunk *c = (chunk *)s->chunks.items + of;
+    *b_(s, number) = (block){addr, size, of, NONE, NONE, (uint32_t)c->group, c->page > 0, used & 1, mapped & 1};
     return number;
 }
 
@@ -272,7 +273,7 @@ static uint32_t new_chunk(state *s, uint64_t base, int64_t size, int32_t group, 
     uint32_t number = pool_take(&s->chunks);
     uint64_t origin = s->number[OLDEST_FIRST] ? s->next_origin : base;
     s->next_origin += (uint64_t)size;
-    ((chunk *)s->chunks.items)[number] = (chunk){base, s->chunks_made++, origin, size, page, group};
+    ((chunk *)s->chunks.items)[number] = (chunk){base, s->chunks_made++, origin, size, page, 0, group};
     if (page)
         s->by_family[s->family[group]].expandable++;
     return number;
@@ -289,10 +290,13 @@ static void follow(state *s, uint32_t number, uint32_t before, uint32_t after)
 }
 
 /* What decides between blocks of one size. */
-static inline uint64_t tie(const block *b, const chunk *c) { return b->addr - c->base + c->origin; }
+static inline uint64_t tie(const state *s, const block *b)
+{
+    return s->number[OLDEST_FIRST] ? b->addr - c_(s, b)->base + c_(s, b)->origin : b->addr;
+}
 
 /* A whole chunk that can be given back. */
-static inline int is_idle(const block *b, const chunk *c) { return b->before == NONE && b->after == NONE && !c->page; }
+static inline int is_idle(const block *b) { return b->before == NONE && b->after == NONE && !b->expandable; }
 
 /* A free block of an expandable chunk that has whole pages: where the first begins and the last ends, from the chunk's base. */
 static inline int has_pages(const block *b, const chunk *c, uint64_t *first, uint64_t *last)
@@ -306,41 +310,42 @@ static inline int has_pages(const block *b, const chunk *c, uint64_t *first, uin
 }
 
 /* The tree of idle chunks, or of what can be unmapped, that a free block is in; NULL: none. */
-static inline tree *spare_of(state *s, const block *b, const chunk *c, uint64_t *a, uint64_t *other)
+static inline tree *spare_of(state *s, const block *b, uint64_t *a, uint64_t *other)
 {
     uint64_t first, last;
     *a = (uint64_t)b->size;
-    *other = tie(b, c);
-    if (s->keeps[c->group])
+    *other = tie(s, b);
+    if (s->keeps[b->group])
         return NULL;
-    if (is_idle(b, c)) {
+    if (is_idle(b)) {
         if (s->number[SORTING] == SIZE)
-            return &s->by_group[c->group].idle;
-        *a = c->number;
+            return &s->by_group[b->group].idle;
+        *a = c_(s, b)->number;
         *other = 0;
-        return &s->by_group[s->by_family[s->family[c->group]].first].idle;
+        return &s->by_group[s->by_family[s->family[b->group]].first].idle;
     }
-    return has_pages(b, c, &first, &last) ? &s->by_group[c->group].loose : NULL;
+    return b->expandable && has_pages(b, c_(s, b), &first, &last) ? &s->by_group[b->group].loose : NULL;
 }
 
 static void put(state *s, uint32_t number)
 {
     block *b = b_(s, number);
-    const chunk *c = c_(s, b);
     uint64_t a, other;
     b->used = 0;
-    b->born = s->by_family[s->family[c->group]].requests;
-    add_to(s, &s->by_group[c->group].unused, (uint64_t)b->size, tie(b, c), number);
-    tree *spare = spare_of(s, b, c, &a, &other);
-    if (spare)
+    if (!size_put(&s->nodes, &s->by_group[b->group].unused, (uint64_t)b->size, tie(s, b), number) && !s->fault)
+        s->fault = NOT_APART;
+    tree *spare = spare_of(s, b, &a, &other);
+    if (spare) {
+        c_(s, b)->born = s->by_family[s->family[b->group]].requests;
         add_to(s, spare, a, other, number);
+    }
 }
 
 /* Of the trees beside that of free blocks. */
-static void pull_spare(state *s, const block *b, const chunk *c)
+static void pull_spare(state *s, const block *b)
 {
     uint64_t a, other;
-    tree *spare = spare_of(s, b, c, &a, &other);
+    tree *spare = spare_of(s, b, &a, &other);
     if (spare)
         tree_pull(&s->nodes, spare, a, other);
 }
@@ -348,22 +353,21 @@ static void pull_spare(state *s, const block *b, const chunk *c)
 static void pull(state *s, uint32_t number)
 {
     const block *b = b_(s, number);
-    const chunk *c = c_(s, b);
-    tree_pull(&s->nodes, &s->by_group[c->group].unused, (uint64_t)b->size, tie(b, c));
-    pull_spare(s, b, c);
+    size_pull(&s->nodes, &s->by_group[b->group].unused, (uint64_t)b->size, tie(s, b));
+    pull_spare(s, b);
 }
 
 static void put_unmapped(state *s, uint32_t number)
 {
     block *b = b_(s, number);
     b->used = b->mapped = 0;
-    add_to(s, &s->by_group[c_(s, b)->group].unmapped, b->addr, 0, number);
+    add_to(s, &s->by_group[b->group].unmapped, b->addr, 0, number);
 }
 
 static void pull_unmapped(state *s, uint32_t number)
 {
     const block *b = b_(s, number);
-    tree_pull(&s->nodes, &s->by_group[c_(s, b)->group].unmapped, b->addr, 0);
+    tree_pull(&s->nodes, &s->by_group[b->group].unmapped, b->addr, 0);
 }
 
 /* Join a block with those around it that are free and mapped, or not mapped, like it. */
@@ -445,7 +449,7 @@ static void unmap(state *s, uint32_t number)
     count(s, UNMAPPED, c->base + first, (int64_t)(last - first));
     if (b->before == NONE && b->after == NONE) {
         pull_unmapped(s, number);
-        s->by_family[s->family[c->group]].expandable--;
+        s->by_family[s->family[b->group]].expandable--;
         drop_chunk(s, number);
     }
 }
@@ -485,22 +489,23 @@ static int give_back_enough(state *s, int32_t group, int64_t size)
         return 0;
     if (size < most)
         size = most;
-    uint32_t number = entry_from(&s->nodes, &s->by_group[group].unused, (uint64_t)size, 0)->value;
-    if (number != NONE && is_idle(b_(s, number), c_(s, b_(s, number)))) {
+    const place first = size_from(&s->nodes, &s->by_group[group].unused, (uint64_t)size);
+    uint32_t number = first.leaf == NONE ? NONE : value_at(&s->nodes, first);
+    if (number != NONE && is_idle(b_(s, number))) {
         release_chunk(s, number);
         return 1;
     }
     /* The largest below it; a release moves entries, so that the next one is found by what it is below. */
     uint64_t size_above = (uint64_t)size, tie_above = 0;
     while (total < size && !ready(s)) {
-        number = entry_before(&s->nodes, &s->by_group[group].unused, size_above, tie_above)->value;
+        number = size_before(&s->nodes, &s->by_group[group].unused, size_above, tie_above)->value;
         s->work++;
         if (number == NONE || b_(s, number)->size < most)
             break;
         const block *b = b_(s, number);
         size_above = (uint64_t)b->size;
-        tie_above = tie(b, c_(s, b));
-        if (is_idle(b, c_(s, b))) {
+        tie_above = tie(s, b);
+        if (is_idle(b)) {
             total += b->size;
             release_chunk(s, number);
         }
@@ -532,11 +537,10 @@ static void collect(state *s)
         for (place at = tree_from(&s->nodes, &s->by_group[group].idle, 0, 0); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
             uint32_t number = value_at(&s->nodes, at);
             const block *b = b_(s, number);
-            int32_t of = c_(s, b)->group;
             s->work++;
-            if (!s->collected[of])
+            if (!s->collected[b->group])
                 continue;
-            idle[count] = (aged){s->by_family[s->family[of]].requests - b->born, number};
+            idle[count] = (aged){s->by_family[s->family[b->group]].requests - c_(s, b)->born, number};
             ages += idle[count++].age;
         }
     for (int freed = 1; excess > 0 && freed && count;) {
@@ -672,19 +676,19 @@ static int64_t reach(const state *s, const block *b)
 
 static uint32_t fitting(state *s, int32_t group, int64_t size)
 {
-    tree *unused = &s->by_group[group].unused;
+    sizes *unused = &s->by_group[group].unused;
     int64_t most = s->number[MAX_SPLIT];
     if (s->number[COLLECT_ABOVE] >= 0)
         s->by_family[s->family[group]].requests++;
-    place at = tree_from(&s->nodes, unused, (uint64_t)size, 0);
+    place at = size_from(&s->nodes, unused, (uint64_t)size);
     if (at.leaf == NONE)
         return NONE;
     place found = at;
     uint32_t number = value_at(&s->nodes, at);
     /* What can expand counts as large as it can become; where chunks cannot any more, those that could before are passed over. */
-    const int expands = c_(s, b_(s, number))->page && s->page[group];
-    while (c_(s, b_(s, number))->page) {
-        at = tree_next(&s->nodes, at);
+    const int expands = b_(s, number)->expandable && s->page[group];
+    while (b_(s, number)->expandable) {
+        at = size_next(&s->nodes, unused, at);
         s->work++;
         if (at.leaf == NONE && !expands)
             return NONE;
@@ -695,8 +699,8 @@ static uint32_t fitting(state *s, int32_t group, int64_t size)
     int64_t has = b_(s, number)->size;
     if (size < most ? most != NO_LIMIT && has >= most : has >= size + s->number[MAX_ROUNDING])
         return NONE;
-    tree_cut(&s->nodes, unused, found);
-    pull_spare(s, b_(s, number), c_(s, b_(s, number)));
+    size_cut(&s->nodes, unused, (uint64_t)has, found);
+    pull_spare(s, b_(s, number));
     return number;
 }
 
@@ -721,27 +725,26 @@ static uint32_t request(state *s, int32_t group, int64_t size, int64_t growth)
 static void give(state *s, uint32_t number)
 {
     block *b = b_(s, number);
-    int32_t family = s->family[c_(s, b)->group];
     s->allocated -= b->size;
     b->used = 0;
     merge(s, number);
     put(s, number);
     if (s->number[IDLE] == AFTER_FREE)
-        give_back(s, family);
+        give_back(s, s->family[b->group]);
 }
 
 /* --- a replay --------------------------------------------------------------------------------------------------------- */
 
 static void fail(state *s, int32_t group, int64_t size)
 {
-    const entry *last = entry_before(&s->nodes, &s->by_group[group].unused, UINT64_MAX, UINT64_MAX);
+    const entry *last = size_before(&s->nodes, &s->by_group[group].unused, UINT64_MAX, UINT64_MAX);
     if (s->first_failed < 0) {
         s->first_failed = s->at;
         s->report[0] = size;
         s->report[1] = s->refused;
         s->report[2] = s->reserved;
         s->report[3] = s->reserved - s->allocated;
-        s->report[4] = last == &NOTHING ? 0 : (int64_t)last->a;
+        s->report[4] = last == &NOTHING ? 0 : (int64_t)~last->a;
     }
     if (!s->prepared || s->operation[s->at] != FAILED)
         s->ended = 1;
