@@ -55,7 +55,7 @@ static int pool_grow(pool *p, uint32_t spare)
 
 /* --- trees ------------------------------------------------------------------------------------------------------------ */
 
-enum { FAN = 16, DEPTH = 24, NODES_OF_A_PUT = 16 };
+enum { FAN = 32, DEPTH = 24, NODES_OF_A_PUT = 16 };
 
 /* A leaf has entries, an inner node its children with a pair that none of a child's entries is below and all of the child before
    are; that of the first child is not looked at. */
@@ -65,7 +65,7 @@ typedef struct {
 } entry;
 
 typedef struct {
-    entry entries[FAN];
+    entry entries[FAN + 1]; /* one more than it keeps */
     uint32_t count, before, after; /* leaves are linked in order */
 } node;
 
@@ -74,12 +74,15 @@ typedef struct {
 } tree;
 
 typedef struct {
-    uint32_t leaf, at;
-} place; /* of an entry; leaf NONE: there is none */
+    node *leaf;
+    uint32_t at;
+} place; /* of an entry, until nodes are added; leaf NULL: there is none */
+
+static const entry NOTHING = {UINT64_MAX, 0, NONE};
 
 static inline node *node_at(const pool *nodes, uint32_t number) { return (node *)nodes->items + number; }
 
-static inline const entry *entry_at(const pool *nodes, place p) { return node_at(nodes, p.leaf)->entries + p.at; }
+static inline const entry *entry_at(place p) { return p.leaf ? p.leaf->entries + p.at : &NOTHING; }
 
 /* Whether a pair is below another one: a comparison, and no branch. */
 static inline int below(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
@@ -113,58 +116,43 @@ static inline uint32_t descend(const pool *nodes, const tree *t, uint64_t a, uin
     return at;
 }
 
-/* The first entry that is not below a pair. */
-static inline place tree_from(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
+static inline node *leaf_of(const pool *nodes, const tree *t, uint64_t a, uint64_t b) { return node_at(nodes, descend(nodes, t, a, b, NULL, NULL)); }
+
+static inline place place_at(const pool *nodes, node *leaf, uint32_t at)
 {
-    if (!t->height)
-        return (place){NONE, 0};
-    uint32_t leaf = descend(nodes, t, a, b, NULL, NULL);
-    const node *n = node_at(nodes, leaf);
-    uint32_t at = rank(n, 0, a, b, 0);
-    return at < n->count ? (place){leaf, at} : (place){n->after, 0};
+    return at < leaf->count ? (place){leaf, at} : (place){leaf->after == NONE ? NULL : node_at(nodes, leaf->after), 0};
 }
 
-static inline place tree_next(const pool *nodes, place p)
-{
-    const node *n = node_at(nodes, p.leaf);
-    return p.at + 1 < n->count ? (place){p.leaf, p.at + 1} : (place){n->after, 0};
-}
+static inline place tree_next(const pool *nodes, place p) { return place_at(nodes, p.leaf, p.at + 1); }
 
 static inline place tree_previous(const pool *nodes, place p)
 {
     if (p.at)
         return (place){p.leaf, p.at - 1};
-    uint32_t leaf = node_at(nodes, p.leaf)->before;
-    return leaf == NONE ? (place){NONE, 0} : (place){leaf, node_at(nodes, leaf)->count - 1};
+    node *leaf = p.leaf->before == NONE ? NULL : node_at(nodes, p.leaf->before);
+    return (place){leaf, leaf ? leaf->count - 1 : 0};
 }
 
-/* The last entry that is below a pair. */
+/* The first entry that is not below a pair, and the last one that is. */
+static inline place tree_from(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
+{
+    if (!t->height)
+        return (place){NULL, 0};
+    node *leaf = leaf_of(nodes, t, a, b);
+    return place_at(nodes, leaf, rank(leaf, 0, a, b, 0));
+}
+
 static inline place tree_before(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
 {
     if (!t->height)
-        return (place){NONE, 0};
-    uint32_t leaf = descend(nodes, t, a, b, NULL, NULL);
-    const node *n = node_at(nodes, leaf);
-    const entry *last = n->entries + n->count - 1; /* often it is this one */
-    return tree_previous(nodes, (place){leaf, below(last->a, last->b, a, b) ? n->count : rank(n, 0, a, b, 0)});
+        return (place){NULL, 0};
+    node *leaf = leaf_of(nodes, t, a, b);
+    const entry *last = leaf->entries + leaf->count - 1; /* often it is this one */
+    return tree_previous(nodes, (place){leaf, below(last->a, last->b, a, b) ? leaf->count : rank(leaf, 0, a, b, 0)});
 }
 
-static inline uint32_t value_at(const pool *nodes, place p) { return entry_at(nodes, p)->value; }
-
-/* The first entry that is not below a pair, and the last one that is: NOTHING where there is none. */
-static const entry NOTHING = {UINT64_MAX, 0, NONE};
-
-static inline const entry *entry_from(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
-{
-    place p = tree_from(nodes, t, a, b);
-    return p.leaf == NONE ? &NOTHING : entry_at(nodes, p);
-}
-
-static inline const entry *entry_before(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
-{
-    place p = tree_before(nodes, t, a, b);
-    return p.leaf == NONE ? &NOTHING : entry_at(nodes, p);
-}
+static inline const entry *entry_from(const pool *nodes, const tree *t, uint64_t a, uint64_t b) { return entry_at(tree_from(nodes, t, a, b)); }
+static inline const entry *entry_before(const pool *nodes, const tree *t, uint64_t a, uint64_t b) { return entry_at(tree_before(nodes, t, a, b)); }
 
 static inline void move(node *to, uint32_t at, const node *from, uint32_t first, uint32_t count)
 {
@@ -184,46 +172,20 @@ static inline void cut_at(node *n, uint32_t at)
         move(n, at, n, at + 1, n->count - at);
 }
 
-/* Add an entry; 0 where its pair is there already.  The pool has NODES_OF_A_PUT nodes to spare: two neighbours have a quarter of a
-   node of entries at least, so that a tree of 2**32 entries is no higher. */
-static int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value)
+/* Split a leaf that has got one entry too many, at `slot`, and what is above it.  The pool has NODES_OF_A_PUT nodes to spare: two neighbours
+   have a quarter of a node of entries at least, so that a tree of 2**32 entries is no higher. */
+static void tree_split(pool *nodes, tree *t, uint32_t slot, uint64_t a, uint64_t b)
 {
-    uint32_t path[DEPTH], slots[DEPTH], at;
-    if (!t->height) {
-        t->root = pool_take(nodes);
-        t->height = 1;
-        node_at(nodes, t->root)->count = 0;
-        node_at(nodes, t->root)->before = node_at(nodes, t->root)->after = NONE;
-    }
-    at = descend(nodes, t, a, b, path, slots);
-    node *n = node_at(nodes, at);
-    if (n->count < FAN) { /* looked for and moved at once */
-        entry *e = n->entries + n->count++;
-        for (; e > n->entries && below(a, b, e[-1].a, e[-1].b); e--)
-            *e = e[-1];
-        *e = (entry){a, b, value};
-        if (e > n->entries && e[-1].a == a && e[-1].b == b) {
-            cut_at(n, (uint32_t)(e - n->entries));
-            return 0;
-        }
-        t->count++;
-        return 1;
-    }
-    uint32_t slot = rank(n, 0, a, b, 0);
-    if (slot < n->count && n->entries[slot].a == a && n->entries[slot].b == b)
-        return 0;
-    t->count++;
+    uint32_t path[DEPTH], slots[DEPTH], at = descend(nodes, t, a, b, path, slots);
     for (uint32_t level = t->height;; level--) {
-        if (n->count < FAN) {
-            put_at(n, slot, a, b, value);
-            return 1;
-        }
+        node *n = node_at(nodes, at);
+        if (n->count <= FAN)
+            return;
         /* The upper half goes to a node of its own; what comes last at the end of all leaves a full node behind. */
-        uint32_t half = slot == FAN && (level < t->height || n->after == NONE) ? FAN - 1 : FAN / 2;
-        uint32_t other = pool_take(nodes);
+        const uint32_t half = slot == FAN && (level < t->height || n->after == NONE) ? FAN : FAN / 2, other = pool_take(nodes);
         node *upper = node_at(nodes, other);
-        move(upper, 0, n, half, FAN - half);
-        upper->count = FAN - half;
+        move(upper, 0, n, half, FAN + 1 - half);
+        upper->count = FAN + 1 - half;
         n->count = half;
         if (level == t->height) {
             upper->before = at;
@@ -232,41 +194,55 @@ static int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value
                 node_at(nodes, n->after)->before = other;
             n->after = other;
         }
-        put_at(slot > half ? upper : n, slot > half ? slot - half : slot, a, b, value);
-        a = upper->entries[0].a;
-        b = upper->entries[0].b;
-        value = other;
+        const entry first = upper->entries[0];
         if (level == 1) { /* a new root */
-            uint32_t root = pool_take(nodes);
-            *node_at(nodes, root) = (node){{{0, 0, t->root}, {a, b, other}}, 2, NONE, NONE};
-            t->root = root;
+            t->root = pool_take(nodes);
+            *node_at(nodes, t->root) = (node){{{0, 0, at}, {first.a, first.b, other}}, 2, NONE, NONE};
             t->height++;
-            return 1;
+            return;
         }
         at = path[level - 2];
-        n = node_at(nodes, at);
         slot = slots[level - 2] + 1;
+        put_at(node_at(nodes, at), slot, first.a, first.b, other);
     }
 }
 
-/* Take out an entry; 0 where it is not there. */
-static int tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
+/* Add an entry; 0 where its pair is there already. */
+static inline int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value)
 {
-    uint32_t path[DEPTH], slots[DEPTH];
-    if (!t->height)
+    if (!t->height) {
+        t->root = pool_take(nodes);
+        t->height = 1;
+        node_at(nodes, t->root)->count = 0;
+        node_at(nodes, t->root)->before = node_at(nodes, t->root)->after = NONE;
+    }
+    node *n = leaf_of(nodes, t, a, b);
+    entry *e = n->entries + n->count++;
+    for (; e > n->entries && below(a, b, e[-1].a, e[-1].b); e--)
+        *e = e[-1];
+    *e = (entry){a, b, value};
+    if (e > n->entries && e[-1].a == a && e[-1].b == b) {
+        cut_at(n, (uint32_t)(e - n->entries));
         return 0;
-    uint32_t at = descend(nodes, t, a, b, path, slots);
+    }
+    t->count++;
+    if (n->count > FAN)
+        tree_split(nodes, t, (uint32_t)(e - n->entries), a, b);
+    return 1;
+}
+
+/* Take out an entry of a leaf that has few. */
+static void tree_shrink(pool *nodes, tree *t, uint64_t a, uint64_t b)
+{
+    uint32_t path[DEPTH], slots[DEPTH], at = descend(nodes, t, a, b, path, slots);
     node *n = node_at(nodes, at);
     uint32_t slot = rank(n, 0, a, b, 0);
-    if (slot == n->count || n->entries[slot].a != a || n->entries[slot].b != b)
-        return 0;
-    t->count--;
     for (uint32_t level = t->height;; level--) {
         cut_at(n, slot);
         if (level == 1)
             break;
         if (n->count > FAN / 4)
-            return 1;
+            return;
         /* A node that is nearly empty is joined with a neighbour of the same parent where both are half a node at most. */
         node *parent = node_at(nodes, path[level - 2]);
         uint32_t of = slots[level - 2];
@@ -277,7 +253,7 @@ static int tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
             else if (of && n->count + node_at(nodes, parent->entries[of - 1].value)->count <= FAN / 2)
                 left = of - 1;
             else
-                return 1;
+                return;
             node *low = node_at(nodes, parent->entries[left].value), *high = node_at(nodes, parent->entries[left + 1].value);
             move(low, low->count, high, 0, high->count);
             if (level < t->height) { /* what the first child of an inner node begins with is known above only */
@@ -308,19 +284,23 @@ static int tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
         if (t->height)
             n = node_at(nodes, t->root);
     }
-    return 1;
 }
 
-/* Take out the entry at a place: without a search where its leaf keeps entries enough. */
+/* Take out the entry at a place. */
 static inline void tree_cut(pool *nodes, tree *t, place p)
 {
-    node *n = node_at(nodes, p.leaf);
-    if (n->count > FAN / 4 + 1 || (t->height == 1 && n->count > 1)) {
-        t->count--;
-        cut_at(n, p.at);
-    } else {
-        tree_pull(nodes, t, n->entries[p.at].a, n->entries[p.at].b);
-    }
+    t->count--;
+    if (p.leaf->count > (t->height == 1 ? 1 : FAN / 4 + 1))
+        cut_at(p.leaf, p.at);
+    else
+        tree_shrink(nodes, t, p.leaf->entries[p.at].a, p.leaf->entries[p.at].b);
+}
+
+static inline void tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
+{
+    const place p = tree_from(nodes, t, a, b);
+    if (p.leaf && entry_at(p)->a == a && entry_at(p)->b == b)
+        tree_cut(nodes, t, p);
 }
 
 /* --- sets by size ---------------------------------------------------------------------------------------------------- */
@@ -336,46 +316,49 @@ static inline int class_of(uint64_t size) { return 63 - __builtin_clzll(size); }
 
 static inline int size_put(pool *nodes, sizes *s, uint64_t size, uint64_t tie, uint32_t value)
 {
-    s->filled |= UINT64_C(1) << class_of(size);
-    return tree_put(nodes, &s->of[class_of(size)], ~size, ~tie, value);
-}
-
-static inline void size_pull(pool *nodes, sizes *s, uint64_t size, uint64_t tie)
-{
-    tree *t = &s->of[class_of(size)];
-    tree_pull(nodes, t, ~size, ~tie);
-    s->filled ^= (uint64_t)!t->count << class_of(size);
+    const int k = class_of(size);
+    s->filled |= UINT64_C(1) << k;
+    return tree_put(nodes, &s->of[k], ~size, ~tie, value);
 }
 
 static inline void size_cut(pool *nodes, sizes *s, uint64_t size, place p)
 {
-    tree *t = &s->of[class_of(size)];
-    tree_cut(nodes, t, p);
-    s->filled ^= (uint64_t)!t->count << class_of(size);
+    const int k = class_of(size);
+    tree_cut(nodes, &s->of[k], p);
+    if (!s->of[k].count)
+        s->filled ^= UINT64_C(1) << k;
 }
 
-/* The first one that is so large at least. */
+static inline void size_pull(pool *nodes, sizes *s, uint64_t size, uint64_t tie)
+{
+    const place p = tree_from(nodes, &s->of[class_of(size)], ~size, ~tie);
+    if (entry_at(p)->a == ~size && entry_at(p)->b == ~tie)
+        size_cut(nodes, s, size, p);
+}
+
+static inline place size_above(const pool *nodes, const sizes *s, int k)
+{
+    const uint64_t above = s->filled & ~UINT64_C(1) << k;
+    return above ? tree_before(nodes, &s->of[__builtin_ctzll(above)], UINT64_MAX, UINT64_MAX) : (place){NULL, 0};
+}
+
+/* The first one that is so large at least, the next one, and the last one that is below a pair. */
 static inline place size_from(const pool *nodes, const sizes *s, uint64_t size)
 {
-    const int k = class_of(size);
-    const place p = tree_before(nodes, &s->of[k], ~size + 1, 0);
-    const uint64_t above = s->filled & ~UINT64_C(1) << k;
-    return p.leaf != NONE || !above ? p : tree_before(nodes, &s->of[__builtin_ctzll(above)], UINT64_MAX, UINT64_MAX);
+    const place p = tree_before(nodes, &s->of[class_of(size)], ~size + 1, 0);
+    return p.leaf ? p : size_above(nodes, s, class_of(size));
 }
 
 static inline place size_next(const pool *nodes, const sizes *s, place p)
 {
     const place next = tree_previous(nodes, p);
-    const uint64_t above = s->filled & ~UINT64_C(1) << class_of(~entry_at(nodes, p)->a);
-    return next.leaf != NONE || !above ? next : tree_before(nodes, &s->of[__builtin_ctzll(above)], UINT64_MAX, UINT64_MAX);
+    return next.leaf ? next : size_above(nodes, s, class_of(~entry_at(p)->a));
 }
 
-/* The last one that is below a pair. */
 static inline const entry *size_before(const pool *nodes, const sizes *s, uint64_t size, uint64_t tie)
 {
-    const int k = class_of(size);
-    const entry *e = entry_from(nodes, &s->of[k], ~size + !tie, ~tie + 1);
-    const uint64_t under = s->filled & ((UINT64_C(1) << k) - 1);
+    const entry *e = entry_from(nodes, &s->of[class_of(size)], ~size + !tie, ~tie + 1);
+    const uint64_t under = s->filled & ((UINT64_C(1) << class_of(size)) - 1);
     return e != &NOTHING || !under ? e : entry_from(nodes, &s->of[63 - __builtin_clzll(under)], 0, 0);
 }
 

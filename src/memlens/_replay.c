@@ -53,8 +53,10 @@ enum { SEED, LOW, HIGH, ALL_WORDS };
 typedef struct {
     uint64_t addr;
     int64_t size;
-    uint32_t chunk, before, after, group : 29, expandable : 1, used : 1, mapped : 1;
-} block; /* two in a line of the processor's cache */
+    uint32_t chunk, before, after;
+    int32_t group;
+    uint8_t used, mapped, expandable;
+} block;
 
 typedef struct {
     uint64_t base, number;
@@ -264,7 +266,7 @@ static uint32_t new_block(state *s, uint32_t of, uint64_t addr, int64_t size, in
 {
     uint32_t number = pool_take(&s->blocks);
     const chunk *c = (chunk *)s->chunks.items + of;
-    *b_(s, number) = (block){addr, size, of, NONE, NONE, (uint32_t)c->group, c->page > 0, used & 1, mapped & 1};
+    *b_(s, number) = (block){addr, size, of, NONE, NONE, c->group, (uint8_t)used, (uint8_t)mapped, c->page > 0};
     return number;
 }
 
@@ -296,7 +298,7 @@ static inline uint64_t tie(const state *s, const block *b)
 }
 
 /* A whole chunk that can be given back. */
-static inline int is_idle(const block *b) { return b->before == NONE && b->after == NONE && !b->expandable; }
+static inline int is_idle(const block *b) { return (b->before & b->after) == NONE && !b->expandable; }
 
 /* A free block of an expandable chunk that has whole pages: where the first begins and the last ends, from the chunk's base. */
 static inline int has_pages(const block *b, const chunk *c, uint64_t *first, uint64_t *last)
@@ -489,8 +491,7 @@ static int give_back_enough(state *s, int32_t group, int64_t size)
         return 0;
     if (size < most)
         size = most;
-    const place first = size_from(&s->nodes, &s->by_group[group].unused, (uint64_t)size);
-    uint32_t number = first.leaf == NONE ? NONE : value_at(&s->nodes, first);
+    uint32_t number = entry_at(size_from(&s->nodes, &s->by_group[group].unused, (uint64_t)size))->value;
     if (number != NONE && is_idle(b_(s, number))) {
         release_chunk(s, number);
         return 1;
@@ -534,8 +535,8 @@ static void collect(state *s)
         return;
     }
     for (int32_t group = 0; group < s->groups; group++)
-        for (place at = tree_from(&s->nodes, &s->by_group[group].idle, 0, 0); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
-            uint32_t number = value_at(&s->nodes, at);
+        for (place at = tree_from(&s->nodes, &s->by_group[group].idle, 0, 0); at.leaf; at = tree_next(&s->nodes, at)) {
+            uint32_t number = entry_at(at)->value;
             const block *b = b_(s, number);
             s->work++;
             if (!s->collected[b->group])
@@ -567,8 +568,8 @@ static void collect(state *s)
 
 static uint32_t room_for(state *s, int32_t group, int64_t size)
 {
-    for (place at = tree_from(&s->nodes, &s->by_group[group].unmapped, 0, 0); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
-        uint32_t first = value_at(&s->nodes, at), before = b_(s, first)->before;
+    for (place at = tree_from(&s->nodes, &s->by_group[group].unmapped, 0, 0); at.leaf; at = tree_next(&s->nodes, at)) {
+        uint32_t first = entry_at(at)->value, before = b_(s, first)->before;
         int64_t room = 0;
         s->work++;
         if (before != NONE && !b_(s, before)->used)
@@ -681,20 +682,20 @@ static uint32_t fitting(state *s, int32_t group, int64_t size)
     if (s->number[COLLECT_ABOVE] >= 0)
         s->by_family[s->family[group]].requests++;
     place at = size_from(&s->nodes, unused, (uint64_t)size);
-    if (at.leaf == NONE)
+    if (!at.leaf)
         return NONE;
     place found = at;
-    uint32_t number = value_at(&s->nodes, at);
+    uint32_t number = entry_at(at)->value;
     /* What can expand counts as large as it can become; where chunks cannot any more, those that could before are passed over. */
     const int expands = b_(s, number)->expandable && s->page[group];
     while (b_(s, number)->expandable) {
         at = size_next(&s->nodes, unused, at);
         s->work++;
-        if (at.leaf == NONE && !expands)
+        if (!at.leaf && !expands)
             return NONE;
-        if (at.leaf == NONE || (expands && reach(s, b_(s, value_at(&s->nodes, at))) >= reach(s, b_(s, number))))
+        if (!at.leaf || (expands && reach(s, b_(s, entry_at(at)->value)) >= reach(s, b_(s, number))))
             break;
-        number = value_at(&s->nodes, found = at);
+        number = entry_at(found = at)->value;
     }
     int64_t has = b_(s, number)->size;
     if (size < most ? most != NO_LIMIT && has >= most : has >= size + s->number[MAX_ROUNDING])
@@ -760,27 +761,16 @@ static inline void placed(state *s, int64_t at, uint32_t number)
     }
 }
 
-static void step(state *s)
+static inline void step(state *s)
 {
     const int64_t at = s->at;
+    const int8_t operation = s->operation[at];
     if (ready(s))
         return;
     s->operation_now = at;
-    if (s->operation[at] == REQUEST || s->operation[at] == FAILED) {
-        int32_t group = s->group_of[at];
-        int64_t size = s->need[at], growth = s->growth[at];
-        if (group < 0 || group >= s->groups || size < 1 || size > MOST || growth > MOST || growth < (s->page[group] ? 0 : size)) {
-            s->fault = NO_GROUP;
-            return;
-        }
-        uint32_t number = s->prepared ? request(s, group, size, growth) : NONE;
-        if (number != NONE)
-            placed(s, at, number);
-        else if (!s->fault)
-            fail(s, group, size);
-    } else if (s->operation[at] == FREE) {
-        int64_t of = s->of[at];
-        uint32_t number = of < 0 || of >= at ? NONE : s->block_of[of];
+    if (operation == FREE) {
+        const int64_t of = s->of[at];
+        const uint32_t number = of < 0 || of >= at ? NONE : s->block_of[of];
         if (number != NONE) {
             s->block_of[of] = NONE;
             give(s, number);
@@ -789,10 +779,22 @@ static void step(state *s)
         } else if (s->operation[of] != FAILED) {
             s->fault = NOT_LIVE;
         }
+    } else if (operation == REQUEST || operation == FAILED) {
+        int32_t group = s->group_of[at];
+        int64_t size = s->need[at], growth = s->growth[at];
+        if ((uint32_t)group >= (uint32_t)s->groups || size < 1 || size > MOST || growth > MOST || growth < (s->page[group] ? 0 : size)) {
+            s->fault = NO_GROUP;
+            return;
+        }
+        uint32_t number = s->prepared ? request(s, group, size, growth) : NONE;
+        if (number != NONE)
+            placed(s, at, number);
+        else if (!s->fault)
+            fail(s, group, size);
     } else {
         give_back_all(s);
     }
-    s->at += !s->fault;
+    s->at = at + !s->fault;
 }
 
 /* Begin with the chunks of the opening, and with those taken when the allocator is made. */
@@ -989,7 +991,8 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     s->busy = 1;
     Py_BEGIN_ALLOW_THREADS
     s->work = 0;
-    for (; count > 0 && s->work < MOST_WORK && s->at < s->operations && !s->ended && !s->fault && s->reserved <= until; count--)
+    const int64_t stop = count < s->operations - s->at ? s->at + (count > 0 ? count : 0) : s->operations;
+    while (s->at < stop && s->work < MOST_WORK && !(s->ended | s->fault) && s->reserved <= until)
         step(s);
     Py_END_ALLOW_THREADS
     s->busy = 0;
