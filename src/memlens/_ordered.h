@@ -55,7 +55,7 @@ static int pool_grow(pool *p, uint32_t spare)
 
 /* --- trees ------------------------------------------------------------------------------------------------------------ */
 
-enum { FAN = 32, DEPTH = 24, NODES_OF_A_PUT = 16 };
+enum { FAN = 32, DEPTH = 24, NODES_OF_A_PUT = 16, POWERS = 64 };
 
 /* A leaf has entries, an inner node its children with a pair that none of a child's entries is below and all of the child before
    are; that of the first child is not looked at. */
@@ -90,8 +90,7 @@ static inline int below(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
     return ((unsigned __int128)a << 64 | b) < ((unsigned __int128)c << 64 | d);
 }
 
-/* How many entries of a node from `first` on are below a pair, or with `same` not above it, counted from 0.  All are compared: to search among
-   so few takes longer, for no processor can foresee which way it goes. */
+/* How many entries of a node from `first` on are below a pair, or with `same` not above it, counted from 0; all are compared, without a branch. */
 static inline uint32_t rank(const node *n, uint32_t first, uint64_t a, uint64_t b, int same)
 {
     uint32_t low = first;
@@ -211,10 +210,10 @@ static void tree_split(pool *nodes, tree *t, uint32_t slot, uint64_t a, uint64_t
 static inline int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value)
 {
     if (!t->height) {
-        t->root = pool_take(nodes);
-        t->height = 1;
-        node_at(nodes, t->root)->count = 0;
-        node_at(nodes, t->root)->before = node_at(nodes, t->root)->after = NONE;
+        *t = (tree){pool_take(nodes), 1, 0};
+        node *root = node_at(nodes, t->root);
+        root->count = 0;
+        root->before = root->after = NONE;
     }
     node *n = leaf_of(nodes, t, a, b);
     entry *e = n->entries + n->count++;
@@ -245,8 +244,7 @@ static void tree_shrink(pool *nodes, tree *t, uint64_t a, uint64_t b)
             return;
         /* A node that is nearly empty is joined with a neighbour of the same parent where both are half a node at most. */
         node *parent = node_at(nodes, path[level - 2]);
-        uint32_t of = slots[level - 2];
-        uint32_t left = NONE;
+        uint32_t of = slots[level - 2], left;
         if (n->count) {
             if (of + 1 < parent->count && n->count + node_at(nodes, parent->entries[of + 1].value)->count <= FAN / 2)
                 left = of;
@@ -303,63 +301,37 @@ static inline void tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
         tree_cut(nodes, t, p);
 }
 
-/* --- sets by size ---------------------------------------------------------------------------------------------------- */
+/* --- trees by size ---------------------------------------------------------------------------------------------------- */
 
-/* A tree for each power of 2, of pairs of sizes and addresses turned into what is missing to the most: which is wanted most often, the
-   first of one size, comes last, where nothing is moved when it is taken out. */
-typedef struct {
-    uint64_t filled; /* a bit for each tree */
-    tree of[64];
-} sizes;
+/* A tree for each power of 2, of the complements of sizes and addresses: the first of a size comes last, and is taken out without a move. */
 
-static inline int class_of(uint64_t size) { return 63 - __builtin_clzll(size); }
+static inline int power_of(uint64_t size) { return 63 - __builtin_clzll(size); }
 
-static inline int size_put(pool *nodes, sizes *s, uint64_t size, uint64_t tie, uint32_t value)
+static inline place or_larger(const pool *nodes, const tree *t, int power, place p)
 {
-    const int k = class_of(size);
-    s->filled |= UINT64_C(1) << k;
-    return tree_put(nodes, &s->of[k], ~size, ~tie, value);
-}
-
-static inline void size_cut(pool *nodes, sizes *s, uint64_t size, place p)
-{
-    const int k = class_of(size);
-    tree_cut(nodes, &s->of[k], p);
-    if (!s->of[k].count)
-        s->filled ^= UINT64_C(1) << k;
-}
-
-static inline void size_pull(pool *nodes, sizes *s, uint64_t size, uint64_t tie)
-{
-    const place p = tree_from(nodes, &s->of[class_of(size)], ~size, ~tie);
-    if (entry_at(p)->a == ~size && entry_at(p)->b == ~tie)
-        size_cut(nodes, s, size, p);
-}
-
-static inline place size_above(const pool *nodes, const sizes *s, int k)
-{
-    const uint64_t above = s->filled & ~UINT64_C(1) << k;
-    return above ? tree_before(nodes, &s->of[__builtin_ctzll(above)], UINT64_MAX, UINT64_MAX) : (place){NULL, 0};
+    while (!p.leaf && ++power < POWERS)
+        p = tree_before(nodes, t + power, UINT64_MAX, UINT64_MAX);
+    return p;
 }
 
 /* The first one that is so large at least, the next one, and the last one that is below a pair. */
-static inline place size_from(const pool *nodes, const sizes *s, uint64_t size)
+static inline place size_from(const pool *nodes, const tree *t, uint64_t size)
 {
-    const place p = tree_before(nodes, &s->of[class_of(size)], ~size + 1, 0);
-    return p.leaf ? p : size_above(nodes, s, class_of(size));
+    return or_larger(nodes, t, power_of(size), tree_before(nodes, t + power_of(size), ~size + 1, 0));
 }
 
-static inline place size_next(const pool *nodes, const sizes *s, place p)
+static inline place size_next(const pool *nodes, const tree *t, place p)
 {
-    const place next = tree_previous(nodes, p);
-    return next.leaf ? next : size_above(nodes, s, class_of(~entry_at(p)->a));
+    return or_larger(nodes, t, power_of(~entry_at(p)->a), tree_previous(nodes, p));
 }
 
-static inline const entry *size_before(const pool *nodes, const sizes *s, uint64_t size, uint64_t tie)
+static inline const entry *size_before(const pool *nodes, const tree *t, uint64_t size, uint64_t tie)
 {
-    const entry *e = entry_from(nodes, &s->of[class_of(size)], ~size + !tie, ~tie + 1);
-    const uint64_t under = s->filled & ((UINT64_C(1) << class_of(size)) - 1);
-    return e != &NOTHING || !under ? e : entry_from(nodes, &s->of[63 - __builtin_clzll(under)], 0, 0);
+    int power = power_of(size);
+    const entry *e = entry_from(nodes, t + power, ~size + !tie, ~tie + 1);
+    while (e == &NOTHING && power-- > 0)
+        e = entry_from(nodes, t + power, 0, 0);
+    return e;
 }
 
 #endif

@@ -2,9 +2,8 @@
 
    A replay is a state that Python holds in a capsule and lets go on by some operations at a time, without the interpreter lock.  It
    stops early where there was much to look at one by one, as an allocator itself does it: what is not mapped of expandable chunks,
-   groups, the ages of idle chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has four bytes an
-   operation, for each block 40 (a chunk: 48) and some 100 at most in each tree that it is in, and of changes those of the last call.
-   The framework is not known here: allocators/models.py says what the numbers mean.  */
+   groups, the ages of idle chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has 4 bytes an
+   operation, 40 a block, 56 a chunk, some 100 in each tree for each of these, and the changes of the last call.  What numbers mean: allocators/models.py.  */
 
 #include "_columns.h"
 #include "_ordered.h"
@@ -83,8 +82,7 @@ typedef struct {
     pool blocks, chunks, nodes;
     uint32_t *block_of;                     /* of each operation */
     struct {
-        sizes unused;
-        tree unmapped, idle, loose; /* idle chunks by creation are those of a family, under its first group */
+        tree unused[POWERS], unmapped, idle, loose; /* idle chunks by creation are those of a family, under its first group */
     } *by_group;
     struct {
         int64_t requests;
@@ -334,8 +332,7 @@ static void put(state *s, uint32_t number)
     block *b = b_(s, number);
     uint64_t a, other;
     b->used = 0;
-    if (!size_put(&s->nodes, &s->by_group[b->group].unused, (uint64_t)b->size, tie(s, b), number) && !s->fault)
-        s->fault = NOT_APART;
+    add_to(s, s->by_group[b->group].unused + power_of((uint64_t)b->size), ~(uint64_t)b->size, ~tie(s, b), number);
     tree *spare = spare_of(s, b, &a, &other);
     if (spare) {
         c_(s, b)->born = s->by_family[s->family[b->group]].requests;
@@ -355,7 +352,7 @@ static void pull_spare(state *s, const block *b)
 static void pull(state *s, uint32_t number)
 {
     const block *b = b_(s, number);
-    size_pull(&s->nodes, &s->by_group[b->group].unused, (uint64_t)b->size, tie(s, b));
+    tree_pull(&s->nodes, s->by_group[b->group].unused + power_of((uint64_t)b->size), ~(uint64_t)b->size, ~tie(s, b));
     pull_spare(s, b);
 }
 
@@ -491,7 +488,7 @@ static int give_back_enough(state *s, int32_t group, int64_t size)
         return 0;
     if (size < most)
         size = most;
-    uint32_t number = entry_at(size_from(&s->nodes, &s->by_group[group].unused, (uint64_t)size))->value;
+    uint32_t number = entry_at(size_from(&s->nodes, s->by_group[group].unused, (uint64_t)size))->value;
     if (number != NONE && is_idle(b_(s, number))) {
         release_chunk(s, number);
         return 1;
@@ -499,7 +496,7 @@ static int give_back_enough(state *s, int32_t group, int64_t size)
     /* The largest below it; a release moves entries, so that the next one is found by what it is below. */
     uint64_t size_above = (uint64_t)size, tie_above = 0;
     while (total < size && !ready(s)) {
-        number = size_before(&s->nodes, &s->by_group[group].unused, size_above, tie_above)->value;
+        number = size_before(&s->nodes, s->by_group[group].unused, size_above, tie_above)->value;
         s->work++;
         if (number == NONE || b_(s, number)->size < most)
             break;
@@ -677,14 +674,13 @@ static int64_t reach(const state *s, const block *b)
 
 static uint32_t fitting(state *s, int32_t group, int64_t size)
 {
-    sizes *unused = &s->by_group[group].unused;
+    tree *unused = s->by_group[group].unused;
     int64_t most = s->number[MAX_SPLIT];
     if (s->number[COLLECT_ABOVE] >= 0)
         s->by_family[s->family[group]].requests++;
-    place at = size_from(&s->nodes, unused, (uint64_t)size);
+    place at = size_from(&s->nodes, unused, (uint64_t)size), found = at;
     if (!at.leaf)
         return NONE;
-    place found = at;
     uint32_t number = entry_at(at)->value;
     /* What can expand counts as large as it can become; where chunks cannot any more, those that could before are passed over. */
     const int expands = b_(s, number)->expandable && s->page[group];
@@ -700,7 +696,7 @@ static uint32_t fitting(state *s, int32_t group, int64_t size)
     int64_t has = b_(s, number)->size;
     if (size < most ? most != NO_LIMIT && has >= most : has >= size + s->number[MAX_ROUNDING])
         return NONE;
-    size_cut(&s->nodes, unused, (uint64_t)has, found);
+    tree_cut(&s->nodes, unused + power_of((uint64_t)has), found);
     pull_spare(s, b_(s, number));
     return number;
 }
@@ -727,7 +723,6 @@ static void give(state *s, uint32_t number)
 {
     block *b = b_(s, number);
     s->allocated -= b->size;
-    b->used = 0;
     merge(s, number);
     put(s, number);
     if (s->number[IDLE] == AFTER_FREE)
@@ -738,14 +733,11 @@ static void give(state *s, uint32_t number)
 
 static void fail(state *s, int32_t group, int64_t size)
 {
-    const entry *last = size_before(&s->nodes, &s->by_group[group].unused, UINT64_MAX, UINT64_MAX);
+    const entry *last = size_before(&s->nodes, s->by_group[group].unused, UINT64_MAX, UINT64_MAX);
     if (s->first_failed < 0) {
         s->first_failed = s->at;
-        s->report[0] = size;
-        s->report[1] = s->refused;
-        s->report[2] = s->reserved;
-        s->report[3] = s->reserved - s->allocated;
-        s->report[4] = last == &NOTHING ? 0 : (int64_t)~last->a;
+        const int64_t free = s->reserved - s->allocated, largest = last == &NOTHING ? 0 : (int64_t)~last->a;
+        memcpy(s->report, (int64_t[]){size, s->refused, s->reserved, free, largest}, sizeof s->report);
     }
     if (!s->prepared || s->operation[s->at] != FAILED)
         s->ended = 1;
@@ -770,14 +762,13 @@ static inline void step(state *s)
     s->operation_now = at;
     if (operation == FREE) {
         const int64_t of = s->of[at];
+        const int8_t freed = of < 0 || of >= at ? TRIM : s->operation[of];
         const uint32_t number = of < 0 || of >= at ? NONE : s->block_of[of];
         if (number != NONE) {
             s->block_of[of] = NONE;
             give(s, number);
-        } else if (of < 0 || of >= at || (s->operation[of] != REQUEST && s->operation[of] != FAILED)) {
-            s->fault = NO_REQUEST;
-        } else if (s->operation[of] != FAILED) {
-            s->fault = NOT_LIVE;
+        } else if (freed != FAILED) {
+            s->fault = freed == REQUEST ? NOT_LIVE : NO_REQUEST;
         }
     } else if (operation == REQUEST || operation == FAILED) {
         int32_t group = s->group_of[at];
