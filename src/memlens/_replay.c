@@ -2,9 +2,8 @@
 
    A replay is a state that Python holds in a capsule and lets go on by some operations at a time, without the interpreter lock.  It
    stops early where there was much to look at one by one, as an allocator itself does it: what is not mapped of expandable chunks,
-   groups, the ages of idle chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has four bytes an
-   operation, for each block 40 (a chunk: 48) and some 100 at most in each tree that it is in, and of changes those of the last call.
-   The framework is not known here: allocators/models.py says what the numbers mean.  */
+   groups, the ages of idle chunks.  All else is in trees.  The columns that it reads and writes belong to Python.  Of its own it has 4 bytes an
+   operation, 40 a block, 56 a chunk, some 100 in each tree for each of these, and the changes of the last call.  What numbers mean: allocators/models.py.  */
 
 #include "_columns.h"
 #include "_ordered.h"
@@ -52,15 +51,16 @@ enum { SEED, LOW, HIGH, ALL_WORDS };
 
 typedef struct {
     uint64_t addr;
-    int64_t size, born;
+    int64_t size;
     uint32_t chunk, before, after;
-    uint8_t used, mapped;
+    int32_t group;
+    uint8_t used, mapped, expandable;
 } block;
 
 typedef struct {
     uint64_t base, number;
     uint64_t origin; /* its base, or where it would begin if the chunks followed each other in the order in which they were taken */
-    int64_t size, page;
+    int64_t size, page, born;
     int32_t group;
 } chunk;
 
@@ -82,7 +82,7 @@ typedef struct {
     pool blocks, chunks, nodes;
     uint32_t *block_of;                     /* of each operation */
     struct {
-        tree unused, unmapped, idle, loose; /* idle chunks by creation are those of a family, under its first group */
+        tree unused[POWERS], unmapped, idle, loose; /* idle chunks by creation are those of a family, under its first group */
     } *by_group;
     struct {
         int64_t requests;
@@ -263,7 +263,8 @@ static void addresses_given_back(state *s, uint64_t base, uint64_t size)
 static uint32_t new_block(state *s, uint32_t of, uint64_t addr, int64_t size, int used, int mapped)
 {
     uint32_t number = pool_take(&s->blocks);
-    *b_(s, number) = (block){addr, size, 0, of, NONE, NONE, (uint8_t)used, (uint8_t)mapped};
+    const chunk *c = (chunk *)s->chunks.items + of;
+    *b_(s, number) = (block){addr, size, of, NONE, NONE, c->group, (uint8_t)used, (uint8_t)mapped, c->page > 0};
     return number;
 }
 
@@ -272,7 +273,7 @@ static uint32_t new_chunk(state *s, uint64_t base, int64_t size, int32_t group, 
     uint32_t number = pool_take(&s->chunks);
     uint64_t origin = s->number[OLDEST_FIRST] ? s->next_origin : base;
     s->next_origin += (uint64_t)size;
-    ((chunk *)s->chunks.items)[number] = (chunk){base, s->chunks_made++, origin, size, page, group};
+    ((chunk *)s->chunks.items)[number] = (chunk){base, s->chunks_made++, origin, size, page, 0, group};
     if (page)
         s->by_family[s->family[group]].expandable++;
     return number;
@@ -289,10 +290,13 @@ static void follow(state *s, uint32_t number, uint32_t before, uint32_t after)
 }
 
 /* What decides between blocks of one size. */
-static inline uint64_t tie(const block *b, const chunk *c) { return b->addr - c->base + c->origin; }
+static inline uint64_t tie(const state *s, const block *b)
+{
+    return s->number[OLDEST_FIRST] ? b->addr - c_(s, b)->base + c_(s, b)->origin : b->addr;
+}
 
 /* A whole chunk that can be given back. */
-static inline int is_idle(const block *b, const chunk *c) { return b->before == NONE && b->after == NONE && !c->page; }
+static inline int is_idle(const block *b) { return (b->before & b->after) == NONE && !b->expandable; }
 
 /* A free block of an expandable chunk that has whole pages: where the first begins and the last ends, from the chunk's base. */
 static inline int has_pages(const block *b, const chunk *c, uint64_t *first, uint64_t *last)
@@ -306,41 +310,41 @@ static inline int has_pages(const block *b, const chunk *c, uint64_t *first, uin
 }
 
 /* The tree of idle chunks, or of what can be unmapped, that a free block is in; NULL: none. */
-static inline tree *spare_of(state *s, const block *b, const chunk *c, uint64_t *a, uint64_t *other)
+static inline tree *spare_of(state *s, const block *b, uint64_t *a, uint64_t *other)
 {
     uint64_t first, last;
     *a = (uint64_t)b->size;
-    *other = tie(b, c);
-    if (s->keeps[c->group])
+    *other = tie(s, b);
+    if (s->keeps[b->group])
         return NULL;
-    if (is_idle(b, c)) {
+    if (is_idle(b)) {
         if (s->number[SORTING] == SIZE)
-            return &s->by_group[c->group].idle;
-        *a = c->number;
+            return &s->by_group[b->group].idle;
+        *a = c_(s, b)->number;
         *other = 0;
-        return &s->by_group[s->by_family[s->family[c->group]].first].idle;
+        return &s->by_group[s->by_family[s->family[b->group]].first].idle;
     }
-    return has_pages(b, c, &first, &last) ? &s->by_group[c->group].loose : NULL;
+    return b->expandable && has_pages(b, c_(s, b), &first, &last) ? &s->by_group[b->group].loose : NULL;
 }
 
 static void put(state *s, uint32_t number)
 {
     block *b = b_(s, number);
-    const chunk *c = c_(s, b);
     uint64_t a, other;
     b->used = 0;
-    b->born = s->by_family[s->family[c->group]].requests;
-    add_to(s, &s->by_group[c->group].unused, (uint64_t)b->size, tie(b, c), number);
-    tree *spare = spare_of(s, b, c, &a, &other);
-    if (spare)
+    add_to(s, s->by_group[b->group].unused + power_of((uint64_t)b->size), ~(uint64_t)b->size, ~tie(s, b), number);
+    tree *spare = spare_of(s, b, &a, &other);
+    if (spare) {
+        c_(s, b)->born = s->by_family[s->family[b->group]].requests;
         add_to(s, spare, a, other, number);
+    }
 }
 
 /* Of the trees beside that of free blocks. */
-static void pull_spare(state *s, const block *b, const chunk *c)
+static void pull_spare(state *s, const block *b)
 {
     uint64_t a, other;
-    tree *spare = spare_of(s, b, c, &a, &other);
+    tree *spare = spare_of(s, b, &a, &other);
     if (spare)
         tree_pull(&s->nodes, spare, a, other);
 }
@@ -348,22 +352,21 @@ static void pull_spare(state *s, const block *b, const chunk *c)
 static void pull(state *s, uint32_t number)
 {
     const block *b = b_(s, number);
-    const chunk *c = c_(s, b);
-    tree_pull(&s->nodes, &s->by_group[c->group].unused, (uint64_t)b->size, tie(b, c));
-    pull_spare(s, b, c);
+    tree_pull(&s->nodes, s->by_group[b->group].unused + power_of((uint64_t)b->size), ~(uint64_t)b->size, ~tie(s, b));
+    pull_spare(s, b);
 }
 
 static void put_unmapped(state *s, uint32_t number)
 {
     block *b = b_(s, number);
     b->used = b->mapped = 0;
-    add_to(s, &s->by_group[c_(s, b)->group].unmapped, b->addr, 0, number);
+    add_to(s, &s->by_group[b->group].unmapped, b->addr, 0, number);
 }
 
 static void pull_unmapped(state *s, uint32_t number)
 {
     const block *b = b_(s, number);
-    tree_pull(&s->nodes, &s->by_group[c_(s, b)->group].unmapped, b->addr, 0);
+    tree_pull(&s->nodes, &s->by_group[b->group].unmapped, b->addr, 0);
 }
 
 /* Join a block with those around it that are free and mapped, or not mapped, like it. */
@@ -445,7 +448,7 @@ static void unmap(state *s, uint32_t number)
     count(s, UNMAPPED, c->base + first, (int64_t)(last - first));
     if (b->before == NONE && b->after == NONE) {
         pull_unmapped(s, number);
-        s->by_family[s->family[c->group]].expandable--;
+        s->by_family[s->family[b->group]].expandable--;
         drop_chunk(s, number);
     }
 }
@@ -485,22 +488,22 @@ static int give_back_enough(state *s, int32_t group, int64_t size)
         return 0;
     if (size < most)
         size = most;
-    uint32_t number = entry_from(&s->nodes, &s->by_group[group].unused, (uint64_t)size, 0)->value;
-    if (number != NONE && is_idle(b_(s, number), c_(s, b_(s, number)))) {
+    uint32_t number = entry_at(size_from(&s->nodes, s->by_group[group].unused, (uint64_t)size))->value;
+    if (number != NONE && is_idle(b_(s, number))) {
         release_chunk(s, number);
         return 1;
     }
     /* The largest below it; a release moves entries, so that the next one is found by what it is below. */
     uint64_t size_above = (uint64_t)size, tie_above = 0;
     while (total < size && !ready(s)) {
-        number = entry_before(&s->nodes, &s->by_group[group].unused, size_above, tie_above)->value;
+        number = size_before(&s->nodes, s->by_group[group].unused, size_above, tie_above)->value;
         s->work++;
         if (number == NONE || b_(s, number)->size < most)
             break;
         const block *b = b_(s, number);
         size_above = (uint64_t)b->size;
-        tie_above = tie(b, c_(s, b));
-        if (is_idle(b, c_(s, b))) {
+        tie_above = tie(s, b);
+        if (is_idle(b)) {
             total += b->size;
             release_chunk(s, number);
         }
@@ -529,14 +532,13 @@ static void collect(state *s)
         return;
     }
     for (int32_t group = 0; group < s->groups; group++)
-        for (place at = tree_from(&s->nodes, &s->by_group[group].idle, 0, 0); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
-            uint32_t number = value_at(&s->nodes, at);
+        for (place at = tree_from(&s->nodes, &s->by_group[group].idle, 0, 0); at.leaf; at = tree_next(&s->nodes, at)) {
+            uint32_t number = entry_at(at)->value;
             const block *b = b_(s, number);
-            int32_t of = c_(s, b)->group;
             s->work++;
-            if (!s->collected[of])
+            if (!s->collected[b->group])
                 continue;
-            idle[count] = (aged){s->by_family[s->family[of]].requests - b->born, number};
+            idle[count] = (aged){s->by_family[s->family[b->group]].requests - c_(s, b)->born, number};
             ages += idle[count++].age;
         }
     for (int freed = 1; excess > 0 && freed && count;) {
@@ -563,8 +565,8 @@ static void collect(state *s)
 
 static uint32_t room_for(state *s, int32_t group, int64_t size)
 {
-    for (place at = tree_from(&s->nodes, &s->by_group[group].unmapped, 0, 0); at.leaf != NONE; at = tree_next(&s->nodes, at)) {
-        uint32_t first = value_at(&s->nodes, at), before = b_(s, first)->before;
+    for (place at = tree_from(&s->nodes, &s->by_group[group].unmapped, 0, 0); at.leaf; at = tree_next(&s->nodes, at)) {
+        uint32_t first = entry_at(at)->value, before = b_(s, first)->before;
         int64_t room = 0;
         s->work++;
         if (before != NONE && !b_(s, before)->used)
@@ -672,31 +674,30 @@ static int64_t reach(const state *s, const block *b)
 
 static uint32_t fitting(state *s, int32_t group, int64_t size)
 {
-    tree *unused = &s->by_group[group].unused;
+    tree *unused = s->by_group[group].unused;
     int64_t most = s->number[MAX_SPLIT];
     if (s->number[COLLECT_ABOVE] >= 0)
         s->by_family[s->family[group]].requests++;
-    place at = tree_from(&s->nodes, unused, (uint64_t)size, 0);
-    if (at.leaf == NONE)
+    place at = size_from(&s->nodes, unused, (uint64_t)size), found = at;
+    if (!at.leaf)
         return NONE;
-    place found = at;
-    uint32_t number = value_at(&s->nodes, at);
+    uint32_t number = entry_at(at)->value;
     /* What can expand counts as large as it can become; where chunks cannot any more, those that could before are passed over. */
-    const int expands = c_(s, b_(s, number))->page && s->page[group];
-    while (c_(s, b_(s, number))->page) {
-        at = tree_next(&s->nodes, at);
+    const int expands = b_(s, number)->expandable && s->page[group];
+    while (b_(s, number)->expandable) {
+        at = size_next(&s->nodes, unused, at);
         s->work++;
-        if (at.leaf == NONE && !expands)
+        if (!at.leaf && !expands)
             return NONE;
-        if (at.leaf == NONE || (expands && reach(s, b_(s, value_at(&s->nodes, at))) >= reach(s, b_(s, number))))
+        if (!at.leaf || (expands && reach(s, b_(s, entry_at(at)->value)) >= reach(s, b_(s, number))))
             break;
-        number = value_at(&s->nodes, found = at);
+        number = entry_at(found = at)->value;
     }
     int64_t has = b_(s, number)->size;
     if (size < most ? most != NO_LIMIT && has >= most : has >= size + s->number[MAX_ROUNDING])
         return NONE;
-    tree_cut(&s->nodes, unused, found);
-    pull_spare(s, b_(s, number), c_(s, b_(s, number)));
+    tree_cut(&s->nodes, unused + power_of((uint64_t)has), found);
+    pull_spare(s, b_(s, number));
     return number;
 }
 
@@ -721,27 +722,22 @@ static uint32_t request(state *s, int32_t group, int64_t size, int64_t growth)
 static void give(state *s, uint32_t number)
 {
     block *b = b_(s, number);
-    int32_t family = s->family[c_(s, b)->group];
     s->allocated -= b->size;
-    b->used = 0;
     merge(s, number);
     put(s, number);
     if (s->number[IDLE] == AFTER_FREE)
-        give_back(s, family);
+        give_back(s, s->family[b->group]);
 }
 
 /* --- a replay --------------------------------------------------------------------------------------------------------- */
 
 static void fail(state *s, int32_t group, int64_t size)
 {
-    const entry *last = entry_before(&s->nodes, &s->by_group[group].unused, UINT64_MAX, UINT64_MAX);
+    const entry *last = size_before(&s->nodes, s->by_group[group].unused, UINT64_MAX, UINT64_MAX);
     if (s->first_failed < 0) {
         s->first_failed = s->at;
-        s->report[0] = size;
-        s->report[1] = s->refused;
-        s->report[2] = s->reserved;
-        s->report[3] = s->reserved - s->allocated;
-        s->report[4] = last == &NOTHING ? 0 : (int64_t)last->a;
+        const int64_t free = s->reserved - s->allocated, largest = last == &NOTHING ? 0 : (int64_t)~last->a;
+        memcpy(s->report, (int64_t[]){size, s->refused, s->reserved, free, largest}, sizeof s->report);
     }
     if (!s->prepared || s->operation[s->at] != FAILED)
         s->ended = 1;
@@ -757,16 +753,27 @@ static inline void placed(state *s, int64_t at, uint32_t number)
     }
 }
 
-static void step(state *s)
+static inline void step(state *s)
 {
     const int64_t at = s->at;
+    const int8_t operation = s->operation[at];
     if (ready(s))
         return;
     s->operation_now = at;
-    if (s->operation[at] == REQUEST || s->operation[at] == FAILED) {
+    if (operation == FREE) {
+        const int64_t of = s->of[at];
+        const int8_t freed = of < 0 || of >= at ? TRIM : s->operation[of];
+        const uint32_t number = of < 0 || of >= at ? NONE : s->block_of[of];
+        if (number != NONE) {
+            s->block_of[of] = NONE;
+            give(s, number);
+        } else if (freed != FAILED) {
+            s->fault = freed == REQUEST ? NOT_LIVE : NO_REQUEST;
+        }
+    } else if (operation == REQUEST || operation == FAILED) {
         int32_t group = s->group_of[at];
         int64_t size = s->need[at], growth = s->growth[at];
-        if (group < 0 || group >= s->groups || size < 1 || size > MOST || growth > MOST || growth < (s->page[group] ? 0 : size)) {
+        if ((uint32_t)group >= (uint32_t)s->groups || size < 1 || size > MOST || growth > MOST || growth < (s->page[group] ? 0 : size)) {
             s->fault = NO_GROUP;
             return;
         }
@@ -775,21 +782,10 @@ static void step(state *s)
             placed(s, at, number);
         else if (!s->fault)
             fail(s, group, size);
-    } else if (s->operation[at] == FREE) {
-        int64_t of = s->of[at];
-        uint32_t number = of < 0 || of >= at ? NONE : s->block_of[of];
-        if (number != NONE) {
-            s->block_of[of] = NONE;
-            give(s, number);
-        } else if (of < 0 || of >= at || (s->operation[of] != REQUEST && s->operation[of] != FAILED)) {
-            s->fault = NO_REQUEST;
-        } else if (s->operation[of] != FAILED) {
-            s->fault = NOT_LIVE;
-        }
     } else {
         give_back_all(s);
     }
-    s->at += !s->fault;
+    s->at = at + !s->fault;
 }
 
 /* Begin with the chunks of the opening, and with those taken when the allocator is made. */
@@ -986,7 +982,8 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     s->busy = 1;
     Py_BEGIN_ALLOW_THREADS
     s->work = 0;
-    for (; count > 0 && s->work < MOST_WORK && s->at < s->operations && !s->ended && !s->fault && s->reserved <= until; count--)
+    const int64_t stop = count < s->operations - s->at ? s->at + (count > 0 ? count : 0) : s->operations;
+    while (s->at < stop && s->work < MOST_WORK && !(s->ended | s->fault) && s->reserved <= until)
         step(s);
     Py_END_ALLOW_THREADS
     s->busy = 0;

@@ -35,6 +35,8 @@ __all__ = ["BATCH", "Batch", "EventLog", "Kind", "Lifetimes", "Outline", "once"]
 T = TypeVar("T")
 #: Events in one batch of :meth:`EventLog.batches`: its temporaries stay in the cache and below a few MB.
 BATCH = 1 << 17
+#: Lines are looked up one by one until one of so many events was, for a look goes through some hundred events.
+_LOOKED_UP = 256
 
 
 class Batch(NamedTuple):
@@ -200,9 +202,25 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
 
     def line_numbers(self, events: Sequence[int] | NDArray[np.int64]) -> list[int | None]:
         """The 1-based line of each of some events, in their order; ``None`` where it cannot be told."""
+        return [line or None for line in self.line_column(np.asarray(events, np.int64)).tolist()]
+
+    def line_column(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same of a column, int64; 0 where it cannot be told.  A text of which much is looked up is gone through once, and all lines are kept."""
         if self.line is not None:
-            return [line if line > 0 else None for line in self.line[events].tolist()]
-        return self.source.line_numbers(self.offset[events].tolist()) if len(events) else []
+            return np.maximum(self.line[events], 0)
+        self._looked_up[0] += len(events)
+        if self.marks is None and self._looked_up[0] * _LOOKED_UP > len(self):
+            return self._lines[events]
+        return self.source.line_column(self.offset[events])
+
+    @cached_property
+    def _looked_up(self) -> list[int]:
+        """How many lines were looked up."""
+        return [0]
+
+    @cached_property
+    def _lines(self) -> NDArray[np.int64]:
+        return self.source.line_column(self.offset)
 
     def times_of(self, events: Sequence[int]) -> list[int | None]:
         """When each of some events was logged, as in ``time_us``; ``None`` where that is not known.

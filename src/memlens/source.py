@@ -89,6 +89,12 @@ class Source:
         """The 1-based number of the line that holds each offset; ``None`` where it cannot be told."""
         return [None] * len(offsets)
 
+    def line_column(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same of a column, int64; 0 where it cannot be told."""
+        import numpy as np
+
+        return np.array([line or 0 for line in self.line_numbers(offsets.tolist())], np.int64)
+
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be told."""
         return [None] * len(offsets)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_source import MemorySource
 
+import memlens
 from memlens.inputs import file_source, streams
 from memlens.inputs.file_source import FileSource
 
@@ -30,6 +31,7 @@ def test_lines_are_numbered_as_in_the_whole_text(text: bytes, data: st.DataObjec
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_source, "_PIECE", data.draw(st.integers(1, 9)))
         patch.setattr(file_source, "_GAP", data.draw(st.integers(-1, 9)))
+        patch.setattr(file_source, "_FEW", data.draw(st.integers(0, 8)))
         path = Path(folder) / "run.log"
         path.write_bytes(text)
         source, whole = FileSource(path), MemorySource(text)
@@ -37,6 +39,19 @@ def test_lines_are_numbered_as_in_the_whole_text(text: bytes, data: st.DataObjec
         assert source.line_numbers(offsets) == whole.line_numbers(offsets)
         assert [source.line_numbers([offset]) for offset in offsets] == [whole.line_numbers([at]) for at in offsets]
         assert source.lines(offsets) == whole.lines(offsets)
+
+
+def test_lines_of_events_are_counted_once_where_many_are_looked_up(tmp_path: Path) -> None:
+    """Of 600 events two are looked up, then a third, with which all are counted: then the text is not read again."""
+    path = tmp_path / "run.log"
+    line = "I1120 0:0:0.{0:06d} 7 auto_growth_best_fit_allocator.cc:270] Alloc 512 bytes, ptr = {1:#x}\n"
+    path.write_text("".join("a line\n" * (k % 3) + line.format(k, 512 * (k + 1)) for k in range(600)))
+    log = memlens.read(path)
+    of = [at for at, text in enumerate(path.read_text().splitlines(), 1) if "Alloc" in text]
+    assert log.line_numbers([5, 599]) == [of[5], of[599]]
+    assert log.line_numbers([7]) == [of[7]]
+    path.unlink()
+    assert log.line_numbers(range(600)) == of
 
 
 def test_an_input_that_was_read_is_not_opened_again_to_tell_its_compression(tmp_path: Path) -> None:

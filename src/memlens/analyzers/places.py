@@ -64,7 +64,7 @@ def lines_at(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     lines = np.zeros(len(events), np.int64)
     logged = events >= log.facts.opening
-    lines[logged] = [line or 0 for line in log.line_numbers(events[logged])]
+    lines[logged] = log.line_column(events[logged])
     return lines
 
 

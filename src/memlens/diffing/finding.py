@@ -236,7 +236,7 @@ def findings_in(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Fi
     leading = items.take(firsts)
     contexts: dict[int, tuple[ContextLine, ...]] = {}
     members = _members_of(runs, items, groups)
-    for number, (own, member) in enumerate(zip(groups, _members(runs, _places(runs, items, firsts)), strict=True)):
+    for number, (own, member) in enumerate(zip(groups, _members(runs)(_places(runs, items, firsts)), strict=True)):
         kind, size = KINDS[int(leading.kind[number])], int(leading.size[number])
         yield Finding(
             kind,
@@ -297,9 +297,11 @@ def _members_of(runs: Runs, items: Items, groups: Sequence[Ints]) -> Callable[[i
         found[:, at] = _places(runs, items, at)
         return found
 
+    members = cache(lambda: _members(runs))
+
     def of(number: int) -> Rows[Member]:
         at = groups[number]
-        return Rows(len(at), lambda some: _members(runs, places()[:, at[some]]))
+        return Rows(len(at), lambda some: members()(places()[:, at[some]]))
 
     return of
 
@@ -315,32 +317,38 @@ def _places(runs: Runs, items: Items, at: Ints) -> Ints:
     return np.concatenate((places, *lines))
 
 
-def _members(runs: Runs, places: Ints) -> Iterator[Member]:
-    """The blocks whose places are given."""
-    window, *ends = places
-    sides = (_sides(runs.base, window, *ends[:2], *ends[4:6]), _sides(runs.head, window, *ends[2:4], *ends[6:]))
-    return map(Member, *sides)
+def _members(runs: Runs) -> Callable[[Ints], Iterator[Member]]:
+    """What gives the blocks whose places are given."""
+    base, head = _sides_of(runs.base), _sides_of(runs.head)
+
+    def of(places: Ints) -> Iterator[Member]:
+        window, *ends = places
+        return map(Member, base(window, *ends[:2], *ends[4:6]), head(window, *ends[2:4], *ends[6:]))
+
+    return of
 
 
-def _sides(windows: Sequence[Window], window: Ints, alloc: Ints, free: Ints, *lines: Ints) -> list[Side | None]:
-    """One run's side of each block; none where it has no ALLOC (-1) of it."""
-    log, known = windows[0].log, alloc >= 0
-    window, alloc, free, alloc_line, free_line = (column[known] for column in (window, alloc, free, *lines))
-    ends = np.append(edges_of(windows, "hi"), np.iinfo(np.int64).max)[window]
-    freed = _FREED[np.where(free < 0, 0, np.where(free < ends, 1, 2))]
-    holders: Iterable[str | None] = repeat(None)
-    if (held := holders_of(log)) is not None:
-        holders = np.array([*held[1], None], object)[np.maximum(held[0][alloc], -1)]
-    columns = alloc.tolist(), _or_none(alloc_line, 1), _or_none(free, 0), _or_none(free_line, 1), freed, holders
-    sides = np.full(len(known), None)
-    sides[known] = np.fromiter(map(Side, *columns), object, len(alloc))
-    found: list[Side | None] = sides.tolist()
-    return found
+def _sides_of(windows: Sequence[Window]) -> Callable[..., list[Side | None]]:
+    """What gives one run's side of each of some blocks, from columns; none where it has no ALLOC (-1) of it."""
+    edges = np.append(edges_of(windows, "hi"), np.iinfo(np.int64).max)
+    held = holders_of(windows[0].log)
+    names = None if held is None else np.array([*held[1], None], object)
+
+    def sides(window: Ints, alloc: Ints, free: Ints, *lines: Ints) -> list[Side | None]:
+        known = alloc >= 0
+        window, alloc, free, alloc_line, free_line = (column[known] for column in (window, alloc, free, *lines))
+        freed = _FREED[np.where(free < 0, 0, np.where(free < edges[window], 1, 2))]
+        holders: Iterable[str | None] = repeat(None)
+        if held is not None and names is not None:
+            holders = names[np.maximum(held[0][alloc], -1)]
+        columns = alloc.tolist(), _or_none(alloc_line, 1), _or_none(free, 0), _or_none(free_line, 1), freed, holders
+        made = map(Side, *columns)
+        return [next(made) if here else None for here in known.tolist()]
+
+    return sides
 
 
 def _or_none(column: Ints, least: int) -> list[int | None]:
     """A column in which what is below a figure stands for none."""
-    found = column.astype(object)
-    found[column < least] = None
-    values: list[int | None] = found.tolist()
-    return values
+    values: list[int] = column.tolist()
+    return [None if value < least else value for value in values]

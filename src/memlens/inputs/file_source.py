@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
@@ -29,6 +30,8 @@ Result = TypeVar("Result")
 _PIECE = 1 << 20
 #: Bytes between places whose lines are counted that are read with them.
 _GAP = 1 << 14
+#: Offsets in a piece of text up to which lines are counted between them, and ends of lines not listed.
+_FEW = 8
 #: Bytes that are looked at first on both sides of an offset, and how many times as many where the line is longer.
 _LOOK = 1 << 12
 _FURTHER = 8
@@ -188,11 +191,12 @@ class FileSource(TextSource):
                 blocks.pool.give_back(block)
 
     def line_numbers(self, offsets: Sequence[int]) -> list[int | None]:
-        """The 1-based number of the line that holds each offset; ``None`` where the input cannot be read again."""
-        at = np.asarray(offsets, np.int64)
-        wanted = self._to_find(at)
+        return [line or None for line in self.line_column(np.asarray(offsets, np.int64)).tolist()]
+
+    def line_column(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        wanted = self._to_find(offsets)
         if not len(wanted):
-            return [None] * len(at)
+            return np.zeros(len(offsets), np.int64)
         numbers = np.zeros(len(wanted), np.int64)
         if not self._seekable:  # it is read from its start
             _number(self.blocks(0, int(wanted[-1]) + 1), 1, wanted, numbers)
@@ -202,8 +206,7 @@ class FileSource(TextSource):
                     starts = range(begin, end, _PIECE)
                     texts = ((start, text.parts([(start, min(start + _PIECE, end))])[0]) for start in starts)
                     _number(texts, line, wanted, numbers)
-        found = np.where(at >= 0, numbers[np.minimum(wanted.searchsorted(at), len(wanted) - 1)], 0)
-        return [line or None for line in found.tolist()]
+        return np.where(offsets >= 0, numbers[np.minimum(wanted.searchsorted(offsets), len(wanted) - 1)], 0)
 
     def _stretches(self, offsets: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
         """Where to read, to count up to some rising offsets: from an indexed place to after an offset, and the number of its first line."""
@@ -324,10 +327,17 @@ def _number(
 ) -> None:
     """Write the numbers of the lines of those of some rising offsets that lie in pieces of text, the first of which begins with a line's number."""
     for begin, text in texts:
-        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + begin
         lo, hi = offsets.searchsorted((begin, begin + len(text)))
-        numbers[lo:hi] = line + ends.searchsorted(offsets[lo:hi])
-        line += len(ends)
+        is_end = np.frombuffer(text, np.uint8) == ord("\n")
+        if hi - lo > _FEW:
+            ends = np.flatnonzero(is_end) + begin
+            numbers[lo:hi] = line + ends.searchsorted(offsets[lo:hi])
+            line += len(ends)
+            continue
+        at = [0, *(offsets[lo:hi] - begin).tolist(), len(text)]
+        counts = [int(np.count_nonzero(is_end[first:last])) for first, last in pairwise(at)]
+        numbers[lo:hi] = line + np.cumsum(counts[:-1], dtype=np.int64)
+        line += sum(counts)
 
 
 def _within(offsets: Sequence[int], offset: int, text: bytes) -> Sequence[int]:

@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,8 +49,8 @@ def _json(value: Any, depth: int) -> Iterator[str]:
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     between = f"{opening}\n{' ' * (depth + 1)}"
     for entry in value:
-        name, held = (f"{_text(entry)}: ", value[entry]) if isinstance(value, dict) else ("", entry)
-        if depth + 1 < _DEPTH or isinstance(held, Listed):
+        name, held = (f"{_name(entry)}: ", value[entry]) if isinstance(value, dict) else ("", entry)
+        if isinstance(held, Listed) or (depth + 1 < _DEPTH and isinstance(held, (dict, list, msgspec.Struct))):
             yield between + name
             yield from _json(held, depth + 1)
         else:
@@ -60,12 +61,17 @@ def _json(value: Any, depth: int) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     """A value in one line, ASCII alone."""
+    if type(value) is int:
+        return str(value)
     try:
         text = msgspec.json.encode(value, enc_hook=builtin).decode()
     except UnicodeEncodeError:  # bytes of a file name that are no UTF-8
         text = json.dumps(to_builtins(value), ensure_ascii=True, separators=(",", ":"))
     text = text.replace("##", "#\\u0023")  # what a CI service takes for a command; outside strings there is none
     return text if text.isascii() else _BEYOND_ASCII.sub(_escaped, text)
+
+
+_name = lru_cache(_text)
 
 
 def _escaped(found: re.Match[str]) -> str:
