@@ -101,7 +101,11 @@ def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_
     """States of an optimizer: of one that is replaced, the walk after that says so, if it has seen all."""
     framework = SimpleNamespace(
         is_tensor=lambda kind: issubclass(kind, Tensor),
-        **{"beyond": lambda *_: iter(()), "level": lambda: 0, "peak": lambda: 0, "whole": True, "graphs": lambda _: ()},
+        beyond=lambda *_: iter(()),
+        level=lambda: 0,
+        peak=lambda: 0,
+        whole=True,
+        graphs=lambda _: (),
         address=lambda tensor: tensor.address,
     )
     rows: list[tuple[int, str]] = []
@@ -117,23 +121,22 @@ def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_
         return [(address, text.partition(" (")[0]) for address, text in rows]
 
     kind = type("Optimizer", (), {"__module__": "torch.optim.optimizer"})
-    optimizer, replaced = kind(), kind()
-    for number, one in enumerate((optimizer, replaced)):
+    mine = [kind(), kind()]
+    for number, one in enumerate(mine):
         vars(one).update(state={number: {"mean": Tensor(number + 1)}})
     del one
     seen_before = walks._files.get(__file__)
     walks._files[__file__] = "test_walks.py"
     try:
-        assert walked() == [(1, "optimizer optimizer.mean[*]"), (2, "optimizer replaced.mean[*]"), (0, "-")]
+        path = "optimizer mine[*].mean[*]"
+        assert walked() == [(1, path), (2, path), (0, "-")]
         assert walked() == [(0, "-")]
-        del optimizer
         framework.whole = False
+        del mine[0]
         assert walked() == []
         framework.whole = True
-        optimizer = replaced
-        del replaced
-        assert walked() == [(2, "optimizer optimizer.mean[*]"), (1, "no variable"), (0, "-")]
-        optimizer = None
+        assert walked() == [(1, "no variable"), (0, "-")]
+        mine.clear()
         assert walked() == [(2, "no variable"), (0, "-")]
     finally:
         walks._files[__file__] = seen_before
