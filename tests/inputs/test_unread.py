@@ -231,6 +231,12 @@ def test_text_that_looks_like_a_log_is_told_how_to_switch_logging_on(tmp_path: P
     assert "memlens formats" in error.value.hint
 
 
+def test_how_a_run_ended_that_logged_nothing_is_said() -> None:
+    text = b'I am here\nTraceback (most recent call last):\n  File "a.py", line 3, in <module>\n    x()\nValueError: no device\n'
+    with pytest.raises(NoEventsError, match=r"The run ended with a Python exception \(ValueError\), in line 2, maybe"):
+        memlens.analyze(io.BytesIO(text))
+
+
 @pytest.mark.parametrize("title", [kind.title for kind in UNREAD if kind.text])
 def test_events_that_come_late_are_read_whatever_the_text_begins_like(tmp_path: Path, title: str) -> None:
     if title.startswith("a trace"):

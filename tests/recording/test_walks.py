@@ -97,7 +97,9 @@ def test_what_runs_without_gradients_leaves_time_for_the_walks_of_backward_passe
     assert moments == ["inference"] * 4 + ["backward"] * 2
 
 
-def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_said_once() -> None:
+def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_said_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """States of an optimizer: of one that is replaced, the walk after that says so, if it has seen all."""
     framework = SimpleNamespace(
         is_tensor=lambda kind: issubclass(kind, Tensor),
@@ -125,18 +127,14 @@ def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_
     for number, one in enumerate(mine):
         vars(one).update(state={number: {"mean": Tensor(number + 1)}})
     del one
-    seen_before = walks._files.get(__file__)
-    walks._files[__file__] = "test_walks.py"
-    try:
-        path = "optimizer mine[*].mean[*]"
-        assert walked() == [(1, path), (2, path), (0, "-")]
-        assert walked() == [(0, "-")]
-        framework.whole = False
-        del mine[0]
-        assert walked() == []
-        framework.whole = True
-        assert walked() == [(1, "no variable"), (0, "-")]
-        mine.clear()
-        assert walked() == [(2, "no variable"), (0, "-")]
-    finally:
-        walks._files[__file__] = seen_before
+    monkeypatch.setattr(walks, "own_name_of", lambda file: "test_walks.py" if file == __file__ else None)
+    path = "optimizer mine[*].mean[*]"
+    assert walked() == [(1, path), (2, path), (0, "-")]
+    assert walked() == [(0, "-")]
+    framework.whole = False
+    del mine[0]
+    assert walked() == []
+    framework.whole = True
+    assert walked() == [(1, "no variable"), (0, "-")]
+    mine.clear()
+    assert walked() == [(2, "no variable"), (0, "-")]

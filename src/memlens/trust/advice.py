@@ -109,6 +109,10 @@ def _seen(facts: Facts) -> list[str]:
         )
     if facts.ooms:
         found.append(f"There is an out-of-memory message in line {facts.ooms[0].line:,}.")
+    if (ending := facts.ending) is not None:
+        how = "with a Python exception" if ending.how == "exception" else "by the death of the process"
+        what = f" ({ending.what})" if ending.what else ""
+        found.append(f"The run ended {how}{what}, in line {ending.line:,}, maybe before it allocated anything.")
     if not found:
         found.append("No other allocator layer was seen either: allocator logging was off.")
     return found
