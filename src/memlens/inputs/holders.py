@@ -216,6 +216,7 @@ def held(
     nobody = (began[last] > alloc) & (row <= start[last]) & ~stays[found]
     every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT, STATE))
     number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
+    nobody |= found == number[NO_VARIABLE]  # of what was said to be held, a walk says so
     found[nobody] = number[NO_VARIABLE]
     if calls is not None:
         walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1

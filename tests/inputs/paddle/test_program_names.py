@@ -202,6 +202,18 @@ def test_what_goes_with_the_program_was_held_as_the_last_one_that_the_same_line_
     assert found == {64: "parameter net.w (train.py)", 256: saved, 512: unseen, 768: saved, 1024: unseen}
 
 
+def test_what_was_a_state_of_an_optimizer_that_is_gone_is_held_by_no_variable_or_saved_where_its_address_is_taken_again() -> (
+    None
+):
+    states, begins = "optimizer adam (main, train.py)", calls("run_backward < train.py:20 main")
+    log = read(
+        *(alloc(256), holds(256, states), alloc(512), holds(512, states), holds(0, "-"), free(512)),
+        *(calls(MATMUL), alloc(512), calls("-"), holds(256, "no variable"), holds(512, "no variable"), holds(0, "-")),
+        *(begins, line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing "), free(512), calls("-")),
+    )
+    assert holders(log) == ["no variable", states, states, "the backward graph", "the backward graph"]
+
+
 def test_what_goes_as_a_variable_and_is_as_an_optimizers_states_was_one() -> None:
     """An optimizer that is replaced before a walk sees it goes when the collector comes."""
     step, states = calls("full_ < train.py:30 main"), "optimizer adam (main, train.py)"
