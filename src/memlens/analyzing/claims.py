@@ -360,13 +360,12 @@ def _twice(window: WindowAnalysis, whole: int) -> Iterator[Claim]:
 def _activations(window: WindowAnalysis, whole: int, *, grows: bool) -> Iterator[Claim]:
     """Where most of the peak is saved for backward, the line of the most of that, and what recomputing all layers would leave, a tenth less or lower.
 
-    Where memory grows graphs may be kept from step to step, and each step is like a layer.
+    Where memory grows, graphs may be kept from step to step: a step looks like a layer.
     """
     most, found = largest_share(window.results.get("composition")), window.results.get("activations")
     if found is None or most is None or most.role != "saved" or 10 * most.total_bytes < whole or not found.lines:
         return
-    values: dict[str, Any] = {}
-    first, *others = found.lines[:2]
+    values, (first, *others) = dict[str, Any](), found.lines[:2]
     if first.owner is not None and all(other.total_bytes < first.total_bytes for other in others):
         values = {"saved_bytes": most.total_bytes, "total_bytes": first.total_bytes, "owner": first.owner}
     if found.recomputed and not grows and 10 * (peak := found.recomputed[-1].peak_bytes) <= 9 * whole:
