@@ -15,6 +15,7 @@ from night import chance_of, many
 import memlens
 from memlens.analyzers.composition import composition
 from memlens.analyzers.roles.activations import Activations, activations
+from memlens.claims.roles import GRAPH
 from memlens.log import Log
 
 SEEDS, LAYERS = st.integers(0, 1 << 32), st.integers(2, 12)
@@ -95,6 +96,19 @@ def test_where_memory_runs_out_in_the_first_pass_it_is_not_known_how_many_layers
     found = found_in(Layered(seed, layers, steps=1, dies=dies).recorded())
     assert [row.layer for row in found.layers][:-1] == [*range(1, dies + 1)]
     assert found.recomputed == ()
+
+
+def test_graphs_that_a_list_keeps_are_no_layers() -> None:
+    """Scores of several batches, each with the graph of a whole pass."""
+    log = Layered(7, 5).recorded()
+    assert [len(found_in(log).layers), len(found_in(log).recomputed)] == [6, 3]
+    for graph, layers in (("saved loss.grad_fn (main, a.py)", 6), ("saved scores[*].grad_fn (main, a.py)", 0)):
+        names = tuple(graph if name == GRAPH else name for name in log.holder_names)
+        named = log.without_cache(holder_names=names)
+        assert isinstance(named, Log)
+        found = found_in(named)
+        assert [len(found.layers), len(found.recomputed)] == [layers, 3 * bool(layers)]
+        assert found.lines == found_in(log).lines
 
 
 @given(SEEDS, LAYERS, st.booleans())

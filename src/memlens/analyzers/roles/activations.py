@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: A line of Python in a call stack.
 _FRAME = r"(.*\.py):(\d+) (.*)"
+#: What the graphs of several tensors in one container are held by.
+_SEVERAL = "[*].grad_fn "
 #: Call stacks that make blocks in each layer at least.
 _FEW_SITES = 2
 
@@ -138,7 +140,7 @@ class _Saved:
         self.layer = np.full(len(self.alloc), -1)
         self._found, self._here = _Layers(0, live[:0], live[:0]), -1
         self._cut, self._counted = False, True
-        if len(live) and every is not None:
+        if len(live) and every is not None and not self._kept(live):
             self._here = int(np.bincount(self._pass[self._live], weights=self.size[self._live]).argmax())
             own = self._pass == self._here
             self._found, self._cut = self._layers_of(self._here), bool((self.free[own] == len(log)).any())
@@ -149,6 +151,13 @@ class _Saved:
             self._counted = not self._cut or self._found is before
         if self._found.number:
             self._say_layers()
+
+    def _kept(self, live: Ints) -> bool:
+        """Whether a container of the program has most of it: the graphs of several passes, each of which would be like a layer."""
+        if self._log.holder is None:
+            return False
+        several = np.array([*(_SEVERAL in name for name in self._log.holder_names), False])[self._log.holder[live]]
+        return bool(2 * self._log.size[live[several]].sum() > self._log.size[live].sum())
 
     def _layers_of(self, number: int) -> _Layers:
         """The layers that a pass has."""
