@@ -132,7 +132,9 @@ class ContextLine(Result, frozen=True):
     is_event: bool
 
 
-def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[tuple[ContextLine, ...]]:
+def context_lines(
+    log: EventLog, events: Sequence[int], each_side: int, lines: Sequence[int] | None = None
+) -> list[tuple[ContextLine, ...]]:
     """The log lines around the line of each of some events, that line among them.
 
     Of a long line its beginning is kept, with ``…`` for the rest (its end, where it begins out of reach); beyond a line that is out of
@@ -142,6 +144,7 @@ def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[
         log: The log.
         events: Indices of events, in any order.
         each_side: Lines wanted before and after.
+        lines: The 1-based line of each event, 0 where it cannot be told; looked up where it is not given.
 
     Returns:
         For each event the lines in file order; none where the text cannot be read again or told, and for opening blocks.
@@ -152,7 +155,9 @@ def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[
     if not log.source.rereadable:
         return [() for _ in events]
     offsets = {event: int(log.offset[event]) for event in dict.fromkeys(events) if event >= log.facts.opening}
-    line_of = lines_of(log, offsets)
+    numbers = dict(
+        zip(offsets, log.line_numbers([*offsets]), strict=True) if lines is None else zip(events, lines, strict=True)
+    )
     # What was written to the log after it was read is no part of it.
     end = log.facts.bytes or None
     starts = sorted(set(offsets.values()))
@@ -168,11 +173,10 @@ def context_lines(log: EventLog, events: Sequence[int], each_side: int) -> list[
     found: dict[int, tuple[ContextLine, ...]] = {}
     for event, start in offsets.items():
         begin, stop, text = texts[start]
-        line, is_end = line_of(event), stop == end or len(text) < stop - begin
+        line, is_end = numbers[event], stop == end or len(text) < stop - begin
         before, after = _around(text, start - begin, each_side, is_start=begin == 0, is_end=is_end)
-        first = 0 if line is None else line - len(before)
-        lines = enumerate((*before, *after), first)
-        found[event] = () if line is None else tuple(ContextLine(n, shown, n == line) for n, shown in lines)
+        around = enumerate((*before, *after), (line or 0) - len(before))
+        found[event] = tuple(ContextLine(n, shown, n == line) for n, shown in around) if line else ()
     return [found.get(event, ()) for event in events]
 
 

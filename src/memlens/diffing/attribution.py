@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.fates import live_events
+from memlens.columns import among
 from memlens.diffing.alignment.blocks import Blocks, Keys, owners_of
 from memlens.diffing.alignment.indices import nth_with_nth, partners_of, values_at
 from memlens.diffing.differences import FATES, KINDS, OF_FREES, Items, Paired, allocs_between, group, items_of, levels
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _EACH = 2
 _CARRIED_IN = FATES.index("carried_in")
 _KIND = {name: number for number, name in enumerate(KINDS)}
-_OPENING = [_KIND["opening_only_head"], _KIND["opening_only_base"]]
+_OPENING = np.array([_KIND["opening_only_head"], _KIND["opening_only_base"]])
 #: Kinds of blocks that head has more of, and, in the same order, those that base has more of.
 _KINDS = (
     ("missing_free", "late_free", "elsewhere", "only_head"),
@@ -99,7 +100,7 @@ def _live_in_one(
     logs, sides = (runs.base[0].log, runs.head[0].log), range(2)
     live = [live_events(log, end) for log, end in zip(logs, ends, strict=True)]
     partner = [partners_of(runs.pairs, live[0]), partners_of(runs.pairs[::-1], live[1])]
-    alone = [~np.isin(partner[side], live[1 - side]) for side in sides]
+    alone = [~among(partner[side], live[1 - side]) for side in sides]
     live, partner = ([of[side][alone[side]] for side in sides] for of in (live, partner))
     size, owner = (
         [read(log, events) for log, events in zip(logs, live, strict=True)]
@@ -137,11 +138,11 @@ def _lives_longer(runs: Runs, side: int, own: Ints, other: Ints) -> Flags:
 
 def causes_left_behind(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
     """What one run leaves behind in the judged windows and the other does not, for both, the largest effect first."""
-    items = runs.items.take(np.flatnonzero(np.array(judged)[runs.items.window]))
+    every = runs.items
     # Of what only one input has from before it counts what becomes of it as well.
-    effect = np.where(np.isin(items.kind, _OPENING), items.peak, items.remaining)
-    rows = np.flatnonzero(effect)
-    items, effect = items.take(rows), effect[rows]
+    effect = np.where(among(every.kind, _OPENING), every.peak, every.remaining)
+    rows = np.flatnonzero((effect != 0) & np.array(judged)[every.window])
+    items, effect = every.take(rows), effect[rows]
     found: list[Cause] = []
     left = _left_over(effect > 0, items.size, items.owner, np.zeros(len(rows), np.int64), items)
     for sign in (1, -1):
@@ -205,7 +206,9 @@ def _left_over(more: Flags, size: Ints, owner: Ints, rank: Ints, items: Items | 
         known = left[code[left] >= 0] if number < len(codes) - 2 else left
         sides = [own[np.argsort(rank[own], kind="stable")] for own in (known[more[known]], known[~more[known]])]
         one, two = nth_with_nth(code[sides[0]], code[sides[1]])
-        left = np.setdiff1d(left, np.concatenate((sides[0][one], sides[1][two])))
+        kept = np.ones(len(more), bool)
+        kept[sides[0][one]] = kept[sides[1][two]] = False
+        left = left[kept[left]]
     return left
 
 
@@ -298,8 +301,10 @@ def _lateness(runs: Runs, items: Items, judged: Sequence[bool]) -> tuple[Ints, I
 
     Both are 0 where that is so in a single window, or where a run does not free the block in any window.
     """
-    every = runs.items.take(np.flatnonzero(np.array(judged)[runs.items.window]))
-    late, others = _windows_late(runs, items), _windows_late(runs, every, judged)
+    late = _windows_late(runs, items)
+    alike = among(runs.items.size, items.size[late != 0]) & np.array(judged)[runs.items.window]
+    every = runs.items.take(np.flatnonzero(alike))
+    others = _windows_late(runs, every, judged)
     some = np.flatnonzero(others)
     rows = np.concatenate(
         [np.stack((of.size, of.owner, by)) for of, by in ((items, late), (every.take(some), others[some]))], axis=1

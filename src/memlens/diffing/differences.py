@@ -385,9 +385,8 @@ def group(items: Items) -> list[Ints]:
     # Whether a block counts at head's peak or at base's is a trait too: together they would hide each other.
     at_peak = np.sign(items.peak)
     at_peak[at_peak == _RAISES[items.kind]] = 0
-    traits = np.stack(
-        (items.kind, items.fate, items.size, items.requested, items.owner, items.freed_by, items.ends, at_peak)
-    )
+    small = ((items.kind * (len(FATES) + 1) + items.fate + 1) * 3 + items.ends) * 3 + at_peak + 1
+    traits = np.stack((small, items.size, items.requested, items.owner, items.freed_by))
     order = np.lexsort(traits)
     traits = traits[:, order]
     first = np.flatnonzero(np.concatenate(([True], (traits[:, 1:] != traits[:, :-1]).any(axis=0))))

@@ -236,7 +236,10 @@ def findings_in(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Fi
     leading = items.take(firsts)
     contexts: dict[int, tuple[ContextLine, ...]] = {}
     members = _members_of(runs, items, groups)
-    for number, (own, member) in enumerate(zip(groups, _members(runs)(_places(runs, items, firsts)), strict=True)):
+    places = _places(runs, items, firsts)
+    free, of_alloc, of_free = (np.where(leading.in_head, places[row + 2], places[row]) for row in (2, 5, 6))
+    lines = np.where(free == leading.shown, of_free, of_alloc)
+    for number, (own, member) in enumerate(zip(groups, _members(runs)(places), strict=True)):
         kind, size = KINDS[int(leading.kind[number])], int(leading.size[number])
         yield Finding(
             kind,
@@ -254,7 +257,7 @@ def findings_in(runs: Runs, items: Items, groups: Sequence[Ints]) -> Iterator[Fi
             member.base,
             member.head,
             ("base", "head")[leading.in_head[number]],
-            context=deferred(_context, runs, leading, contexts, number),
+            context=deferred(_context, runs, leading, lines, contexts, number),
             members=deferred(members, number),
         )
 
@@ -265,7 +268,7 @@ def _named(names: Sequence[str], number: np.int64) -> str | None:
 
 
 def _context(
-    runs: Runs, items: Items, known: dict[int, tuple[ContextLine, ...]], number: int
+    runs: Runs, items: Items, lines: Ints, known: dict[int, tuple[ContextLine, ...]], number: int
 ) -> tuple[ContextLine, ...]:
     """The lines around the event that tells the runs apart, and with them those for its neighbours, which are probably shown together."""
     if number not in known:
@@ -273,8 +276,10 @@ def _context(
         near = np.arange(first, min(first + _TOGETHER, len(items.window)))
         for in_head, windows in enumerate((runs.base, runs.head)):
             wanted = near[items.in_head[near] == in_head]
-            lines = context_lines(windows[0].log, items.shown[wanted].tolist(), runs.context)
-            known.update(zip(wanted.tolist(), lines, strict=True))
+            shown, of_shown = items.shown[wanted].tolist(), lines[wanted].tolist()
+            known.update(
+                zip(wanted.tolist(), context_lines(windows[0].log, shown, runs.context, of_shown), strict=True)
+            )
     return known[number]
 
 
@@ -336,19 +341,23 @@ def _sides_of(windows: Sequence[Window]) -> Callable[..., list[Side | None]]:
 
     def sides(window: Ints, alloc: Ints, free: Ints, *lines: Ints) -> list[Side | None]:
         known = alloc >= 0
+        if not known.any():
+            return [None] * len(known)
         window, alloc, free, alloc_line, free_line = (column[known] for column in (window, alloc, free, *lines))
         freed = _FREED[np.where(free < 0, 0, np.where(free < edges[window], 1, 2))]
         holders: Iterable[str | None] = repeat(None)
         if held is not None and names is not None:
             holders = names[np.maximum(held[0][alloc], -1)]
         columns = alloc.tolist(), _or_none(alloc_line, 1), _or_none(free, 0), _or_none(free_line, 1), freed, holders
-        made = map(Side, *columns)
-        return [next(made) if here else None for here in known.tolist()]
+        made = np.full(len(known), None, object)
+        made[known] = np.fromiter(map(Side, *columns), object, len(alloc))
+        return made.tolist()
 
     return sides
 
 
 def _or_none(column: Ints, least: int) -> list[int | None]:
     """A column in which what is below a figure stands for none."""
-    values: list[int] = column.tolist()
-    return [None if value < least else value for value in values]
+    values = column.astype(object)
+    values[column < least] = None
+    return [*values]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 16
 #: Levels of a document that have a line for each entry; what lies deeper stands in one line.
 _DEPTH = 5
+_ENCODER = msgspec.json.Encoder(enc_hook=builtin)
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 #: What a spreadsheet takes for the beginning of a formula, in full width too.
@@ -48,6 +49,10 @@ def _json(value: Any, depth: int) -> Iterator[str]:
         return
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     between = f"{opening}\n{' ' * (depth + 1)}"
+    if depth + 1 == _DEPTH and isinstance(value, dict) and not any(isinstance(held, Listed) for held in value.values()):
+        lines = f",{between[1:]}".join(map("{}: {}".format, map(_name, value), _lines(value.values())))
+        yield f"{between}{lines}\n{' ' * depth}{closing}"
+        return
     for entry in value:
         name, held = (f"{_name(entry)}: ", value[entry]) if isinstance(value, dict) else ("", entry)
         if isinstance(held, Listed) or (depth + 1 < _DEPTH and isinstance(held, (dict, list, msgspec.Struct))):
@@ -61,14 +66,19 @@ def _json(value: Any, depth: int) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     """A value in one line, ASCII alone."""
-    if type(value) is int:
-        return str(value)
+    return str(value) if type(value) is int else _lines((value,))[0]
+
+
+def _lines(values: Iterable[Any]) -> list[str]:
+    """Values, each in one line, ASCII alone."""
+    values = [*values]
     try:
-        text = msgspec.json.encode(value, enc_hook=builtin).decode()
+        text = _ENCODER.encode_lines(values).decode()
     except UnicodeEncodeError:  # bytes of a file name that are no UTF-8
-        text = json.dumps(to_builtins(value), ensure_ascii=True, separators=(",", ":"))
+        texts = (json.dumps(to_builtins(value), ensure_ascii=True, separators=(",", ":")) for value in values)
+        text = "\n".join(texts) + "\n"
     text = text.replace("##", "#\\u0023")  # what a CI service takes for a command; outside strings there is none
-    return text if text.isascii() else _BEYOND_ASCII.sub(_escaped, text)
+    return (text if text.isascii() else _BEYOND_ASCII.sub(_escaped, text)).split("\n")[:-1]
 
 
 _name = lru_cache(_text)
