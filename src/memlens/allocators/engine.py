@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.allocators.history import RequestHistory
-    from memlens.allocators.models import AllocatorRules
+    from memlens.allocators.models import AllocatorModel, AllocatorRules, Values
 
 
 _native = load("memlens._replay")
@@ -156,8 +156,9 @@ def nothing_idle(history: RequestHistory, rules: AllocatorRules) -> Replay | Non
     ``None`` where the rules are others, and where something is wrong, as :func:`replay` says.
     """
     request = history.operation == Operation.REQUEST
-    if rules.idle != IdleChunks.AFTER_FREE or not np.array_equal(rules.block[request], rules.growth[request]):
+    if rules.idle != IdleChunks.AFTER_FREE or (request & (rules.block != rules.growth)).any():
         return None
+    asked = rules.block[request]
     freed = np.flatnonzero(history.operation == Operation.FREE)
     of, block, group = history.of[freed], rules.block, rules.group[request]
     if (
@@ -170,9 +171,9 @@ def nothing_idle(history: RequestHistory, rules: AllocatorRules) -> Replay | Non
         or not ((of >= 0) & (of < freed)).all()
         or not request[of].all()
         or (np.bincount(of, minlength=1) > 1).any()
-        or block[request].min(initial=1) < 1
-        or block[request].max(initial=1) > MOST
-        or block[request].sum(dtype=np.float64) + len(block) * 512.0 > 1 << 61
+        or asked.min(initial=1) < 1
+        or asked.max(initial=1) > MOST
+        or asked.sum(dtype=np.float64) + len(block) * 512.0 > 1 << 61
         or group.min(initial=0) < 0
         or group.max(initial=-1) >= len(rules.groups.page)
     ):
@@ -184,7 +185,7 @@ def nothing_idle(history: RequestHistory, rules: AllocatorRules) -> Replay | Non
     peak, end = (int(level[at]), int(level[-1])) if at >= 0 else (0, 0)
     return Replay(
         *(peak, at, end, peak, end, -1, 0, 0, 0, 0, 0, len(block)),
-        *(int(request.sum()), int(block[request].sum()), len(of), int(block[of].sum())),
+        *(len(asked), int(asked.sum()), len(of), int(block[of].sum())),
     )
 
 
@@ -374,6 +375,19 @@ def prove(history: RequestHistory, rules: AllocatorRules) -> Proof:
         Matched(got.operations, len(history)),
         mismatch,
     )
+
+
+def proven(model: AllocatorModel, history: RequestHistory, values: Values) -> Proof:
+    """:func:`prove` with a model's rules for some values, once for the same ones.
+
+    Raises:
+        UsageError: As :func:`memlens.allocators.engine.replay`.
+    """
+    key = model.name, *sorted({**model.defaults, **values}.items())
+    if key not in history.proofs:
+        history.proofs[key] = prove(history, model.rules(history, values))
+    found: Proof = history.proofs[key]
+    return found
 
 
 def _compared(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -94,7 +95,7 @@ class OpeningChunks(NamedTuple):
         return OpeningChunks(*columns)
 
 
-class RequestHistory(Struct, frozen=True, eq=False):
+class RequestHistory(Struct, frozen=True, eq=False, dict=True):
     """Operations in the order in which they took effect (which need not be that of their lines), one NumPy entry each.
 
     Attributes:
@@ -132,6 +133,11 @@ class RequestHistory(Struct, frozen=True, eq=False):
     settings: Mapping[str, str] = {}
     limit_bytes: int | None = None
     limit_is_share: bool = False
+
+    @cached_property
+    def proofs(self) -> dict[Any, Any]:
+        """Proofs of it by model and values; see :func:`memlens.allocators.engine.proven`."""
+        return {}
 
     def __len__(self) -> int:
         return len(self.operation)

@@ -40,7 +40,7 @@ from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.spool import walk
 from memlens.text import format_bytes, plural, terms_of
 from memlens.trust import trust_of
-from memlens.trust.failures import Failures, allocs_before, failures_of, refused_before
+from memlens.trust.failures import STILL_GOING, Failures, allocs_before, failures_of, refused_before
 from memlens.windows.windows import NEVER, Window, edges_of
 
 if TYPE_CHECKING:
@@ -158,9 +158,6 @@ def cause_of(room: Room, chunk: str = "chunk") -> Judged:
     return Judged(UNKNOWN, words)
 
 
-#: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
-#: goes down.  A run that caught the failure and went on allocates far more.
-STILL_GOING = 100
 #: Failures that are looked at to tell whether they are of several devices.
 _LOOKED_AT = 10
 #: Doubts under which the figures up to a failure that are known hold all the same: the input ends too early, or does not tell of all.

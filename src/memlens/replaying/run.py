@@ -14,9 +14,8 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from memlens.allocators import registry
-from memlens.allocators.engine import compiled, prove
+from memlens.allocators.engine import compiled, proven
 from memlens.allocators.history import ChunkChange, NotReplayable, Operation
-from memlens.analyzers.failures import STILL_GOING
 from memlens.errors import InputError, UsageError
 from memlens.inputs import Reading, input_name, named_devices
 from memlens.options import as_list
@@ -27,7 +26,7 @@ from memlens.replaying.claims import claims_of, claims_of_log
 from memlens.replaying.result import ReplayedLog, ReplayProof, WhatIf
 from memlens.replaying.trials import Trials
 from memlens.results import Failure, claimed
-from memlens.trust.failures import failures_of
+from memlens.trust.failures import STILL_GOING, failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,7 +125,7 @@ def replayed(log: EventLog, name: str, known: Replayable, options: TryOut, *, sc
         recorded = model.recorded(history)
     own = own_settings(model, recorded, as_list(options.own))
     with _of_log(name, options):
-        proof = prove(history, model.rules(history, own))
+        proof = proven(model, history, own)
     by_default = model.defaults
     last = ending_failure(history)
     head = ReplayedLog(

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _ALIKE = 1024
 #: Messages of one failure that are looked at for what the first of them does not say.
 _MOST = 100
+#: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
+#: goes down.  A run that caught the failure and went on allocates far more.
+STILL_GOING = 100
 #: Events that are looked at together for the first one of a block after a failure.
 _NEAR = 1 << 10
 

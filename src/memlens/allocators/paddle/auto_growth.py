@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memlens.allocators.engine import prove
+from memlens.allocators.engine import proven
 from memlens.allocators.history import ChunkChange, NotReplayable, RequestHistory
 from memlens.allocators.models import (
     AllocatorModel,
@@ -133,7 +133,7 @@ def _recorded(history: RequestHistory) -> Values:
     """The settings of the run: those that its lines tell, and of what they leave open what replays it, or else most of it."""
     best: tuple[int, Values] = (-1, {})
     for values in _possible(history):
-        proof = prove(history, _rules(history, values))
+        proof = proven(AUTO_GROWTH, history, values)
         if proof.exact:
             return values
         best = max(best, (proof.addresses.matched, values), key=lambda one: one[0])

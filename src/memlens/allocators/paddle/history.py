@@ -141,28 +141,25 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
         row, operation = row[:-1], operation[:-1]
     number = np.full(len(rows.thread), -1, rows.event.dtype)  # of the operation of each row
     number[row] = np.arange(len(row), dtype=number.dtype)
-    is_alloc = (operation == Operation.REQUEST) & rows.is_event[row]
-    is_free = operation == Operation.FREE
-    event = np.where(is_alloc | is_free, rows.event[row], -1).astype(np.int64)
-    of = np.full(len(row), -1, np.int64)
-    of[is_free] = number[event_rows[log.lifetimes.partner[event[is_free]]]]
-    size, block_bytes, address = (np.zeros(len(row), np.int64) for _ in range(3))
-    block_bytes -= 1
-    request = np.where(is_alloc, rows.request[event], row)
-    requests = operation == Operation.REQUEST
-    size[requests] = lines.first[rows.line(request[requests])]
-    block_bytes[is_alloc] = log.size[event[is_alloc]]
-    address[is_alloc] = log.addr[event[is_alloc]].view(np.int64)
-    failed = np.flatnonzero(requests & ~is_alloc)
+    is_request, of_log = operation == Operation.REQUEST, rows.is_event[row]
+    allocs, frees = np.flatnonzero(is_request & of_log), np.flatnonzero(operation == Operation.FREE)
+    event, of, block_bytes = (np.full(len(row), -1, np.int64) for _ in range(3))
+    size, address = np.zeros(len(row), np.int64), np.zeros(len(row), np.uint64)
+    served = event[allocs] = rows.event[row[allocs]]
+    freed = event[frees] = rows.event[row[frees]]
+    of[frees] = number[event_rows[log.lifetimes.partner[freed]]]
+    failed = np.flatnonzero(is_request & ~of_log)
+    size[allocs] = lines.first[rows.line(rows.request[served])]
+    size[failed] = lines.first[rows.line(row[failed])]
+    block_bytes[allocs], address[allocs] = log.size[served], log.addr[served]
     changes = _changes(log, rows, event_rows, number, given_back)
-    line = np.empty(len(row), np.int64)
-    of_log = rows.is_event[row]
-    line[of_log] = log.offset[rows.event[row[of_log]]]
-    line[~of_log] = lines.offset[rows.line(row[~of_log])]
+    # A request that failed has none of its own.
+    line = log.offset[np.minimum(rows.event[row], len(log) - 1)]
+    line[failed] = lines.offset[rows.line(row[failed])]
     stream, pool = np.zeros(len(row), np.int32), np.zeros(len(row), np.int32)
     if log.stream is not None:  # each has an allocator of its own
-        named = log.stream[event[is_alloc]]
-        stream[is_alloc] = np.maximum(np.unique(named[named >= 0]).searchsorted(named), 0)
+        named = log.stream[served]
+        stream[allocs] = np.maximum(np.unique(named[named >= 0]).searchsorted(named), 0)
     return RequestHistory(
         operation,
         of,
@@ -171,7 +168,7 @@ def _built(log: EventLog, rows: LogRows) -> RequestHistory:
         pool,
         event,
         line,
-        address.view(np.uint64),
+        address,
         block_bytes,
         failed=failed,
         changes=changes,

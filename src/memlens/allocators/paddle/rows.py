@@ -105,10 +105,9 @@ class LogRows:
 
     def _next_of_thread(self) -> Ints:
         """For each event the next row of its thread; the number of rows where there is none."""
-        following = np.full(len(self.thread), len(self.thread))
-        order = self._by_thread
-        same = self.thread[order[1:]] == self.thread[order[:-1]]
-        following[order[:-1][same]] = order[1:][same]
+        following, order = np.full(len(self.thread), len(self.thread)), self._by_thread
+        thread = self.thread[order]
+        following[order[:-1]] = np.where(thread[1:] == thread[:-1], order[1:], len(order))
         found: Ints = following[self.is_event]
         return found
 

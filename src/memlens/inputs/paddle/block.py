@@ -185,7 +185,11 @@ class BlockReader:
             part,
             thread=np.ascontiguousarray(header[:, 0]),
             layer=found.layer if not alone and found.layer.any() else None,
-            of_next_alloc=tuple(_thread_lines(rows, found, form) for form in OF_NEXT_ALLOC[: 1 if alone else None]),
+            of_next_alloc=tuple(
+                # A replay asks for the requests themselves.
+                None if self._requests and form is OF_NEXT_ALLOC[0] else _thread_lines(rows, found, form)
+                for form in OF_NEXT_ALLOC[: 1 if alone else None]
+            ),
             contexts=contexts,
             names=names,
             last_thread=NO_HEADER if last is None else int(last[0]),
