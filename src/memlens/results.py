@@ -33,6 +33,7 @@ Tables: TypeAlias = Mapping[str, type[Struct]]
 _MOST_KEPT = 4096
 #: Annotations of values that msgspec writes as they are.
 _VALUES = {"str", "int", "float", "bool", "None"}
+_AS_IT_IS = (str, int, float, type(None))
 
 
 # -- values worked out when they are first asked for --------------------------------------------------------------------------
@@ -283,7 +284,7 @@ def plain(value: Any, top: int | None = None, min_size: int = 0) -> Any:
             leaves the tables out altogether, and works none of them out.
         min_size: Leave rows of smaller blocks (bytes) out of tables.
     """
-    if value is None or isinstance(value, (str, int, float)):
+    if isinstance(value, _AS_IT_IS):
         return value
     if isinstance(value, Struct):
         return value if _is_record(type(value)) else _plain_struct(value, top, min_size)
@@ -335,7 +336,8 @@ def _plain_struct(value: Struct, top: int | None, min_size: int) -> dict[str, An
         if name in value.spliced:
             found |= to_builtins(plain(getattr(value, attribute), top, min_size))
         elif name not in value.tables and name not in value.headlines:
-            found[name] = plain(getattr(value, attribute), top, min_size)
+            held = getattr(value, attribute)
+            found[name] = held if isinstance(held, _AS_IT_IS) else plain(held, top, min_size)
         elif (most := 10 if top == 0 and name in value.headlines else top) != 0:
             rows = kept = getattr(value, attribute)
             if name not in value.scales:

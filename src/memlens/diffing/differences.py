@@ -386,7 +386,7 @@ def group(items: Items) -> list[Ints]:
     at_peak = np.sign(items.peak)
     at_peak[at_peak == _RAISES[items.kind]] = 0
     small = ((items.kind * (len(FATES) + 1) + items.fate + 1) * 3 + items.ends) * 3 + at_peak + 1
-    traits = np.stack((small, items.size, items.requested, items.owner, items.freed_by))
+    traits = np.stack(((small << 32) + items.owner, items.size, items.requested, items.freed_by))
     order = np.lexsort(traits)
     traits = traits[:, order]
     first = np.flatnonzero(np.concatenate(([True], (traits[:, 1:] != traits[:, :-1]).any(axis=0))))

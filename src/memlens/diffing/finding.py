@@ -31,6 +31,8 @@ _TOGETHER = 16
 #: What says of an item where the runs have it.
 _PLACES = ("window", "base_alloc", "base_free", "head_alloc", "head_free")
 _FREED = np.array(["never", "in_window", "later"], object)
+#: What is less in a row of windows, of ALLOCs, of FREEs, of the lines of either is none.
+_LEAST = np.array([[0], [0], [0], [1], [1]])
 
 
 class Side(Result, frozen=True):
@@ -327,37 +329,33 @@ def _members(runs: Runs) -> Callable[[Ints], Iterator[Member]]:
     base, head = _sides_of(runs.base), _sides_of(runs.head)
 
     def of(places: Ints) -> Iterator[Member]:
-        window, *ends = places
-        return map(Member, base(window, *ends[:2], *ends[4:6]), head(window, *ends[2:4], *ends[6:]))
+        return map(Member, base(places[[0, 1, 2, 5, 6]]), head(places[[0, 3, 4, 7, 8]]))
 
     return of
 
 
-def _sides_of(windows: Sequence[Window]) -> Callable[..., list[Side | None]]:
-    """What gives one run's side of each of some blocks, from columns; none where it has no ALLOC (-1) of it."""
+def _sides_of(windows: Sequence[Window]) -> Callable[[Ints], list[Side | None]]:
+    """What gives one run's side of each of some blocks, from rows: windows, ALLOCs, FREEs, their lines; none where it has no ALLOC (-1) of it."""
     edges = np.append(edges_of(windows, "hi"), np.iinfo(np.int64).max)
     held = holders_of(windows[0].log)
     names = None if held is None else np.array([*held[1], None], object)
 
-    def sides(window: Ints, alloc: Ints, free: Ints, *lines: Ints) -> list[Side | None]:
-        known = alloc >= 0
+    def sides(rows: Ints) -> list[Side | None]:
+        known = rows[1] >= 0
+        found = np.full(len(known), None, object)
         if not known.any():
-            return [None] * len(known)
-        window, alloc, free, alloc_line, free_line = (column[known] for column in (window, alloc, free, *lines))
+            return [*found]
+        rows = rows[:, known]
+        window, alloc, free = rows[:3]
         freed = _FREED[np.where(free < 0, 0, np.where(free < edges[window], 1, 2))]
         holders: Iterable[str | None] = repeat(None)
         if held is not None and names is not None:
             holders = names[np.maximum(held[0][alloc], -1)]
-        columns = alloc.tolist(), _or_none(alloc_line, 1), _or_none(free, 0), _or_none(free_line, 1), freed, holders
-        made = np.full(len(known), None, object)
-        made[known] = np.fromiter(map(Side, *columns), object, len(alloc))
-        return made.tolist()
+        values = rows.astype(object)
+        values[rows < _LEAST] = None
+        _, allocs, frees, *lines = values.tolist()
+        made = map(Side, allocs, lines[0], frees, lines[1], freed, holders)
+        found[known] = np.fromiter(made, object, len(alloc))
+        return [*found]
 
     return sides
-
-
-def _or_none(column: Ints, least: int) -> list[int | None]:
-    """A column in which what is below a figure stands for none."""
-    values = column.astype(object)
-    values[column < least] = None
-    return [*values]
