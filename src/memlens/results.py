@@ -357,7 +357,7 @@ def to_builtins(value: Any) -> Any:
 def builtin(value: Any) -> Any:
     """What msgspec does not know in the output of :func:`plain`, by what it knows."""
     if isinstance(value, (Listed, Rows)):
-        return value[:] if isinstance(value, Rows) else list(value)
+        return list(value[:] if isinstance(value, Rows) else value)
     if hasattr(value, "item"):  # a NumPy scalar, as analyzers of other packages may give
         return value.item()
     raise TypeError(f"a result holds {type(value).__name__}, which is no JSON")

@@ -9,9 +9,10 @@ from made_requests import CHOICES, UNIT, Choice, history_from, history_of, rules
 from msgspec.structs import replace
 from night import many
 
-from memlens.allocators.engine import Matched, prove, replay
+from memlens.allocators.engine import Matched, prove, proven, replay
 from memlens.allocators.history import Operation, RequestHistory
 from memlens.allocators.models import AllocatorRules, Groups
+from memlens.allocators.paddle.auto_growth import AUTO_GROWTH
 from memlens.allocators.placing import Addresses, Placement
 
 
@@ -120,3 +121,12 @@ def test_addresses_that_are_not_known_are_not_asked_for() -> None:
     proof = prove(replace(history, address=np.zeros(4, np.uint64)), rules)
     assert proof.exact
     assert proof.addresses == Matched(0, 0)
+
+
+def test_a_run_is_proved_once_for_the_same_values_and_anew_for_others() -> None:
+    history, _ = made()
+    proof = proven(AUTO_GROWTH, history, {})
+    assert proven(AUTO_GROWTH, history, AUTO_GROWTH.defaults) is proof
+    others = {"FLAGS_auto_growth_chunk_size_in_mb": 0, "FLAGS_free_idle_chunk": True}
+    assert proven(AUTO_GROWTH, history, others) == prove(history, AUTO_GROWTH.rules(history, others)) != proof
+    assert not replace(history, limit_bytes=UNIT).proofs

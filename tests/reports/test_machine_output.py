@@ -17,7 +17,7 @@ from texts import csv_of, json_of
 
 import memlens
 from memlens import results
-from memlens.reports.machine import cell, csv_parts, json_parts
+from memlens.reports.machine import _json, _text, cell, csv_parts, json_parts
 from memlens.reports.markdown import code
 
 any_text = st.text(st.characters(codec=None))
@@ -166,3 +166,15 @@ def test_a_code_span_of_any_text_closes_and_stays_in_its_cell(text: str) -> None
     rest = iter(inside)
     assert not any(character == "|" for character in rest if character != "\\" or not next(rest, ""))
     assert "\n" not in span
+
+
+@given(st.dictionaries(any_text, st.one_of(any_text, st.integers(), st.none(), st.lists(any_text)), min_size=1))
+def test_entries_that_are_written_at_once_are_those_written_one_by_one(entries: dict[str, Any]) -> None:
+    text = "".join(_json([[[[entries]]]], 0))
+    assert text.isascii()
+    assert "##" not in text
+    lines = text.splitlines()[5:-5]
+    assert lines == [
+        f"     {_text(name)}: {_text(value)}{',' * (number < len(entries))}"
+        for number, (name, value) in enumerate(entries.items(), 1)
+    ]

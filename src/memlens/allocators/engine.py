@@ -378,11 +378,7 @@ def prove(history: RequestHistory, rules: AllocatorRules) -> Proof:
 
 
 def proven(model: AllocatorModel, history: RequestHistory, values: Values) -> Proof:
-    """:func:`prove` with a model's rules for some values, once for the same ones.
-
-    Raises:
-        UsageError: As :func:`memlens.allocators.engine.replay`.
-    """
+    """:func:`prove` with a model's rules for some values, once for the same ones."""
     key = model.name, *sorted({**model.defaults, **values}.items())
     if key not in history.proofs:
         history.proofs[key] = prove(history, model.rules(history, values))

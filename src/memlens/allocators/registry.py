@@ -9,6 +9,7 @@ from memlens.errors import MemlensError
 from memlens.plugins import entry_points, load, package_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib import metadata
 
 
@@ -24,16 +25,17 @@ def built_in() -> tuple[AllocatorModel, ...]:
     return (AUTO_GROWTH, CACHING)
 
 
-def models() -> tuple[AllocatorModel, ...]:
-    """All models: the built-in ones, then installed ones by name, none of which takes the name of a built-in one.
+def models() -> Iterator[AllocatorModel]:
+    """Yield all models: the built-in ones, then installed ones by name, none of which takes the name of a built-in one.
 
     Raises:
         MemlensError: An installed one cannot be loaded; the message names its package.
     """
     own = built_in()
+    yield from own
     taken = {model.name for model in own}
     points = sorted((point for point in entry_points(GROUP) if point.name not in taken), key=lambda point: point.name)
-    return (*own, *(_installed(point) for point in points))
+    yield from map(_installed, points)
 
 
 def _installed(point: metadata.EntryPoint) -> AllocatorModel:
