@@ -96,7 +96,7 @@ def _named(threads: Sequence[int]) -> str:
 def _rules(history: RequestHistory, values: Values) -> AllocatorRules:
     of = {**AUTO_GROWTH.defaults, **values}
     alignment = max(int(of[_ALIGNMENT]), 1)
-    block = _rounded(history.size + int(of[_PADDING]), alignment)
+    block = _rounded(history.size + int(of[_PADDING]) if of[_PADDING] else history.size, alignment)
     small = int(of[_SMALL]) << 20
     pools = 2 if small else 1
     names = _CHUNKS if small else (_CHUNK,)
@@ -125,7 +125,8 @@ def _rounded(size: Ints, to: int) -> Ints:
     if to & (to - 1):
         rounded: Ints = (size + (to - 1)) // to * to
     else:  # a division takes as long as all else
-        rounded = (size + (to - 1)) & -to
+        rounded = size + (to - 1)
+        rounded &= -to
     return rounded
 
 
