@@ -233,7 +233,7 @@ class _Blocks:
             | (forward & ~at_once & np.where(freed, gone < following, ~no_pass)),
         )
         self.say("temporary", (forward | self.backward | (phase == _MODEL)) & at_once)
-        self.say("result", forward & at_once & (self._others() > _OTHERS))
+        self.say("result", self._among_others(np.flatnonzero(forward & at_once)))
         self.say("saved", forward & freed & ~at_once & (gone >= following))
         self.say("result", forward & ~freed & no_pass)
         self.say("model", (phase == _MODEL) & ~at_once)
@@ -243,13 +243,15 @@ class _Blocks:
         for of, role in ((_NETWORK, "communication"), (_CACHE, "cache"), (_LIBRARY, "workspace")):
             self.say(role, phase == of)
 
-    def _others(self) -> Ints:
-        """How many blocks with the stack of each are made while it is there."""
-        times = len(self.free) + 1
-        own, place = self.stack.astype(np.int64) * times, np.arange(times - 1)
-        keys = np.sort(own + place)
-        found: Ints = keys.searchsorted(own + self.alloc.searchsorted(self.free)) - keys.searchsorted(own + place + 1)
-        return found
+    def _among_others(self, those: Ints) -> Ints:
+        """Those of some blocks while which are there more than a few others with the stack of each are made."""
+        ends = self.alloc.searchsorted(self.free[those])
+        those, ends = (column[ends - those > _OTHERS] for column in (those, ends))
+        stack, times = self.stack.astype(np.int64), len(self.stack) + 1
+        (every,) = np.nonzero(among(stack, stack[those]))
+        keys = np.sort(stack[every] * times + every)
+        own = stack[those] * times
+        return those[keys.searchsorted(own + ends) - keys.searchsorted(own + those + 1) > _OTHERS]
 
     def by_size(self) -> None:
         """Say the roles of what stays, and of what was there before, by the sizes of what a backward pass or an optimizer makes and leaves."""
@@ -291,7 +293,10 @@ class _Blocks:
         same, small = self.stack[1:] == self.stack[:-1], stays & (self.size == _SMALL_WORKSPACE)
         pairs = large & np.append(same & small[1:], False)
         # What the operator makes each time is no workspace, nor is what it made just before memory ran out.
-        seldom = _OTHERS * _alike(np.stack([self.stack, self.size])) <= _alike(self.stack.astype(np.int64)[None])
+        (at,) = np.nonzero(among(self.stack, self.stack[large]))
+        own, size = self.stack[at].astype(np.int64), self.size[at]
+        seldom = np.zeros(len(large), np.bool_)
+        seldom[at] = _OTHERS * _alike(np.stack([own, size])) <= _alike(own[None])
         long = (self.gone > self.born) | (2 * (self.free - self.alloc) > self.free.max(initial=0))
         large = (large & seldom & (pairs | (self.nobody & long))) | self._few(large, _FEW_WORKSPACES)
         after = np.append(False, large[:-1] & same)
