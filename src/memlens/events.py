@@ -35,8 +35,8 @@ __all__ = ["BATCH", "Batch", "EventLog", "Kind", "Lifetimes", "Outline", "once"]
 T = TypeVar("T")
 #: Events in one batch of :meth:`EventLog.batches`: its temporaries stay in the cache and below a few MB.
 BATCH = 1 << 17
-#: Lines are looked up one by one until one of so many events was, for a look goes through some hundred events.
-_LOOKED_UP = 256
+#: Lines are looked up one by one until one of so many events was, for a look goes through some hundred events; in a log of more than so many always.
+_LOOKED_UP, _MOST_KEPT = 256, 1 << 22
 
 
 class Batch(NamedTuple):
@@ -205,11 +205,11 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         return [line or None for line in self.line_column(np.asarray(events, np.int64)).tolist()]
 
     def line_column(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The same of a column, int64; 0 where it cannot be told.  A text of which much is looked up is gone through once, and all lines are kept."""
+        """The same of a column, int64; 0 where it cannot be told.  A text of which much is looked up is gone through once, and all lines are kept, if there are not very many."""
         if self.line is not None:
             return np.maximum(self.line[events], 0)
         self._looked_up[0] += len(events)
-        if self.marks is None and self._looked_up[0] * _LOOKED_UP > len(self):
+        if self.marks is None and len(self) < min(self._looked_up[0] * _LOOKED_UP, _MOST_KEPT):
             return self._lines[events]
         return self.source.line_column(self.offset[events])
 
