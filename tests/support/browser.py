@@ -383,7 +383,7 @@ class Page:
 
     def _over(self, selector: str, x: float, y: float) -> ActionChains:
         width, height = self._box(selector)
-        inside = (max(min(x * width, width - 1), 0) - width / 2, max(min(y * height, height - 1), 0) - height / 2)
+        inside = (max(min(x * width, width - 1), 1) - width / 2, max(min(y * height, height - 1), 1) - height / 2)
         return ActionChains(self.driver, duration=0).move_to_element_with_offset(
             self.one(selector), int(inside[0]), int(inside[1])
         )
