@@ -61,9 +61,10 @@ class RealPaddle:
         """The variables of this process without those that say what Paddle logs, and with the device."""
         ours = ("GLOG_", "FLAGS_", "PADDLE_", "HOSTDEV_", "PYTHONUNBUFFERED", "MEMLENS_", "PYTHONDONTWRITEBYTECODE")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        compiled = any(Path(self.python).parents[1].glob("lib/python3*/site-packages/paddle/__pycache__/*.pyc"))
         return kept | {
             "CUSTOM_DEVICE_ROOT": str(self.device),
-            "PYTHONPYCACHEPREFIX": f"{self.device}.bytecode",
+            **({} if compiled else {"PYTHONPYCACHEPREFIX": f"{self.device}.bytecode"}),
             "PADDLE_XCCL_BACKEND": "hostdev",
             "OMP_NUM_THREADS": "1",  # threads that wait for one another burn what other tests need
         }
