@@ -138,3 +138,10 @@ def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_
     assert walked() == [(1, "no variable"), (0, "-")]
     mine.clear()
     assert walked() == [(2, "no variable"), (0, "-")]
+    # Where no walk sees all, as many are known as there are addresses, and not as many as there ever were tensors.
+    framework.whole = False
+    for _ in range(8):
+        mine[:] = [kind()]
+        vars(mine[0]).update(state={0: {"mean": Tensor(1)}})
+        walked()
+    assert len(looks._written) == 1

@@ -122,8 +122,8 @@ class Walks:
     Args:
         framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out;
             ``graphs``, for further rows of address 0 on what was found; and ``level`` and ``peak``: the bytes that are allocated now, and that were at most, 0 where that is not known.
-        put: Takes the rows of a walk: an address, and who holds the block there.  One of address 0 ends it: ``-`` where all was
-            looked at that variables lead to, and what has no row is held by none, ``some`` after a short one.
+        put: Takes the rows of a walk: an address, and who holds the block there, ``no variable`` where what stays is not found again.  One of
+            address 0 ends it: ``-`` where all was looked at that variables lead to, and what has no row is held by none, ``some`` after a short one.
         room: Whether there is room for more rows.
 
     Attributes:
@@ -148,8 +148,8 @@ class Walks:
         self.each, self._rose_at = 1, 0
         self._counts: dict[str, int] = {}
         self._kept: dict[str, Any] = {}
-        #: Of each tensor that stays, what was written of it last.
-        self._written: dict[tuple[int, int], str] = {}
+        #: By its address, each tensor that stays, as its id, and what was written of it last.
+        self._written: dict[int, tuple[int, str]] = {}
 
     def anew(self) -> None:
         """Write all holders in the next walk."""
@@ -251,16 +251,15 @@ class Walks:
             if not address or address in said:  # of views the shortest path
                 continue
             said.add(address)
-            text, before = f"{role} {path} ({where})", self._written.get((id(tensor), address))
-            stays = role in _STAYING
+            text, (before, said_before) = f"{role} {path} ({where})", self._written.get(address, (0, ""))
+            stays, same = role in _STAYING, before == id(tensor)
             if stays:
-                written[id(tensor), address] = text
-            if not stays or (before is None if short else before != text):
+                written[address] = id(tensor), text
+            if not (stays and same and (short or said_before == text)):
                 yield address, text
         whole = walk.whole and walk.named and framework.whole and not at_exit and not short
-        for _, address in self._written if whole else ():
-            if address not in said:  # it was found before
-                yield address, "no variable"
+        for address in self._written.keys() - said if whole else ():  # they were found before
+            yield address, "no variable"
         self._searched = walk.searched
         self._written = written if whole else {**self._written, **written}
         if short:
