@@ -233,7 +233,9 @@ def test_text_that_looks_like_a_log_is_told_how_to_switch_logging_on(tmp_path: P
 
 def test_how_a_run_ended_that_logged_nothing_is_said() -> None:
     text = b'I am here\nTraceback (most recent call last):\n  File "a.py", line 3, in <module>\n    x()\nValueError: no device\n'
-    with pytest.raises(NoEventsError, match=r"The run ended with a Python exception \(ValueError\), in line 2, maybe"):
+    with pytest.raises(
+        NoEventsError, match=r"The run ended with a Python exception \(ValueError\), at line 2\. It may not"
+    ):
         memlens.analyze(io.BytesIO(text))
 
 

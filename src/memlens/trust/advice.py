@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlens.claims.claim import Claim, Weight, answer_of
 from memlens.errors import NoEventsError
 from memlens.text import format_bytes, plural
 
@@ -110,9 +111,10 @@ def _seen(facts: Facts) -> list[str]:
     if facts.ooms:
         found.append(f"There is an out-of-memory message in line {facts.ooms[0].line:,}.")
     if (ending := facts.ending) is not None:
-        how = "with a Python exception" if ending.how == "exception" else "by the death of the process"
-        what = f" ({ending.what})" if ending.what else ""
-        found.append(f"The run ended {how}{what}, in line {ending.line:,}, maybe before it allocated anything.")
+        values = {"how": ending.how, "what": ending.what or None, "line": ending.line}
+        found.append(
+            f"{answer_of([Claim('run_ended', Weight.ENDING, values)])} It may not have come to its first block."
+        )
     if not found:
         found.append("No other allocator layer was seen either: allocator logging was off.")
     return found
