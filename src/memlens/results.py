@@ -336,8 +336,7 @@ def _plain_struct(value: Struct, top: int | None, min_size: int) -> dict[str, An
         if name in value.spliced:
             found |= to_builtins(plain(getattr(value, attribute), top, min_size))
         elif name not in value.tables and name not in value.headlines:
-            held = getattr(value, attribute)
-            found[name] = held if isinstance(held, _AS_IT_IS) else plain(held, top, min_size)
+            found[name] = plain(getattr(value, attribute), top, min_size)
         elif (most := 10 if top == 0 and name in value.headlines else top) != 0:
             rows = kept = getattr(value, attribute)
             if name not in value.scales:

@@ -107,8 +107,8 @@ def report_with(log: Input, options: Report) -> ReportPage:
     fullest = [-view["figures"]["peak_bytes"] for view in views]
     rank = [(not one.ooms, one.device == "CPU", most) for one, most in zip(analysis.logs, fullest, strict=True)]
     data: dict[str, Any] = {"schema": SCHEMA, "title": title, "logs": views, "shown": rank.index(min(rank))}
-    inked_alike([view["stacks"] for view in views])
     if len(logs) > 1:  # of each device by itself, where the page speaks of all
+        inked_alike([view["stacks"] for view in views])
         for view, one in zip(views, analysis.logs, strict=True):
             own = claimed(
                 Analysis((one,)), lambda of: [claim("device", Weight.OPENING, of.logs[0]), *of.logs[0].claims]

@@ -144,11 +144,12 @@ class _Saved:
             self._here = int(np.bincount(self._pass[self._live], weights=self.size[self._live]).argmax())
             own = self._pass == self._here
             self._found, self._cut = self._layers_of(self._here), bool((self.free[own] == len(log)).any())
-            # Memory may have run out within the forward pass: the one before it tells how many layers there are.
-            before = self._layers_of(self._here - 1)
-            if self._cut and 2 * self.size[own & among(self._site, before.sites)].sum() > self.size[own].sum():
-                self._found = before
-            self._counted = not self._cut or self._found is before
+            if self._cut:
+                # Memory may have run out within the forward pass: the one before it tells how many layers there are.
+                before = self._layers_of(self._here - 1)
+                alike = own & among(self._site, before.sites)
+                self._counted = bool(2 * self.size[alike].sum() > self.size[own].sum())
+                self._found = before if self._counted else self._found
         if self._found.number:
             self._say_layers()
 

@@ -60,6 +60,8 @@ _OF_PYTHON = r"torch/autograd/function\.py:\d+ apply$"
 _RUN, _LONG = 8, 6
 #: What is there while the same call makes more than so many others is no temporary of it.
 _OTHERS = 8
+#: Of the blocks that an operator makes one in so many is a workspace, at most.
+_SELDOM = 8
 #: What an optimizer gives back within so many events was never its state.
 _SOON = 64
 #: Blocks and sizes that must be alike, and how much of their bytes must be found.
@@ -296,7 +298,7 @@ class _Blocks:
         (at,) = np.nonzero(among(self.stack, self.stack[large]))
         own, size = self.stack[at].astype(np.int64), self.size[at]
         seldom = np.zeros(len(large), np.bool_)
-        seldom[at] = _OTHERS * _alike(np.stack([own, size])) <= _alike(own[None])
+        seldom[at] = _SELDOM * _alike(np.stack([own, size])) <= _alike(own[None])
         long = (self.gone > self.born) | (2 * (self.free - self.alloc) > self.free.max(initial=0))
         large = (large & seldom & (pairs | (self.nobody & long))) | self._few(large, _FEW_WORKSPACES)
         after = np.append(False, large[:-1] & same)

@@ -145,8 +145,7 @@ class BlockReader:
 
     def read(self, block: Block) -> BlockReading:
         """Read one block."""
-        without = OF_OTHER_LAYERS if self._alone else ()
-        scanned = self._scanner.scan(block.data, block.begin, block.end, without)
+        scanned = self._scanner.scan(block.data, block.begin, block.end, OF_OTHER_LAYERS if self._alone else ())
         rows = BlockRows(block, scanned, self._scanner.columns)
         blocks = len(rows.sound(_BLOCK))
         alone = self._alone = self._alone or (self._layer is None and blocks > 0)
