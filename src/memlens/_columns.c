@@ -4,7 +4,6 @@
    returns.  columns.py is the face, with a reference implementation of each function in Python.  */
 
 #include "_columns.h"
-#include "_sources.h"
 
 /* --- a hash table from 64-bit keys to rows --------------------------------------------------------------------------- */
 
@@ -168,10 +167,4 @@ static PyMethodDef methods[] = {
     {"chain", memlens_chain, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyModuleDef_Slot slots[] = {{0, NULL}};
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "memlens._columns", MEMLENS_SOURCES, 0, methods, slots, NULL, NULL, NULL};
-
-PyMODINIT_FUNC PyInit__columns(void)
-{
-    return PyModuleDef_Init(&definition);
-}
+MODULE(_columns, "memlens._columns")

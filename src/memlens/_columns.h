@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "_sources.h"
+
 /* What a column has to be: its name, the bytes of an item (0: 4 or 8), and whether it is written. */
 typedef struct {
     const char *name;
@@ -89,6 +91,12 @@ static inline PyObject *worked(PyObject *args, const wanted *given, int count, c
     {                                                                                               \
         return worked(args, given, (int)(sizeof given / sizeof *given), #function, work);           \
     }
+
+/* Defines the module of some methods, which imports as `path`. */
+#define MODULE(name, path)                                                                                                              \
+    static PyModuleDef_Slot slots[] = {{0, NULL}};                                                                                      \
+    static PyModuleDef definition = {PyModuleDef_HEAD_INIT, path, MEMLENS_SOURCES, 0, methods, slots, NULL, NULL, NULL};                \
+    PyMODINIT_FUNC PyInit_##name(void) { return PyModuleDef_Init(&definition); }
 
 /* The functions of _alignment.c, and that of _effects.c. */
 PyObject *memlens_align(PyObject *module, PyObject *args);

@@ -7,7 +7,6 @@
 
 #include "_columns.h"
 #include "_ordered.h"
-#include "_sources.h"
 
 /* --- what is given ---------------------------------------------------------------------------------------------------- */
 
@@ -1050,10 +1049,4 @@ static PyMethodDef methods[] = {
     {"result", result, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
-static PyModuleDef_Slot slots[] = {{0, NULL}};
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "memlens._replay", MEMLENS_SOURCES, 0, methods, slots, NULL, NULL, NULL};
-
-PyMODINIT_FUNC PyInit__replay(void)
-{
-    return PyModuleDef_Init(&definition);
-}
+MODULE(_replay, "memlens._replay")

@@ -5,7 +5,6 @@
  * bounds only, and runs without the interpreter lock.  What it cannot decide within fixed bounds of stack and steps it hands
  * back as an "odd" row, and `re` decides. */
 #include "../_columns.h"
-#include "../_sources.h"
 #include "_search.h"
 
 /* ---------------------------------------------------------------- tables, as tables.py lays them out */
@@ -408,7 +407,4 @@ static PyMethodDef methods[] = {
     {"scan", memlens_scan, METH_VARARGS, NULL},
     {"last_header", memlens_last_header, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
-static PyModuleDef_Slot slots[] = {{0, NULL}};
-static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_scan", MEMLENS_SOURCES, 0, methods, slots, NULL, NULL, NULL};
-
-PyMODINIT_FUNC PyInit__scan(void) { return PyModuleDef_Init(&module); }
+MODULE(_scan, "memlens.scanner._scan")

@@ -4,7 +4,9 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -17,8 +19,14 @@ enum { FRAMES = 6, LONGEST = 240, DEEPEST = 200, LINE = 2 * LONGEST + 4, HEADER 
 
 static const char CALLS[] = "line.py:0] memlens calls ", PASS[] = "run_backward";
 
-/* The table of code objects; functions that add one, and that write down a place in it; names of attributes. */
-static PyObject *codes, *meet, *word, *name_code, *name_back, *name_instruction;
+/* Functions that take in a code object, and that write down a place in it; names of attributes. */
+static PyObject *meet, *word, *name_code, *name_back, *name_instruction;
+/* What a frame runs, and the frame that called it: in a tenth of the time of an attribute, where this Python has them. */
+static PyObject *(*get_code)(PyObject *), *(*get_back)(PyObject *);
+/* Of code objects met last what was taken in, which holds them, so that no other gets the place of one. */
+static struct {
+    PyObject *code, *entry;
+} known[1 << 14];
 static long long written;
 
 static _Thread_local struct {
@@ -51,10 +59,14 @@ static int put_header(char *into)
     return size + 6 + here.head_size;
 }
 
-/* Write a line, which has room for its end, in one piece. */
-static void put(char *line, int size)
+/* Write the line of the call that the thread is within, in one piece. */
+static void put(void)
 {
+    char line[HEADER + HEADER + LINE];
+    int size = put_header(line);
     ssize_t done;
+    memcpy(line + size, here.text, (size_t)here.size);
+    size += here.size;
     line[size++] = '\n';
     written += size;
     Py_BEGIN_ALLOW_THREADS /* who reads it may be a thread of this program */
@@ -66,56 +78,59 @@ static void put(char *line, int size)
 
 /* What is written of the place where a frame is: bytes, None where it is not the user's, NULL after an exception.
 
-   While a function of Python's runs another thread may empty the table, so that what is used is held. */
+   While a function of Python's runs another thread may come here, so that what is used after it is held. */
 static PyObject *words_of(PyObject *frame, PyObject *code)
 {
-    PyObject *key = PyLong_FromVoidPtr(code), *entry = key ? PyDict_GetItem(codes, key) : NULL, *words = NULL;
-    Py_XDECREF(key);
-    Py_XINCREF(entry);
-    if (!entry)
-        entry = PyObject_CallFunctionObjArgs(meet, code, NULL);
-    PyObject *places = entry ? PyTuple_GetItem(entry, 1) : NULL;
-    if (places == Py_None) {
-        words = places;
-        Py_INCREF(words);
-    } else if (places) {
+    const size_t slot = (uintptr_t)code / 32 % (sizeof known / sizeof *known);
+    if (known[slot].code != code) {
+        PyObject *entry = PyObject_CallFunctionObjArgs(meet, code, NULL), *before = known[slot].entry;
+        if (!entry)
+            return NULL;
+        known[slot].code = code;
+        known[slot].entry = entry;
+        Py_XDECREF(before);
+    }
+    PyObject *places = PyTuple_GetItem(known[slot].entry, 1), *words = places;
+    Py_INCREF(places);
+    if (places != Py_None) {
         PyObject *at = PyObject_GetAttr(frame, name_instruction);
         words = at ? PyDict_GetItem(places, at) : NULL;
         Py_XINCREF(words);
         if (at && !words)
             words = PyObject_CallFunctionObjArgs(word, places, frame, NULL);
         Py_XDECREF(at);
+        Py_DECREF(places);
     }
-    Py_XDECREF(entry);
     return words;
 }
 
-/* Add to a text the frames of the user's from one on, which is taken over: the size of the text, -1 after an exception. */
+/* Add to a text the frames of the user's that called one: the size of the text, -1 after an exception. */
 static int put_frames(char *text, int size, PyObject *frame)
 {
-    int frames = 0, looked = 0;
-    while (frame && frame != Py_None && looked++ < DEEPEST) {
-        PyObject *code = PyObject_GetAttr(frame, name_code), *words = code ? words_of(frame, code) : NULL;
-        char *bytes = NULL;
-        Py_ssize_t length = 0;
+    PyObject *words = NULL;
+    Py_INCREF(frame);
+    for (int frames = 0, looked = 0; looked < DEEPEST; looked++) {
+        PyObject *inner = frame, *code = NULL;
+        char *bytes;
+        Py_ssize_t length;
+        frame = get_back ? get_back(inner) : PyObject_GetAttr(inner, name_back);
+        Py_DECREF(inner);
+        if (frame && frame != Py_None)
+            code = get_code ? get_code(frame) : PyObject_GetAttr(frame, name_code);
+        Py_XDECREF(words);
+        words = code ? words_of(frame, code) : NULL;
         Py_XDECREF(code); /* the frame has it */
-        if (!words || (words != Py_None && PyBytes_AsStringAndSize(words, &bytes, &length)) ||
-            (bytes && (++frames > FRAMES || (length > LONGEST - size && frames > 1)))) {
-            Py_XDECREF(words);
+        if (words == Py_None)
+            continue;
+        if (!words || PyBytes_AsStringAndSize(words, &bytes, &length) || ++frames > FRAMES || (length > LONGEST - size && frames > 1))
             break;
-        }
-        if (bytes) {
-            if (length > LONGEST - size)
-                for (length = LONGEST - size; length && (bytes[length] & 0xc0) == 0x80; length--)
-                    ; /* whole characters */
-            memcpy(text + size, bytes, (size_t)length);
-            size += (int)length;
-        }
-        Py_DECREF(words);
-        PyObject *outer = PyObject_GetAttr(frame, name_back);
-        Py_DECREF(frame);
-        frame = outer;
+        if (length > LONGEST - size)
+            for (length = LONGEST - size; length && (bytes[length] & 0xc0) == 0x80; length--)
+                ; /* whole characters */
+        memcpy(text + size, bytes, (size_t)length);
+        size += (int)length;
     }
+    Py_XDECREF(words);
     Py_XDECREF(frame);
     return PyErr_Occurred() ? -1 : size;
 }
@@ -123,15 +138,14 @@ static int put_frames(char *text, int size, PyObject *frame)
 /* Put the line of a call that begins: whether it was written. */
 static int put_call(const char *operator, Py_ssize_t length)
 {
-    char line[HEADER + HEADER + LINE];
-    const int head = put_header(line), pass = sizeof PASS - 1, outer = here.size - pass;
-    char *text = line + head;
+    const int pass = sizeof PASS - 1, outer = here.size - pass;
+    char text[LINE];
     int size = length < LONGEST ? (int)length : LONGEST;
     PyObject *frame = (PyObject *)PyEval_GetFrame(); /* the function that stands in the operator's place */
     if (!frame)
         return 0;
     memcpy(text, operator, (size_t)size);
-    if ((size = put_frames(text, size, PyObject_GetAttr(frame, name_back))) < 0)
+    if ((size = put_frames(text, size, frame)) < 0)
         return 0;
     if (outer > 0 && here.size <= LONGEST && size >= outer && !memcmp(here.text, PASS, (size_t)pass) &&
         !memcmp(text + size - outer, here.text + pass, (size_t)outer)) { /* a hook, which the pass calls */
@@ -141,7 +155,7 @@ static int put_call(const char *operator, Py_ssize_t length)
     }
     memcpy(here.text, text, (size_t)size);
     here.size = size;
-    put(line, head + size);
+    put();
     return 1;
 }
 
@@ -150,7 +164,7 @@ static PyObject *begin(PyObject *Py_UNUSED(module), PyObject *operator)
     char *name;
     Py_ssize_t length;
     PyObject *before = PyBytes_FromStringAndSize(here.text, here.size);
-    if (before && codes && !PyBytes_AsStringAndSize(operator, &name, &length) && put_call(name, length))
+    if (before && meet && !PyBytes_AsStringAndSize(operator, &name, &length) && put_call(name, length))
         return before;
     Py_XDECREF(before);
     PyErr_Clear(); /* a recursion at its limit */
@@ -159,30 +173,27 @@ static PyObject *begin(PyObject *Py_UNUSED(module), PyObject *operator)
 
 static PyObject *end(PyObject *Py_UNUSED(module), PyObject *before)
 {
-    char line[HEADER + HEADER + LINE], *text;
+    char *text;
     Py_ssize_t size;
     if (PyBytes_AsStringAndSize(before, &text, &size))
         return NULL;
     here.size = size < LINE ? (int)size : LINE;
     memcpy(here.text, text, (size_t)here.size);
-    if (codes) {
-        const int head = put_header(line);
-        memcpy(line + head, here.text, (size_t)here.size);
-        put(line, head + here.size);
-    }
+    if (meet)
+        put();
     PyErr_Clear();
     Py_RETURN_NONE;
 }
 
 static PyObject *setup(PyObject *Py_UNUSED(module), PyObject *given)
 {
-    PyObject *table;
-    if (codes)
+    if (meet)
         return PyErr_Format(PyExc_RuntimeError, "another interpreter of this process writes lines");
-    if (!PyArg_ParseTuple(given, "O!OOOOO", &PyDict_Type, &table, &meet, &word, &name_code, &name_back, &name_instruction))
+    if (!PyArg_ParseTuple(given, "OOOOO", &meet, &word, &name_code, &name_back, &name_instruction))
         return NULL;
     Py_INCREF(given); /* and what is in it, to the end of the process */
-    codes = table;
+    *(void **)&get_code = dlsym(RTLD_DEFAULT, "PyFrame_GetCode"); /* from 3.9 on */
+    *(void **)&get_back = dlsym(RTLD_DEFAULT, "PyFrame_GetBack");
     Py_RETURN_NONE;
 }
 
@@ -194,13 +205,12 @@ static PyObject *bytes_written(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(
 static PyMethodDef methods[] = {
     {"begin", begin, METH_O, "Write the line of a call: that of the one that it is within, None where nothing is written."},
     {"end", end, METH_O, "Write that a call is over, and which one it was within."},
-    {"setup", setup, METH_VARARGS, "Once in a process: the table of code objects, the functions that fill it, and names of attributes."},
+    {"setup", setup, METH_VARARGS, "Once in a process: the functions that take in a code object and write down a place, and names of attributes."},
     {"written", bytes_written, METH_NOARGS, "The bytes of lines so far."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};
-
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_calls", MEMLENS_SOURCES, 0, methods, slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__calls(void)

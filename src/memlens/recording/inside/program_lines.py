@@ -260,7 +260,7 @@ def _compiled(file: str | None) -> list[Callable[..., Any]] | None:
         loader = ExtensionFileLoader("_calls", file)
         module: Any = loader.create_module(ModuleSpec("_calls", loader, origin=file))
         loader.exec_module(module)
-        module.setup(_codes, _met, _words, "f_code", "f_back", "f_lasti")
+        module.setup(_met, _words, "f_code", "f_back", "f_lasti")
     except Exception:  # noqa: BLE001  for another machine, or another interpreter of this process has them
         return None
     return [module.begin, module.end, module.written]
@@ -294,15 +294,11 @@ def _written() -> int:
 
 
 def _owner(operator: bytes, frame: FrameType | None) -> bytes:
-    text, frames, codes = operator, 0, _codes
+    text, frames = operator, 0
     for _ in range(_DEEPEST):
         if frame is None:
             break
-        code = frame.f_code
-        try:
-            places = codes[id(code)][1]
-        except KeyError:
-            places = _met(code)[1]
+        _, places = _met(frame.f_code)
         if places is not None:
             try:
                 piece = places[frame.f_lasti]
@@ -317,10 +313,12 @@ def _owner(operator: bytes, frame: FrameType | None) -> bytes:
 
 
 def _met(code: CodeType) -> tuple[CodeType, dict[int, bytes] | None]:
-    """Take in a code object, which is kept so that no other gets its id."""
-    if len(_codes) >= _MOST_CODES:
-        _codes.clear()
-    found = _codes[id(code)] = (code, None if own_name_of(code.co_filename) is None else {})
+    """A code object and what is written of its places; it is kept, so that no other gets its id."""
+    found = _codes.get(id(code))
+    if found is None:
+        if len(_codes) >= _MOST_CODES:
+            _codes.clear()
+        found = _codes[id(code)] = (code, None if own_name_of(code.co_filename) is None else {})
     return found
 
 
