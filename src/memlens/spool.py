@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 #: Bytes of columns that are held in memory together; what is larger touches a disk.
-IN_MEMORY = 128 << 20
+IN_MEMORY = 32 << 20
 #: Bytes of the file that are kept free for each column: no file system minds a file with holes, and a mapping has to be of one piece.
 _APART = 1 << 38
 #: Entries that are looked at together: their temporaries stay in the cache.

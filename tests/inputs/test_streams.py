@@ -88,7 +88,7 @@ def test_what_a_thread_of_its_own_unpacks_comes_in_order_and_stops_when_nobody_w
         assert b"".join(in_order(stream, lambda block: block.text.tobytes())) == text
     with open_bytes(path) as stream:
         results = in_order(stream, lambda block: block.text.tobytes())
-        assert next(results) == text[: text.rindex(b"\n", 0, 1 << 21) + 1]
+        assert next(results) == text[: text.rindex(b"\n", 0, blocks.BLOCK_BYTES) + 1]
         results.close()
         assert stream.consumed < path.stat().st_size
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 #: Bytes of text that a block holds as a rule: with its rows it stays in the cache, and the cost of each array operation is small against what it does.
-BLOCK_BYTES = 1 << 21
+BLOCK_BYTES = 3 << 20
 #: A line longer than this is cut into pieces: what stands in it is still read, but an event may lie across a cut.
 LONGEST_LINE = 1 << 24
 #: Line ends that stand in every buffer before the text and after it.
@@ -204,7 +204,7 @@ def shared_out(
     try:
         for span in chain(ahead, others):
             waiting.append(pool.submit(one, span))
-            if len(waiting) > most + 1:
+            if len(waiting) > most:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

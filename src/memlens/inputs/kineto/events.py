@@ -234,8 +234,8 @@ class Events:
         self._changes.append(changes)
 
     def _spans_of(self, events: list[_Event]) -> Integers:
-        start = _thousandths([event.ts for event in events])
-        lasts = _thousandths([_NO_TIME if _is_point(event) else event.dur for event in events])
+        times = [event.ts for event in events] + [_NO_TIME if _is_point(event) else event.dur for event in events]
+        start, lasts = np.split(_thousandths(times), 2)
         kind = [_CATEGORIES[event.cat] for event in events]
         stacks = [event.args.stack if event.args and event.cat in _OPERATORS else None for event in events]
         stack = [-1 if stack is None else self._text(stack) for stack in stacks]
@@ -292,6 +292,8 @@ def _thousandths(numbers: Sequence[msgspec.Raw]) -> Integers:
     Raises:
         ValueError, ArithmeticError: One of them is something else, or too large.
     """
+    if not numbers:
+        return np.zeros(0, np.int64)
     text = b" ".join([*numbers, b""])
     characters = np.frombuffer(text, np.uint8)
     ends, points = np.flatnonzero(characters == ord(" ")), np.flatnonzero(characters == ord("."))

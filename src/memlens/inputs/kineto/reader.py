@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 #: Bytes read at once.
-BLOCK_BYTES = 1 << 18
+BLOCK_BYTES = 1 << 20
 #: An event longer than this is taken for damage: a string or a bracket without its end.
 LONGEST_EVENT = 1 << 24
 #: Brackets within brackets, which no trace has so many of.
