@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from night import chance_of, some
+from night import NIGHT, chance_of, some
 from pythons import VERSIONS, python_of
 from real_paddle import RealPaddle, command, environment, run
 from torch_programs import STARTUP, Programs
@@ -326,6 +326,8 @@ for _ in range(60):
     for _ in range(rng.randrange(9)):
         inner = made(inner)
     inner()
+for _ in range({more}):
+    made(int)()
 """
 
 
@@ -333,7 +335,8 @@ for _ in range(60):
 @pytest.mark.parametrize("version", some(VERSIONS, 2))
 def test_what_is_compiled_writes_the_same_lines(ran: Ran, version: str) -> None:
     python = python_of(version)
-    text = MADE.format(seed=chance_of(version).getrandbits(32))
+    more = 12_000 if NIGHT else 200  # at night more than are remembered at once
+    text = MADE.format(seed=chance_of(version).getrandbits(32), more=more)
     compiled, plain = (ran(text, python=python, compiled=way) for way in (True, False))
     assert (compiled.returncode, plain.returncode) == (0, 0), compiled.stderr + plain.stderr
     assert said(compiled) == said(plain)
