@@ -41,7 +41,16 @@ SMOKE = frozenset(
     }
 )
 #: Tests that replay runs, which only the compiled modules can.
-REPLAYS = ("tests/allocators/", "tests/replaying/", "cli/test_whatif.py", "[cli_oom_whole]", "[whatif ")
+REPLAYS = (
+    "tests/allocators/",
+    "tests/replaying/",
+    "cli/test_whatif.py",
+    "[cli_oom_whole]",
+    "[whatif ",
+    "other_settings_are_right",
+    "under_other_settings",
+    "_carried_a_run_on",
+)
 LONG = pytest.mark.skip(
     reason="takes long, and others look at the same by day: MEMLENS_ROUNDS=20 runs it, as CI does at night"
 )

@@ -73,6 +73,8 @@ def refuse_overwrite(path: str | Path | None, force: bool = False) -> None:
     if (target := _file(path)) is None:
         return
     try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            target.lstat()  # from Python 3.14 on what follows is merely false of what nothing can be called
         if target.is_dir():
             raise OutputError(f"cannot write {_shown(target)}: it is a directory", "Name a file.")
         if not target.parent.is_dir():
