@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -75,6 +76,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         smoke = item.path.is_relative_to(tests) and item.path.relative_to(tests).as_posix() in SMOKE
         if smoke and "[docs/" not in item.nodeid:  # of the pages the README alone
             item.add_marker("smoke")
+
+
+def pytest_collection_finish() -> None:
+    """What thousands of tests and their modules are made of stays: no collection of garbage looks through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -54,7 +54,9 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.Call) and "import_module" in ast.dump(node.func):
+        elif isinstance(node, ast.Call) and "import_module" in (
+            getattr(node.func, name, "") for name in ("attr", "id")
+        ):
             yield from (str(given.value) for given in node.args[:1] if isinstance(given, ast.Constant))
 
 

@@ -113,7 +113,7 @@ def run(examples: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize("by", [None, BY], ids=["whole", "by step"])
-@pytest.mark.parametrize("name", some(EDITS, 3))
+@pytest.mark.parametrize("name", some(EDITS))
 def test_what_is_claimed_of_edited_runs_is_so(
     run: list[Row], tmp_path: Path, rounds: Callable[[int], range], name: str, by: str | None
 ) -> None:

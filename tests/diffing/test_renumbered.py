@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from logs import HEADER
 from made_window_series import EDITS, KINDS, REGRESSIONS, Program, judged, made, series_of
 from msgspec.structs import replace
-from night import many
+from night import many, some
 from paddle import read
 
 import memlens
@@ -107,7 +107,7 @@ def test_two_runs_without_a_name_in_common_that_do_different_things_are_an_error
 # -- series of all kinds ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", some(KINDS, 3))
 def test_made_window_series_pair_as_they_were_made(kind: str) -> None:
     """Fixed seeds; ``benchmarks/pairing.py`` takes fresh ones and counts what comes out."""
     chance = Random(kind)

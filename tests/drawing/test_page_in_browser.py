@@ -49,7 +49,7 @@ def test_the_curve_reaches_the_peak_that_analyze_finds(report: Make, inputs: Mak
     assert page.pixels("#picture canvas") > 1
 
 
-@pytest.mark.parametrize("name", some(INPUTS, 4))
+@pytest.mark.parametrize("name", some(INPUTS, 5))
 @pytest.mark.parametrize("width", some([400, 1400]))
 def test_the_page_fits_the_window(report: Make, inputs: Make, name: str, width: int) -> None:
     page = report(*inputs(name)).open(width=width)

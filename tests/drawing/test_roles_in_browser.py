@@ -48,7 +48,7 @@ def colour_by_role(page: Page) -> str:
     return words
 
 
-@pytest.mark.parametrize("name", some(["recorded", "small", "training", "leak", "snapshot"], 3))
+@pytest.mark.parametrize("name", some(["recorded", "small", "training", "leak", "snapshot"], 5))
 def test_bars_by_role_are_what_analyze_says(
     report: Make, inputs: Make, tmp_path: Path, shared: Path, name: str
 ) -> None:

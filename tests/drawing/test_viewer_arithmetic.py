@@ -177,7 +177,7 @@ def by_size(log: EventLog, groups: list[dict[str, Any]], event: int) -> list[int
 
 @pytest.mark.parametrize(
     "name",
-    some(["paddle/05_leak_graph_331.log.gz", "paddle/05_oom_331.log", "torch/snapshots/pre_existing_blocks.pickle"], 2),
+    some(["paddle/05_leak_graph_331.log.gz", "paddle/05_oom_331.log", "torch/snapshots/pre_existing_blocks.pickle"], 3),
 )
 def test_the_areas_reach_the_level_at_every_column_and_each_has_its_bytes(
     node: Callable[..., str], shared: Path, name: str

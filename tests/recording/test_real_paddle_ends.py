@@ -117,6 +117,7 @@ class Recording:
         return self.recorder.returncode
 
 
+@pytest.mark.night  # by day of programs without Paddle: test_record
 @pytest.mark.parametrize("number", [signal.SIGTERM, *[signal.SIGINT] * NIGHT], ids=lambda number: number.name)
 def test_a_signal_to_the_recorder_ends_the_program_as_it_would_alone(
     paddle: RealPaddle, tmp_path: Path, number: signal.Signals
@@ -134,6 +135,7 @@ def test_a_signal_to_the_recorder_ends_the_program_as_it_would_alone(
     assert memlens.analyze(log).answer is not None
 
 
+@pytest.mark.night  # by day of programs without Paddle: test_record
 def test_ctrl_c_in_a_terminal_interrupts_the_program_once(paddle: RealPaddle, tmp_path: Path) -> None:
     log = tmp_path / "run.log.zst"
     leader, follower = pty.openpty()
@@ -151,6 +153,7 @@ def test_ctrl_c_in_a_terminal_interrupts_the_program_once(paddle: RealPaddle, tm
     assert_log_is_whole(text)
 
 
+@pytest.mark.night  # by day of programs without Paddle: test_record
 def test_a_killed_program_leaves_a_log_up_to_its_end(paddle: RealPaddle, tmp_path: Path) -> None:
     log = tmp_path / "run.log.zst"
     with recording(paddle, tmp_path, log) as run:

@@ -85,7 +85,7 @@ LEAKS: dict[str, Callable[[Chance], tuple[Ints, int, int, int]]] = {
 def test_no_growth_is_claimed_at_any_moment_of_a_series_that_does_not_leak(
     name: str, rounds: Callable[[int], range]
 ) -> None:
-    for seed in rounds(12 if NIGHT else 3):
+    for seed in rounds(12 if NIGHT else 1):
         live, limit = INNOCENT[name](np.random.default_rng(seed))
         assert first_claim(live, limit) is None, f"seed {seed}"
 

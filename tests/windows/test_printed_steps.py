@@ -101,7 +101,7 @@ def test_where_lines_begin_steps_they_hold_what_follows_and_where_nothing_is_fou
     assert silent.verdict.endswith("no step lines found; growth not checked (use --by).")
 
 
-@pytest.mark.parametrize("name", some(PRINTS, 2))
+@pytest.mark.parametrize("name", some(PRINTS))
 def test_two_runs_are_cut_into_the_steps_that_each_has_alone(name: str, tmp_path: Path) -> None:
     runs = [run(name, random.Random(name), leak=leak) for leak in (False, True)]
     paths = [tmp_path / "base.log", tmp_path / "head.log"]

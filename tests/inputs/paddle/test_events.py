@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from in_threads import in_small_blocks
-from night import many
+from night import many, some
 from paddle import read
 from plain_paddle import microseconds, read_plain, rows, rows_of
 from texts import mutate
@@ -144,7 +144,7 @@ REAL = (
 )
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", some(REAL, 3))
 def test_real_logs_and_mutations_of_them_are_read_as_the_regular_expressions_read_them(shared: Path, name: str) -> None:
     text = (shared / "data/paddle" / name).read_bytes()
     chance = random.Random(name)

@@ -115,9 +115,7 @@ def test_layers_are_read_as_the_regular_expressions_read_them(
     assert_same(text, wanted, *how)
 
 
-@pytest.mark.parametrize(
-    "wanted", some([None, Layer.STREAM_SAFE, Layer.STATS, Layer.HOST_STATS, Layer.NAIVE_BEST_FIT], 2)
-)
+@pytest.mark.parametrize("wanted", some([None, Layer.STREAM_SAFE, Layer.STATS, Layer.HOST_STATS, Layer.NAIVE_BEST_FIT]))
 @pytest.mark.parametrize(
     "name",
     ["06_naive_best_fit_customdev.log", "08_cpu_stats_331.log", "10_v8_dygraph_331.log.gz", "10_v10_ast_pt_30.log.gz"],
