@@ -119,7 +119,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "zstd": pack_zstd,
     "xz": lzma.compress,
-    "bzip2": bz2.compress,
+    "bzip2": lambda text: bz2.compress(text, 1),  # in blocks of 100 kB, of which each is read alone
 }
 
 
@@ -143,7 +143,7 @@ def test_compression_is_known_by_content_and_not_by_name(tmp_path: Path, compres
 def test_a_compressed_log_cut_short_is_read_as_far_as_it_goes_and_says_so(
     tmp_path: Path, compression: str, share: float
 ) -> None:
-    text = b"".join(log_text(30).replace(b"0x7f", b"0x%x" % k) for k in range(16, 80))
+    text = b"".join(log_text(30).replace(b"0x7f", b"0x%x" % k) for k in range(16, 36))
     packed = PACKERS[compression](text)
     path = tmp_path / "run.log.gz"
     path.write_bytes(packed[: int(len(packed) * share)])
