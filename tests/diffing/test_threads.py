@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from diff_judge import check
 from made_threads import found_sizes, lose_frees, programs_of, run, threaded_program
+from night import some
 from paddle import read
 
 import memlens
@@ -43,7 +44,7 @@ def test_lost_frees_are_named_however_threads_interleave(seed: int) -> None:
         assert not found_sizes(found, "extra_free", "only_base", "only_head")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some(range(6), 3))
 def test_programs_of_threads_that_differ_are_aligned_at_the_exact_cost(seed: int) -> None:
     chance = Random(f"unlike {seed}")
     program = threaded_program(chance)
