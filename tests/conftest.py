@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from changed import has_changed
 from hypothesis import HealthCheck, settings
 from night import NIGHT, many
 
@@ -55,6 +56,9 @@ REPLAYS = (
 LONG = pytest.mark.skip(
     reason="takes long, and others look at the same by day: MEMLENS_ROUNDS=20 runs it, as CI does at night"
 )
+UNCHANGED = pytest.mark.skip(
+    reason="what it looks at has not changed since it passed: MEMLENS_CHANGED=1 runs it, as CI does at night (tests/support/changed.py)"
+)
 WITHOUT = pytest.mark.skip(reason="without the compiled modules nothing is replayed")
 
 
@@ -73,6 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(WITHOUT)
         if not NIGHT and item.get_closest_marker("night"):
             item.add_marker(LONG)
+        if not NIGHT and (part := item.get_closest_marker("changed")) and not has_changed(*part.args):
+            item.add_marker(UNCHANGED)
         smoke = item.path.is_relative_to(tests) and item.path.relative_to(tests).as_posix() in SMOKE
         if smoke and "[docs/" not in item.nodeid:  # of the pages the README alone
             item.add_marker("smoke")

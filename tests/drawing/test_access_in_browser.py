@@ -11,6 +11,8 @@ from night import some
 #: One input that has all parts of a page that a log can have, and one of PyTorch.
 NAMES = ("leak", "oom", "snapshot")
 
+pytestmark = pytest.mark.changed("drawing")
+
 
 @pytest.fixture(params=some(NAMES))
 def page(request: pytest.FixtureRequest, report: Make, inputs: Make) -> Page:

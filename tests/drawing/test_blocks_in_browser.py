@@ -19,6 +19,8 @@ from selenium.webdriver.common.keys import Keys
 CANVAS = "#picture canvas"
 ADDRESS = re.compile(r"\] (Alloc|Free) (\d+) bytes, ptr = (0x[0-9a-f]+)")
 
+pytestmark = pytest.mark.changed("drawing")
+
 
 @dataclass
 class Block:

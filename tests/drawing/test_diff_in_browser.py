@@ -55,6 +55,7 @@ def test_the_findings_are_those_of_diff(made: Any) -> None:
     assert page.run(wide) == []
 
 
+@pytest.mark.changed("drawing")
 def test_the_pointer_tells_both_levels_and_what_lies_between_them(made: Any, examples: Path) -> None:
     page = made.open()
     level = {}
@@ -75,6 +76,7 @@ def test_the_pointer_tells_both_levels_and_what_lies_between_them(made: Any, exa
     page.assert_well()
 
 
+@pytest.mark.changed("drawing")
 def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
     page = made.open()
     finding = made.diff["repeated"][0]["finding"]
@@ -97,6 +99,7 @@ def test_a_click_shows_a_finding_in_both_runs(made: Any) -> None:
     page.assert_well()
 
 
+@pytest.mark.changed("drawing")
 def test_a_hostile_log_beside_itself_with_less(
     report: Make, inputs: Make, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -180,6 +183,7 @@ def test_the_axis_of_two_runs_is_named(made: Any) -> None:
     assert not any(text.startswith("base ") and text != "base line" for text in written)
 
 
+@pytest.mark.changed("drawing")
 def test_where_the_runs_part_is_marked(made: Any) -> None:
     page, view = made.open(), diff_of(made.path.read_text())
     assert view["parting"] == made.diff["parting"]
@@ -208,6 +212,7 @@ def test_where_the_runs_part_is_marked(made: Any) -> None:
     page.assert_well()
 
 
+@pytest.mark.changed("drawing")
 def test_places_of_a_long_axis_that_are_told_together_are_counted(
     examples: Path, tmp_path: Path, chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

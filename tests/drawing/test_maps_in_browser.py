@@ -17,6 +17,8 @@ from memlens.analyzers.segments import layout_before
 from memlens.cli import main
 from memlens.drawing.lifetimes import largest_blocks
 
+pytestmark = pytest.mark.changed("drawing")
+
 
 def test_what_failed_is_shown_first_and_each_moment_by_its_button(report: Make, inputs: Make) -> None:
     page = report(*inputs("oom")).open()

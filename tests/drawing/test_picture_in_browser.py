@@ -14,6 +14,8 @@ CANVAS = "#picture canvas"
 #: How near the pointer has to be, in CSS pixels.
 NEAR = 2
 
+pytestmark = pytest.mark.changed("drawing")
+
 
 def picture(page: Page) -> str:
     """What is drawn."""

@@ -14,6 +14,8 @@ import memlens
 
 CANVAS, STRIP = "#picture canvas", "#picture .track + .track canvas"
 
+pytestmark = pytest.mark.changed("drawing")
+
 
 def test_a_click_on_a_band_shows_the_step_alone(leak: Page, examples: Path) -> None:
     log = memlens.read(examples / "leak.log.gz")

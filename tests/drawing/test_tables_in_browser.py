@@ -40,6 +40,7 @@ def test_the_windows_are_those_of_analyze(report: Make, inputs: Make, name: str)
             assert row["name"].removesuffix(" (open)") == window["name"]
 
 
+@pytest.mark.changed("drawing")
 def test_a_heading_sorts_and_a_filter_leaves_what_it_names(report: Make, inputs: Make) -> None:
     made = report(*inputs("leak"))
     page = made.open()
@@ -62,6 +63,7 @@ def test_a_heading_sorts_and_a_filter_leaves_what_it_names(report: Make, inputs:
     page.assert_well()
 
 
+@pytest.mark.changed("drawing")
 def test_a_row_is_followed_into_the_pictures_and_back(report: Make, inputs: Make) -> None:
     made = report(*inputs("leak"))
     page = made.open()

@@ -86,6 +86,7 @@ def test_the_screen_of_watching_is_that_of_a_terminal_of_80_columns() -> None:
         shown(command, terminal.shows("1,367 events. Ctrl-C ends.").text, WATCHING)
 
 
+@pytest.mark.changed("recording")
 @pytest.mark.paddle
 def test_the_program_of_the_page_gives_what_is_shown(paddle: RealPaddle, tmp_path: Path) -> None:
     program = block("python", "import paddle\n").replace('"gpu"', '"hostdev"')

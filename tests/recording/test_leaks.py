@@ -90,6 +90,7 @@ def assert_named(log: Path, kind: str) -> None:
     assert (found["owner"], found["holder"]) == (maker.replace(f"{{{words}}}", place(PROGRAM, words)), holder)
 
 
+@pytest.mark.changed("recording")
 @pytest.mark.paddle
 def test_a_program_of_paddle_that_is_started_by_itself_says_the_same(paddle: RealPaddle, tmp_path: Path) -> None:
     log, kind = tmp_path / "run.log", "closure"

@@ -313,6 +313,7 @@ OOM = (
 # --- the real thing, and what it costs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.changed("recording")
 @pytest.mark.paddle
 def test_paddle_is_judged_by_its_own_counters(marked: Marked, paddle: RealPaddle) -> None:
     """Real allocations on Paddle's host-memory device; the expected figures are read from Paddle in the test itself."""

@@ -49,6 +49,7 @@ def test_the_figures_are_paddles_own_counters_in_the_same_run(paddle: RealPaddle
 MARKS = re.compile(r"^(STEP \d+|START forward|END forward|TRAINED)$")
 
 
+@pytest.mark.changed("recording")
 def test_windows_cut_at_marks_have_the_counters_that_paddle_had_between_them(
     paddle: RealPaddle, tmp_path: Path
 ) -> None:
@@ -158,6 +159,7 @@ def test_the_peak_with_layers_recomputed_is_that_of_a_run_that_recomputes_them(
 # What the preset must not do
 
 
+@pytest.mark.changed("recording")
 def test_the_presets_variables_are_those_that_no_version_dies_of(paddle: RealPaddle, tmp_path: Path) -> None:
     show = "import os, paddle; print(os.environ['GLOG_vmodule'], os.environ['FLAGS_new_executor_sequential_run'], 'GLOG_v' in os.environ)"
     started = time.monotonic()

@@ -23,7 +23,7 @@ from real_paddle import run as run_command
 
 import memlens
 
-pytestmark = pytest.mark.paddle
+pytestmark = [pytest.mark.paddle, pytest.mark.changed("recording")]
 
 
 def test_an_out_of_memory_failure_keeps_its_exit_code_and_the_verdict_names_it(

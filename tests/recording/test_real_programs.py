@@ -11,7 +11,7 @@ from real_paddle import RealPaddle
 
 import memlens
 
-pytestmark = pytest.mark.paddle
+pytestmark = [pytest.mark.paddle, pytest.mark.changed("recording")]
 
 PROGRAM, BAD = "lstm", "keep_states"
 
