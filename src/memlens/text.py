@@ -103,7 +103,7 @@ _CUT, _BETWEEN = " < …", " … "
 _CODE = r"[^()]*(?:\.py|>)[:(]\d+"
 _FOREIGN = (
     r"\S+[/\\][^/\\\s]+\.py:\d|(?:.*[/\\])?(?:torch|site-packages|dist-packages|importlib)[/\\]|<(?!stdin|ipython|string)"
-    r"|(?:.*[/\\])?(?:contextlib|functools|threading|runpy|queue)\.py\("
+    r"|(?:.*[/\\])?(?:(?:asyncio|concurrent|multiprocessing)[/\\].+|contextlib|copy|functools|threading|runpy|queue)\.py\("
 )
 
 #: The name of the window that holds what precedes a series.

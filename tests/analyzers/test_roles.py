@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_trainings import Called, Training, live_at
+from msgspec.structs import replace
 from night import NIGHT, some
 from raw_runs import read_packed
 from snapshots import frame
@@ -203,6 +204,29 @@ def test_workspaces_are_told_by_what_an_operator_makes_once_a_thread(threads: in
         begun.add(thread)
         run.call("forward", (256 << 10, "temporary"), keep=False)
     assert run.wrong(run.snapshot(0, of_python=True)) == []
+
+
+def test_a_processor_has_no_workspaces() -> None:
+    """A copy of weights is as large as one, and nobody that a walk knows holds it."""
+    run = Called()
+    run.call("model", (1 << 20, "model"))
+    for _ in range(20):
+        run.call("forward", (256 << 10, "temporary"), keep=False)
+    log = run.snapshot(0, of_python=True, walk=True)
+    for device, role in ((0, "workspace"), (-1, "model")):
+        found = roles_by_stack(replace(log, device=device))
+        assert found is not None
+        assert NAMES[found.role[np.flatnonzero(log.kind == Kind.ALLOC)[0]]] == role
+
+
+def test_what_a_model_made_and_goes_with_the_program_is_no_temporary() -> None:
+    """Tables that grow: each is made by a larger model, and all go when the program ends."""
+    run, kept = Called(), list[int]()
+    for day in range(12):
+        run.call("forward", *[(512, "temporary")] * 9, keep=False)
+        kept += run.call("model", (4096 + 512 * day, "model"))
+    run.events += kept
+    assert {told for told, role in run.wrong(run.snapshot(0, of_python=True)) if role == "model"} == set()
 
 
 @given(st.integers(3, 40), st.booleans(), st.booleans())

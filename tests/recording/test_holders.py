@@ -586,6 +586,22 @@ def test_what_tensors_hold_is_looked_at_where_not_everything_can_be() -> None:
     assert (gradients, made.whole, len(data)) == (["weight.grad"], False, 30_000)
 
 
+def test_a_parameter_whose_model_is_gone_is_one_though_a_graph_alone_leads_to_it() -> None:
+    output = Tensor()
+
+    def beyond(_: Walk, tensor: Any, __: str) -> Iterator[tuple[str, Any, str]]:
+        if tensor is output:
+            yield ".grad_fn", type("Parameter", (Tensor,), {"__module__": "torch.nn.parameter"})(), "saved"
+            yield ".grad_fn", Tensor(), "saved"
+
+    made = Walk(lambda kind: issubclass(kind, Tensor), own_name, beyond=beyond)
+    assert [(role, path) for _, role, path, _ in walk_of(made)] == [
+        ("variable", "output"),
+        ("parameter", "output.grad_fn"),
+        ("saved", "output.grad_fn"),
+    ]
+
+
 def walk_of(made: Walk) -> list[tuple[Any, str, str, str]]:
     """A walk that looks at the frame of the test."""
     return made.run()

@@ -28,6 +28,7 @@ LEAKS = {
     "cached": (128, "mul < {return self.first.weight} scaled", "Net.scaled[*] (paddle_leaks.py)"),
     "key": (256, "relu < {relu(self.first} forward", "by_key[*] (paddle_leaks.py)"),
     "total": (256, "relu < {relu(self.first} forward", "total.grad_fn (main, paddle_leaks.py)"),
+    "saving": (256, "relu < {relu(self.first} forward", "Same.saving[*].container[*] (paddle_leaks.py)"),
     "hook": (256, "MatmulGradNode < {loss.backward} main", "hooked[*] (main, paddle_leaks.py)"),
     "cycle": (256, "relu < {relu(self.first} forward", "garbage Node.tensor (a cycle that gc.collect() frees)"),
     "generator": (256, "mul < {copy =} waiting", "outputs[*].copy (main, paddle_leaks.py)"),
@@ -50,6 +51,8 @@ TORCH_LEAKS = {
     "class": (256, "aten::clamp_min < {def forward} forward", "Net.all_maps[*] (program.py)"),
     "cached": (128, "aten::mul < {lru_cache(None)} scaled", "Net.scaled[*] (program.py)"),
     "key": (256, "aten::clamp_min < {def forward} forward", "by_key[*] (program.py)"),
+    "context": (256, "aten::clamp_min < {def forward} forward", "context[*] (a context variable)"),
+    "sparse": (256, "aten::clamp_min < {def forward} forward", "outputs[*] (train, program.py)"),
     "total": (256, "aten::clamp_min < {def forward} forward", "total.grad_fn (train, program.py)"),
     "graph": (256, "aten::clamp_min < {def forward} forward", "outputs[*].grad_fn (train, program.py)"),
     "hook": (256, "aten::mm < {with (} train", "hooked[*] (train, program.py)"),
@@ -73,7 +76,7 @@ def place(program: Path, words: str) -> str:
 
 
 @pytest.mark.paddle
-@pytest.mark.parametrize("kind", [kind for kind in LEAKS if NIGHT or kind == "total"])
+@pytest.mark.parametrize("kind", [kind for kind in LEAKS if NIGHT or kind in ("total", "saving")])
 def test_a_leak_is_named_by_its_line_and_its_variable(paddle: RealPaddle, tmp_path: Path, kind: str) -> None:
     log = tmp_path / "run.log.zst"
     done = run(command(paddle, log, [str(PROGRAM), kind], []), environment(paddle, tmp_path), tmp_path, log)
@@ -106,7 +109,9 @@ def test_a_program_of_paddle_that_is_started_by_itself_says_the_same(paddle: Rea
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("kind", [kind for kind in TORCH_LEAKS if NIGHT or kind in {"total", "cycle", "lengths"}])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in TORCH_LEAKS if NIGHT or kind in {"total", "cycle", "lengths", "sparse", "context"}]
+)
 def test_a_leak_of_pytorch_is_named_by_its_function_and_its_variable(programs: Programs, kind: str) -> None:
     done = programs.recorded(TORCH_PROGRAM.read_text(), real_torch(), LEAK=kind)
     assert done.returncode == 0, done.stderr

@@ -336,6 +336,28 @@ def test_what_a_graph_has_saved_is_named_by_what_leads_to_it(programs: Programs,
     }
 
 
+GIVEN_BACK = """
+@torch.no_grad()
+def sample():
+    path = [torch.randn(1000)]
+    for k in range(4):
+        with torch.profiler.record_function(f"denoise {k}"): path.append(path[-1] * 2)
+    return path
+def main():
+    with profiling: sample()
+"""
+
+
+@pytest.mark.torch
+def test_what_a_function_without_gradients_gives_back_is_held_by_its_variables_until_then(programs: Programs) -> None:
+    _, log = traced(programs, GIVEN_BACK)
+    assert log.holder is not None
+    names = [
+        log.holder_names[n] for n, size in zip(log.holder.tolist(), log.size.tolist(), strict=True) if size == 4000
+    ]
+    assert set(names) - {"a variable that no walk saw"} == {"variable path[*] (sample, program.py)"}
+
+
 ANEW = """
 from torch.utils.checkpoint import checkpoint
 layers = [torch.nn.Sequential(torch.nn.Linear(50, 70), torch.nn.ReLU(), torch.nn.Linear(70, 50)) for _ in range(3)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextvars import ContextVar, copy_context
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,6 +96,33 @@ def test_what_runs_without_gradients_leaves_time_for_the_walks_of_backward_passe
         looks.look(moment)
         moments += [moment] * (len(asked) - before)
     assert moments == ["inference"] * 4 + ["backward"] * 2
+
+
+def test_a_short_run_is_looked_at_all_along_and_a_long_one_for_a_hundredth_of_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Walks of 5 ms: each takes a tenth of the time to the next, until an eighth of a second is spent."""
+    looks, now, asked = looking(monkeypatch, taken=0.005, room=True)
+    walked = []
+    for _ in range(2000):
+        now[0] += 0.056
+        before = len(asked)
+        looks.look("backward")
+        walked.append(len(asked) > before)
+    assert all(walked[:25])
+    assert sum(walked[100:]) * 0.005 <= (now[0] - 100 * 0.056) / 100 + 0.05
+    assert sum(walked[100:]) > 1500 // 10
+
+
+def test_a_context_variable_is_one() -> None:
+    class Tensor: ...
+
+    def walked() -> list[tuple[str, str]]:
+        ContextVar[Any]("current").set([Tensor()])
+        found = Walk(lambda one: one is Tensor, lambda file: file if file == __file__ else None).run()
+        return [(path, where) for _, _, path, where in found]
+
+    assert copy_context().run(walked) == [("current[*]", "a context variable")]
 
 
 def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_said_once(

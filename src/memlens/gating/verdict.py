@@ -325,7 +325,7 @@ def _growing(verdict: Verdict) -> Iterator[Claim]:
     elif verdict.piling:
         pile = verdict.piling[0]
         blocks = values_of(pile, "size_bytes", "total_bytes", blocks=pile.count, owner=pile.owner or None)
-        blocks["holder"] = variable_of(pile.holder)
+        blocks |= {"holder": variable_of(pile.holder), "held_in_part": pile.held_in_part or None}
         yield Claim("piles_up", Weight.CAUSE, {**blocks, "kinds": len(verdict.piling)})
 
 

@@ -184,7 +184,7 @@ def family(log: EventLog) -> Family | None:
     if not any(entry.counts_steps and len(set(entry.numbers)) > 1 and by not in found for by, entry in seen.items()):
         again = recurring_lines(kinds, thinned=landmarks.thinned)
         found |= {by: entry for by, entry in again.items() if _comes_evenly(log, entry.offsets)}
-    found = {by: entry for by, entry in found.items() if _wanted(entry)}
+    found = {by: one for by, entry in found.items() if (one := _wanted(log, entry)) is not None}
     return _best((log,), (landmarks,), (found,))
 
 
@@ -215,10 +215,13 @@ def _several(numbers: Sequence[Numbers]) -> bool:
     return sum(after == before for before, after in pairwise(numbers)) * 4 > len(numbers)
 
 
-def _wanted(entry: Seen) -> bool:
-    """Whether lines of one log count anything that is worth its windows."""
-    many_parts = entry.template.work is Work.PART and len(entry.offsets) > _MOST_PARTS
-    return entry.template.place is not Place.UNNAMED and not many_parts
+def _wanted(log: EventLog, entry: Seen) -> Seen | None:
+    """Lines of one log that count something that is worth its windows: annotations without a word like STEP, too, that count on through all of it, evenly."""
+    template, often = entry.template, len(entry.offsets)
+    if template.place is not Place.UNNAMED:
+        return None if template.work is Work.PART and often > _MOST_PARTS else entry
+    on = log.marks is not None and len(set(entry.numbers)) == often and _comes_evenly(log, entry.offsets)
+    return replace(entry, template=replace(template, work=Work.STEP)) if on else None
 
 
 def _lines_of(log: EventLog, landmarks: Landmarks, pattern: Pattern) -> Anchor | None:

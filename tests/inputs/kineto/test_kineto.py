@@ -18,6 +18,7 @@ from kineto_judge import assert_as_plain, read_bytes
 from night import NIGHT, some
 from texts import read_packed
 
+from memlens import text
 from memlens.analyzers import get, growth
 from memlens.errors import InputError, NoEventsError
 from memlens.events import Kind
@@ -26,6 +27,7 @@ from memlens.inputs.input_format import Request
 from memlens.inputs.kineto.reader import read_kineto
 from memlens.inputs.registry import get_format
 from memlens.log import Log
+from memlens.windows.anchor_discovery import find_steps
 
 FOLDER = "data/torch/kineto"
 CPU_TRACES = (
@@ -104,6 +106,51 @@ def test_steps_and_annotations_are_anchors(shared: Path) -> None:
     named = next(one for one in windows if one.name == "3")
     assert (window.lo, window.hi) == (named.lo, named.hi)
     assert len(log.windows("## forward ##")) == 27
+
+
+def span(category: str, name: str, ts: float, dur: float) -> dict[str, object]:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur}
+
+
+def test_annotations_that_count_on_through_a_whole_trace_are_its_steps_whatever_their_words() -> None:
+    """An optimizer's own annotations count nothing; tiles are parts of a step, and begin anew in each."""
+    events, mark = list[object](), "user_annotation"
+    for step in range(6):
+        at = 100.0 * step
+        events += [memory(at + 2 + k, 512, 4096 + 1024 * (3 * step + k)) for k in range(3)]
+        events += [span(mark, f"denoise {step}", at, 90), span(mark, "Optimizer.step#SGD.step", at + 4, 1)]
+        events += [span(mark, f"tile {tile}", at + 10 * tile + 1.5, 9) for tile in range(3)]
+    (log,) = read_bytes(trace(*events))
+    steps = find_steps(log)
+    assert steps is not None
+    assert (steps.family.by, steps.unit, [one.name for one in steps.windows]) == (
+        r"^(denoise \d+)", "step", [f"denoise {step}" for step in range(6)],
+    )  # fmt: skip
+
+
+def test_what_an_optimizer_alone_annotates_cuts_a_trace_into_whole_steps() -> None:
+    """The blocks of a step are made before its optimizer clears gradients, and gives one back; forward passes are pieces of their own."""
+    events = list[object]()
+    for step in range(6):
+        at = 100.0 * step + 10
+        events += [memory(at + 10 * k, 512, 4096 + 1024 * (3 * step + k)) for k in range(3)]
+        events += [memory(at + 85, -512, 4096 + 3072 * step), span("user_annotation", "zero_grad", at + 80, 9)]
+        events += [span("user_annotation", "## forward ##", at - 1, 50)]
+    (log,) = read_bytes(trace(*events))
+    windows = log.windows("zero_grad")
+    assert [len(window) for window in windows] == [3, 4, 4, 4, 4, 4, 1]
+    assert [window.open_end for window in windows] == [False] * 6 + [True]
+    assert [len(window) for window in log.windows("forward")] == [3] * 6
+
+
+def test_the_line_of_the_user_is_no_line_of_pythons_own_library() -> None:
+    frames = ["train.py(7): main", "asyncio/runners.py(118): run", "copy.py(128): deepcopy", "torch/storage.py(253): clone"]  # fmt: skip
+    around = [span("python_function", name, k, 20 - 2 * k) for k, name in enumerate(frames)]
+    (log,) = read_bytes(trace(*around, memory(10, 512, 4096)))
+    assert log.owner_names == ("torch/storage.py(253): clone < train.py(7): main",)
+    assert [text.innermost(" < ".join(reversed(frames[:k]))) for k in (2, 3)] == [
+        "asyncio/runners.py(118): run < train.py(7): main", "copy.py(128): deepcopy < train.py(7): main",
+    ]  # fmt: skip
 
 
 def test_a_trace_without_addresses_pairs_by_size(shared: Path) -> None:

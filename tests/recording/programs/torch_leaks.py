@@ -6,6 +6,7 @@ On a processor a profile is written to ``run.json``; with ``DEVICE=cuda`` whoeve
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import gc
 import importlib
@@ -21,6 +22,7 @@ kind, device = os.environ["LEAK"], os.environ.get("DEVICE", "cpu")
 torch.set_default_device(device)
 module_list: list[Any] = []
 by_key: dict[str, Any] = {}
+context: contextvars.ContextVar[Any] = contextvars.ContextVar("context", default=())
 
 
 class Net(nn.Module):  # type: ignore[name-defined, misc]
@@ -115,6 +117,10 @@ def train() -> None:
                     keep(hidden)
                 elif kind == "key":
                     by_key[f"step{step}"] = hidden
+                elif kind == "context":
+                    context.set((*context.get(), hidden))
+                elif kind == "sparse":
+                    outputs.append(torch.sparse_coo_tensor(torch.zeros([1, rows], dtype=torch.int64), hidden))
                 elif kind == "total":
                     total += loss
                 elif kind == "graph":

@@ -66,6 +66,8 @@ _SELDOM = 8
 _SOON = 64
 #: Blocks and sizes that must be alike, and how much of their bytes must be found.
 _FEW_BLOCKS, _FEW_SIZES, _COVERED = 6, 2, 0.9
+#: The number of the processor among devices.
+_CPU = -1
 #: Blocks that a parameter has at most, itself among them: its gradient, and two states.
 _COPIES = 4
 #: Workspaces of matrix products: their sizes, the second kind's, and how many of a kind a stream has at most, one a thread that computes.
@@ -195,6 +197,7 @@ class _Blocks:
     """
 
     def __init__(self, log: EventLog, stack: NDArray[np.int32], phase: NDArray[np.int8], *, of_python: bool) -> None:
+        self.device = log.device
         self.alloc = alloc = np.flatnonzero(log.kind == Kind.ALLOC)
         self.phase, self.size = phase[alloc], log.size[alloc]
         partner = log.lifetimes.partner[alloc].astype(np.int64)
@@ -229,16 +232,18 @@ class _Blocks:
         phase, born, gone, freed = self.phase, self.born, self.gone, self.freed
         forward, following = self.forward, self.runs.next_of(_BACKWARD, born)
         at_once, no_pass = freed & (gone == born) & (born >= 0), following == len(self.runs.phase)
+        # What a model has made and goes when nothing is made any more goes with the program.
+        briefly = at_once & ((phase != _MODEL) | (self.free < self.alloc[-1:].sum()))
         self.say(
             "variable",
             ((phase == _OTHER) & bool(len(self.runs.phase)))
             | (forward & ~at_once & np.where(freed, gone < following, ~no_pass)),
         )
-        self.say("temporary", (forward | self.backward | (phase == _MODEL)) & at_once)
+        self.say("temporary", (forward | self.backward | (phase == _MODEL)) & briefly)
         self.say("result", self._among_others(np.flatnonzero(forward & at_once)))
         self.say("saved", forward & freed & ~at_once & (gone >= following))
         self.say("result", forward & ~freed & no_pass)
-        self.say("model", (phase == _MODEL) & ~at_once)
+        self.say("model", (phase == _MODEL) & ~briefly)
         soon = at_once | (freed & ~self.opening & (self.free - self.alloc <= _SOON))
         self.say("optimizer", (phase == _OPTIMIZER) & ~soon)
         self.say("temporary", (phase == _OPTIMIZER) & soon)
@@ -272,7 +277,8 @@ class _Blocks:
         gone = np.where((self.free < last[self.gone]) | like_states, phases[self.gone], -1)
         self.say("optimizer", before & (gone == _OPTIMIZER))
         self.say("saved", before & (gone == _BACKWARD))
-        self._workspaces()
+        if self.device != _CPU:  # whose libraries take theirs elsewhere
+            self._workspaces()
         for sizes, counts in self._sets():
             self.say("gradient", self._go_at_once(before & among(self.size, sizes), int(sizes @ counts)))
             have = _count(self.size[stays], sizes)

@@ -62,7 +62,8 @@ _FILE_FRAME = re.compile(r"(?P<path>(?!<built-in |nn\.Module: ).+?)\((?P<line>\d
 #: Code that the user has not written: PyTorch's, that of installed packages, and the interpreter's own wrappers around it.
 _FOREIGN = re.compile(
     r"(?:.*[/\\])?(?:torch|site-packages|dist-packages|importlib)[/\\]"
-    r"|<(?!stdin|ipython|string)|(?:.*[/\\])?(?:contextlib|functools|threading|runpy|queue)\.py\Z"
+    r"|<(?!stdin|ipython|string)"
+    r"|(?:.*[/\\])?(?:(?:asyncio|concurrent|multiprocessing)[/\\].+|contextlib|copy|functools|threading|runpy|queue)\.py\Z"
 )
 _NO_FRAME, _FRAME, _OWN_FRAME = 0, 1, 2
 

@@ -37,6 +37,8 @@ _PLAIN = {*map(id, (*_CODE, dict, *_SEQUENCES)), *_FRAMES}
 _ASIDE, _METHODS = (types.FrameType, types.MethodType), (staticmethod, classmethod)
 _STORING = (types.MemberDescriptorType, types.GetSetDescriptorType)
 LEAVES |= {*map(id, _STORING)}
+#: What is stored, though a function in C gives it: the latter is what a PyLayer of Paddle's has saved.
+_OPEN = ("__dict__", "container")
 #: Modules in C whose types tell the collector alone what they hold: iterators, caches of functions, queues, tasks.
 _IN_C = ("builtins", "functools", "itertools", "_asyncio", "_contextvars", "_queue")
 _OF_MODULES = {"__builtins__", "__build_class__"}  # in the variables of a module, and in the built-in ones
@@ -148,7 +150,7 @@ class Contents:
         for name, descriptor in self._kind(kind)[3]:
             try:
                 inner = descriptor.__get__(value)
-            except (AttributeError, TypeError):  # a slot without a value
+            except (AttributeError, TypeError, RuntimeError):  # a slot without a value
                 continue
             yield from list(inner.items()) if name == "__dict__" else ((name, inner),)
 
@@ -160,7 +162,7 @@ class Contents:
                 self._made[id(kind)] = ref(kind)
             of_bases = [list((_VALUES(base) or {}).items()) for base in _MRO(kind) or (kind,)]
             found = [one for values in of_bases for one in values if type(one[1]) in _STORING]
-            stored = [one for one in found if one[0] == "__dict__" or type(one[1]) is types.MemberDescriptorType]
+            stored = [one for one in found if one[0] in _OPEN or type(one[1]) is types.MemberDescriptorType]
             told = issubclass(kind, BaseException) or module_of(kind) in _IN_C
             self._kinds[id(kind)] = framework, told, module_of(kind) in self.modules, stored
         return self._kinds[id(kind)]

@@ -15,6 +15,7 @@ import sys
 import threading
 import types
 from collections import Counter, deque
+from contextvars import copy_context
 from itertools import islice
 from operator import is_
 
@@ -32,6 +33,7 @@ _MOST_TURNS, _FEW_TURNS, _LIBRARY_TURNS, _AT_ONCE, _LONGEST, _DEEPEST = 20_000, 
 #: Rings of what refers to tensors, and how much one of them may have.
 _MOST_RINGS, _MOST_REFERRERS = 8, 10_000
 _CYCLE, _HANDLED = "a cycle that gc.collect() frees", "an exception that is being handled"
+_CONTEXT = "a context variable"
 
 
 class Walk:
@@ -224,6 +226,8 @@ class Walk:
             name = self._own_name(frame.f_code.co_filename)
             if name is not None and frame.f_code.co_name != "<module>":
                 self._variables(locals_of(frame), f"{frame.f_code.co_name}, {name}")
+        for variable, value in copy_context().items():
+            self._reach(value, "variable", variable.name, _CONTEXT)
         # Exceptions that are being handled, whose frames no variable need lead to.  Python 3.10 has those of all threads.
         for one in getattr(sys, "_current_exceptions", lambda: {0: sys.exc_info()})().values():
             error = one[1] if type(one) is tuple else one
@@ -286,7 +290,7 @@ class Walk:
             return
         self._seen[id(value)] = value
         if self._is_tensor(kind):
-            if role in ("variable", "optimizer") and framework_class(kind, ("EagerParamBase", "Parameter")):
+            if role in ("variable", "optimizer", "saved") and framework_class(kind, ("EagerParamBase", "Parameter")):
                 self._loose[id(value)], role = len(self.found), "parameter"
             self.found.append((value, role, path, where))
             for name, inner in self.contents.stored(value, kind) if role == "parameter" else ():

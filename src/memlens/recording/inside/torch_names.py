@@ -22,15 +22,15 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import threading
 import time
 from _thread import allocate_lock, start_new_thread
 from array import array
 from collections import deque
 from contextlib import suppress
+from contextvars import copy_context
 from types import FrameType, FunctionType, GetSetDescriptorType
 
-from .walks import Passes, Walks, others_wait, own_name_of
+from .walks import Passes, Walks, is_over, others_wait
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ _MOST_ROWS = 1_000_000
 #: Frames of a thread that are looked at for a backward pass.
 _DEEPEST = 200
 _KEY = "memlens"
+#: What sparse tensors are made of.
+_SPARSE = ("_indices", "_values", "values", "crow_indices", "col_indices", "ccol_indices", "row_indices")
 #: Seconds to wait for a walk, and characters of what is put into a trace, at most.
 _PATIENCE, _LONGEST_NOTE = 10.0, 8_000_000
 
@@ -126,7 +128,7 @@ class _Names:
 
         def snapshot(*args: Any, **kwargs: Any) -> Any:
             self.walks.anew()
-            look(sys._getframe(1), at_exit=self._is_over())
+            look(sys._getframe(1), at_exit=is_over())
             found = taken(*args, **kwargs)
             if type(found) is dict and self._names:
                 found[_KEY] = {**self._found(), "passes": self._passes.found()}
@@ -140,18 +142,24 @@ class _Names:
                 self._profile(on=False)
             return ended(profile, *args)
 
-        def leaving(left: list[Any]) -> Any:
+        def leaving(left: list[Any], moment: str) -> Any:
             def leaves(*args: Any) -> Any:
                 found = left[0](*args)
-                if not compiles() and is_due("inference"):
-                    look(sys._getframe(1))
+                if not compiles() and is_due(moment):
+                    frame = sys._getframe(1)  # of a decorated function, whose result is in no variable yet
+                    look(frame, at_exit=frame.f_code.co_name == "decorate_context")
                 return found
 
             return leaves
 
-        for name in ("no_grad", "inference_mode"):
+        ends_of = {
+            "no_grad": (torch, "inference"),
+            "inference_mode": (torch, "inference"),
+            "record_function": (profiler, "mark"),
+        }
+        for name, (owner, moment) in ends_of.items():
             left: list[Any] = []
-            left.append(_put_in_place(torch, getattr(torch, name, object), "__exit__", leaving(left)))
+            left.append(_put_in_place(torch, getattr(owner, name, object), "__exit__", leaving(left, moment)))
         prepare = _put_in_place(torch, torch.autograd, "_tensor_or_tensors_to_tuple", begins)
         cleared = _put_in_place(torch, torch.optim.Optimizer, "zero_grad", clears)
         taken = _put_in_place(torch, torch.cuda.memory, "_snapshot", snapshot)
@@ -215,7 +223,7 @@ class _Names:
                 lock.release()
 
         try:
-            start_new_thread(work, ())
+            start_new_thread(copy_context().run, (work,))
         except RuntimeError:  # Python ends
             work()
         except BaseException:
@@ -237,17 +245,6 @@ class _Names:
                 return False
             frame = frame.f_back
         return frame is None and others_wait()
-
-    def _is_over(self) -> bool:
-        """Whether the main thread has left the program: what its variables held is gone."""
-        frame = sys._current_frames().get(threading.main_thread().ident or 0)
-        for _ in range(_DEEPEST):
-            if frame is None:
-                return True
-            if own_name_of(frame.f_code.co_filename) is not None:
-                return False
-            frame = frame.f_back
-        return False
 
     def _put(self, rows: Iterator[tuple[int, str]]) -> None:
         now, found = time.time_ns() // 1000, list(rows)
@@ -296,9 +293,8 @@ class _Tensors:
 
     def __init__(self, torch: Any) -> None:
         base = next(kind for kind in torch.Tensor.__mro__ if "grad_fn" in vars(kind))
-        self._of = {
-            name: vars(base)[name] for name in ("grad", "grad_fn", "is_leaf", "retains_grad", "untyped_storage")
-        }
+        names = ("grad", "grad_fn", "is_leaf", "retains_grad", "untyped_storage", "layout", *_SPARSE)
+        self._of = {name: vars(base)[name] for name in names if name in vars(base)}
         self._data_ptr = next(
             vars(kind)["data_ptr"] for kind in torch.UntypedStorage.__mro__ if "data_ptr" in vars(kind)
         )
@@ -350,6 +346,8 @@ class _Tensors:
         if type(tensor) not in self._plain:
             for _, inner in walk.contents.stored(tensor, type(tensor)):
                 yield "", inner, ""
+        elif "sparse" in str(self._read(self._of.get("layout"), tensor)):  # of other classes operators would run
+            yield from (("", self._read(self._of.get(name), tensor), "") for name in _SPARSE)
         if not self._still:
             return
         leaf, kept, node = (self._read(self._of[name], tensor) for name in ("is_leaf", "retains_grad", "grad_fn"))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Walks take a hundredth of the time, or so many seconds where that is more.
 _SHARE, _SECONDS = 100, 0.5
+#: … a tenth while a quarter of that is not spent: short runs are looked at all along.
+_SHARE_OF_LITTLE = 10
 #: Operators are no moment before so many of the times that they are looked at.
 _SOME_CALLS = 16
 #: Seconds from one end of what runs without gradients to the next at which it is looked at what is allocated.
@@ -77,6 +79,14 @@ def others_wait() -> bool:
     del tops[threading.get_ident()]  # the frame of this function, which would hold itself
     files = [top.f_code.co_filename for top in tops.values()]
     return all(file.startswith(_STDLIB) and "-packages" not in file for file in files)
+
+
+def is_over() -> bool:
+    """Whether the main thread has left the program: what its variables held is gone."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and own_name_of(frame.f_code.co_filename) is None:
+        frame = frame.f_back
+    return frame is None
 
 
 _STDLIB = os.path.join(os.path.dirname(os.__file__), "")
@@ -234,7 +244,8 @@ class Walks:
         except Exception:  # noqa: BLE001  the program goes on
             self.on = False
         taken = time.thread_time() - began
-        self._next = time.monotonic() + taken * _SHARE
+        little = 4 * (self._taken + self._taken_searching) <= self._budget()
+        self._next = time.monotonic() + taken * (_SHARE_OF_LITTLE if little else _SHARE)
         if self._searched:
             self._taken_searching += taken
         else:
