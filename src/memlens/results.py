@@ -307,7 +307,7 @@ def _is_record(kind: type[Struct]) -> bool:
         return False
     hints: dict[str, Any] = {}
     for owner in reversed(kind.__mro__):
-        hints |= vars(owner).get("__annotations__", {})
+        hints |= getattr(owner, "__annotations__", {})  # not of its dictionary, where Python 3.14 has none
     known = vars(sys.modules[kind.__module__])
     return (
         names_of(kind) == dict(zip(fields, fields, strict=True))
