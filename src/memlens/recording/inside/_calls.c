@@ -142,10 +142,8 @@ static int put_call(const char *operator, Py_ssize_t length)
     char text[LINE];
     int size = length < LONGEST ? (int)length : LONGEST;
     PyObject *frame = (PyObject *)PyEval_GetFrame(); /* the function that stands in the operator's place */
-    if (!frame)
-        return 0;
     memcpy(text, operator, (size_t)size);
-    if ((size = put_frames(text, size, frame)) < 0)
+    if (!frame || (size = put_frames(text, size, frame)) < 0)
         return 0;
     if (outer > 0 && here.size <= LONGEST && size >= outer && !memcmp(here.text, PASS, (size_t)pass) &&
         !memcmp(text + size - outer, here.text + pass, (size_t)outer)) { /* a hook, which the pass calls */
