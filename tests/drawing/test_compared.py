@@ -20,6 +20,8 @@ from memlens.drawing.compared import comparison_page
 from memlens.reports.blocks import Table
 from memlens.reports.compare import compare_blocks
 
+pytestmark = pytest.mark.changed("drawing")
+
 LEAKS = ("05_fixed_331.log.gz", "05_leak_graph_331.log.gz", "05_oom_331.log", "nosuch.log")
 
 

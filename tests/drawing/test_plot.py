@@ -30,6 +30,8 @@ from memlens.errors import MemlensError
 from memlens.events import Kind
 from memlens.log import Log
 
+pytestmark = pytest.mark.changed("drawing")
+
 HOSTILE = "_a$x^{2}_{\\frac$<script>alert(1)<&>\"'\x1b[31m\u202e.log"
 
 

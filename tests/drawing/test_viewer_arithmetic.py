@@ -33,6 +33,8 @@ from memlens.log import Log
 from memlens.text import format_bytes
 from memlens.windows.windows import Window
 
+pytestmark = pytest.mark.changed("drawing")
+
 
 def test_the_arithmetic_of_the_page(node: Callable[..., str], tmp_path: Path) -> None:
     names = sorted(path.relative_to(tmp_path).as_posix() for path in (tmp_path / "tests/viewer").glob("*.test.js"))

@@ -18,6 +18,8 @@ from memlens.errors import InputError
 from memlens.inputs import expanded
 from memlens.options import ReadAs
 
+pytestmark = pytest.mark.changed("inputs")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

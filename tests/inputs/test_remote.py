@@ -26,6 +26,8 @@ from memlens.inputs import blocks, file_source, remote
 from memlens.inputs.file_source import FileSource
 from memlens.source import is_url, local_path, scheme_of
 
+pytestmark = pytest.mark.changed("inputs")
+
 fsspec = pytest.importorskip("fsspec")
 
 TEXT = b"START A\nAlloc 512 bytes, ptr = 0x7f01\nFree 512 bytes, ptr = 0x7f01\nAlloc 256 bytes, ptr = 0x7f02\n"

@@ -14,7 +14,10 @@ from night import some
 from s3_server import Store, storing
 
 missing = [name for name in ("s3fs", "moto", "flask_cors") if find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}, which is not installed")
+pytestmark = [
+    pytest.mark.changed("inputs"),
+    pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}, which is not installed"),
+]
 
 
 @pytest.fixture(scope="module")

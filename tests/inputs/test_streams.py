@@ -16,6 +16,8 @@ from memlens.inputs import blocks, streams
 from memlens.inputs.blocks import in_order
 from memlens.inputs.streams import open_bytes
 
+pytestmark = pytest.mark.changed("inputs")
+
 needs_isal = pytest.mark.skipif(find_spec("isal") is None, reason="needs isal, which is not installed")
 
 

@@ -24,6 +24,8 @@ from memlens.reports.gate import gate_blocks
 from memlens.reports.terminal import render
 from memlens.summarizing import workers
 
+pytestmark = pytest.mark.changed("summarizing")
+
 distributed: Any = pytest.importorskip("distributed", reason="needs the extra dask")
 
 STEPS = r"STEP (\d+) START"

@@ -20,6 +20,8 @@ from memlens.events import Kind
 from memlens.inputs.kineto import reader
 from memlens.log import Log
 
+pytestmark = pytest.mark.changed("inputs")
+
 ROUNDS = 24
 
 texts = st.one_of(

@@ -25,6 +25,8 @@ from snapshots import pickled
 from memlens.inputs.torch_snapshot import pickles
 from memlens.inputs.torch_snapshot.pickles import BadPickle, load
 
+pytestmark = pytest.mark.changed("inputs")
+
 SCALARS = (
     st.none()
     | st.booleans()
