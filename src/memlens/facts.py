@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_SIZE = 1 << 47
 #: What the memory pool is called that is nobody's own.
 DEFAULT_POOL = "default pool"
+#: The number of the CPU among devices.
+CPU = -1
 
 
 class Kind(IntEnum):

@@ -98,13 +98,16 @@ _DAY_US = 86_400 * 1_000_000
 #: Between the frames of a call stack in the name of an owner, innermost first; and where some are left out.
 STACK = " < "
 _CUT, _BETWEEN = " < …", " … "
+#: The beginnings of code that the user has not written: PyTorch's, that of installed packages, and of the interpreter's own library a file, of whose
+#: name that is all.
+LIBRARY_CODE = (
+    r"(?:.*[/\\])?(?:torch|site-packages|dist-packages|importlib)[/\\]|<(?!stdin|ipython|string)"
+    r"|(?:.*[/\\])?(?:(?:asyncio|concurrent|multiprocessing)[/\\].+|contextlib|copy|functools|threading|runpy|queue)\.py"
+)
 #: A line of Python, as snapshots and logs have it (``file.py:13 main``) or a trace (``file.py(13): main``), and one that the user has not written:
 #: snapshots and logs have the folders of those alone.
 _CODE = r"[^()]*(?:\.py|>)[:(]\d+"
-_FOREIGN = (
-    r"\S+[/\\][^/\\\s]+\.py:\d|(?:.*[/\\])?(?:torch|site-packages|dist-packages|importlib)[/\\]|<(?!stdin|ipython|string)"
-    r"|(?:.*[/\\])?(?:(?:asyncio|concurrent|multiprocessing)[/\\].+|contextlib|copy|functools|threading|runpy|queue)\.py\("
-)
+_FOREIGN = rf"\S+[/\\][^/\\\s]+\.py:\d|{LIBRARY_CODE}\("
 
 #: The name of the window that holds what precedes a series.
 BEFORE_FIRST = "(before)"

@@ -13,7 +13,7 @@ from memlens.analyzers.failures import failure_claim, failures
 from memlens.analyzers.series.growth import Growth, growth
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.errors import InputError, MemlensError, OutputError, UsageError
-from memlens.facts import Kind
+from memlens.facts import CPU, Kind
 from memlens.gating.baseline import Anchors, Baseline, RunFigures, anchors_for, parse_baseline, read_baseline
 from memlens.gating.judging import Judged, PairedRuns, judge, pair_runs, why_unjudged
 from memlens.gating.limits import Rules
@@ -140,9 +140,9 @@ def _check_alike(first: Run, run: Run) -> None:
         InputError: They are of two kinds.
     """
     check_alike(first.path, first.layer, run.path, run.layer)
-    if None in (run.device, first.device) or (run.device == -1) == (first.device == -1):
+    if None in (run.device, first.device) or (run.device == CPU) == (first.device == CPU):
         return
-    gpu, cpu = (first.path, run.path) if run.device == -1 else (run.path, first.path)
+    gpu, cpu = (first.path, run.path) if run.device == CPU else (run.path, first.path)
     raise InputError(
         f"{gpu} has memory of a GPU and {cpu} of the CPU: these cannot be compared",
         "Record both runs in the same way, or take the CPU of both (--device cpu).",

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from memlens import native
 from memlens.errors import InputError, NoEventsError, UsageError
+from memlens.facts import CPU
 from memlens.inputs.built_in import PADDLE
 from memlens.inputs.file_source import FileSource
 from memlens.inputs.input_format import Request
@@ -113,7 +114,7 @@ def expanded(
 
 def several_devices(name: str, logs: Sequence[EventLog]) -> UsageError:
     """The error for an input with several devices of which none is named."""
-    listed = ", ".join("cpu" if log.device == -1 else str(log.device) for log in logs)
+    listed = ", ".join("cpu" if log.device == CPU else str(log.device) for log in logs)
     return UsageError(
         f"{name}: has {len(logs)} devices: {listed}",
         "Name one of them: --device N on the command line; device=N in Python, where the CPU is number -1.",
@@ -237,7 +238,7 @@ def without_cpu(logs: Sequence[Log]) -> tuple[tuple[Log, ...], tuple[str, ...]]:
     Returns:
         The logs of the GPUs, or all logs where there is no GPU or no CPU among them; and what was left out, in words.
     """
-    gpus = tuple(log for log in logs if log.device != -1)
+    gpus = tuple(log for log in logs if log.device != CPU)
     if not gpus or len(gpus) == len(logs):
         return tuple(logs), ()
     return gpus, ("memory of the CPU is left out; --device cpu takes it instead",)
@@ -250,7 +251,7 @@ def device_label(log: EventLog) -> str:
 
 def device_named(device: int | None) -> str:
     """How a device is called: ``device 1``, ``CPU``."""
-    return "CPU" if device == -1 else f"device {device}"
+    return "CPU" if device == CPU else f"device {device}"
 
 
 def named_devices(name: str, logs: Sequence[Log]) -> list[tuple[Log, str, str]]:

@@ -226,9 +226,9 @@ def windows_at(log: EventLog, anchor: Anchor, end_anchors: Sequence[Anchor] = ()
     starts, lines = np.array(anchor.offsets, np.int64), np.array(anchor.lines, np.int64)
     stops = np.append(starts[1:], NEVER)
     to_end, end_lines = _next_ends(end_anchors, starts)
-    if not ends:  # an annotation may tell where it ends itself
-        own = {mark.offset: mark.end for mark in log.marks or () if mark.end is not None}
-        lasts = np.array([own.get(offset, NEVER) for offset in anchor.offsets] if own else NEVER, np.int64)
+    own = {mark.offset: mark.end for mark in log.marks or () if mark.end is not None}
+    if own and not ends:  # an annotation tells where it ends itself
+        lasts = np.array([own.get(offset, NEVER) for offset in anchor.offsets], np.int64)
         begins, within = (log.events_before(places) for places in (starts, np.minimum(stops, lasts)))
         # What counts nothing, and little happens in, comes once in a larger piece of work: a step of the optimizer.
         if len(set(anchor.names)) == 1 < len(starts) and 2 * int((within - begins)[:-1].sum()) < begins[-1] - begins[0]:

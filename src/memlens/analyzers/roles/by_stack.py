@@ -16,7 +16,7 @@ import numpy as np
 from memlens.claims.roles import INFERRED, NO_VARIABLE, ROLE_NUMBERS, WORKSPACE
 from memlens.columns import among, rank_of
 from memlens.events import once
-from memlens.facts import Kind
+from memlens.facts import CPU, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,8 +66,6 @@ _SELDOM = 8
 _SOON = 64
 #: Blocks and sizes that must be alike, and how much of their bytes must be found.
 _FEW_BLOCKS, _FEW_SIZES, _COVERED = 6, 2, 0.9
-#: The number of the processor among devices.
-_CPU = -1
 #: Blocks that a parameter has at most, itself among them: its gradient, and two states.
 _COPIES = 4
 #: Workspaces of matrix products: their sizes, the second kind's, and how many of a kind a stream has at most, one a thread that computes.
@@ -277,7 +275,7 @@ class _Blocks:
         gone = np.where((self.free < last[self.gone]) | like_states, phases[self.gone], -1)
         self.say("optimizer", before & (gone == _OPTIMIZER))
         self.say("saved", before & (gone == _BACKWARD))
-        if self.device != _CPU:  # whose libraries take theirs elsewhere
+        if self.device != CPU:  # whose libraries take theirs elsewhere
             self._workspaces()
         for sizes, counts in self._sets():
             self.say("gradient", self._go_at_once(before & among(self.size, sizes), int(sizes @ counts)))

@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.columns import distinct
-from memlens.facts import Kind, Mark, OutOfMemory, StatLines
+from memlens.facts import CPU, Kind, Mark, OutOfMemory, StatLines
 from memlens.inputs.builder import Builder
 from memlens.inputs.holders import Calls, held_at
 from memlens.inputs.kineto.events import UNKNOWN, Changes, SpanKind
 from memlens.inputs.kineto.stacks import CallStacks, KinetoSource, Nesting, nodes
 from memlens.inputs.stack_names import GENERATED, is_generated
-from memlens.text import format_bytes
+from memlens.text import LIBRARY_CODE, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 
-#: The number of the CPU among devices, as in the traces.
-CPU = -1
 _CPU_TYPE = 0
 _NO_ADDRESS = (1 << 64) - 1
 #: Nanoseconds: an annotation in which nothing happens is one of a place if it is shorter.
@@ -59,12 +57,8 @@ _BRIEF = 1_000_000
 _KINDS = {0: "CPU", 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA"}
 _JOINED = " < "
 _FILE_FRAME = re.compile(r"(?P<path>(?!<built-in |nn\.Module: ).+?)\((?P<line>\d+)\): ")
-#: Code that the user has not written: PyTorch's, that of installed packages, and the interpreter's own wrappers around it.
-_FOREIGN = re.compile(
-    r"(?:.*[/\\])?(?:torch|site-packages|dist-packages|importlib)[/\\]"
-    r"|<(?!stdin|ipython|string)"
-    r"|(?:.*[/\\])?(?:(?:asyncio|concurrent|multiprocessing)[/\\].+|contextlib|copy|functools|threading|runpy|queue)\.py\Z"
-)
+#: The path of a file that the user has not written.
+_FOREIGN = re.compile(rf"{LIBRARY_CODE}\Z")
 _NO_FRAME, _FRAME, _OWN_FRAME = 0, 1, 2
 
 
