@@ -48,6 +48,13 @@ def test_the_latest_row_of_a_key_compiled_is_what_the_reference_gives(rows: list
     assert found.tolist() == columns.reference_last_by_key(key, role).tolist()
 
 
+@given(st.integers(1, 3).flatmap(lambda width: st.lists(st.tuples(*[_KEYS] * width), min_size=1, max_size=40)))
+def test_rows_alike_have_one_number_in_the_order_of_their_values(rows: list[tuple[int, ...]]) -> None:
+    first, number = columns.rows_alike(*np.array(rows, np.int64).T)
+    assert number.tolist() == [sorted(set(rows)).index(row) for row in rows]
+    assert first.tolist() == [rows.index(row) for row in sorted(set(rows))]
+
+
 @native
 @pytest.mark.parametrize("stride", [1, 256, 1 << 20, 1 << 40])
 def test_many_live_keys_make_the_table_grow_and_none_is_lost(stride: int) -> None:

@@ -48,6 +48,22 @@ def among(numbers: NDArray[Any], some: NDArray[Any]) -> Flags:
     return found
 
 
+def rows_alike(*columns: NDArray[Any]) -> tuple[Ints, Ints]:
+    """Number the rows of some columns in the order of their values, rows that are alike the same: ``np.unique`` of rows compares them byte by byte.
+
+    Returns:
+        The first row of each number, and the number of each row, int64.
+    """
+    order = np.lexsort(columns[::-1])
+    new = np.arange(len(order)) == 0
+    for column in columns:
+        ordered = column[order]
+        new[1:] |= ordered[1:] != ordered[:-1]
+    number = np.empty(len(order), np.int64)
+    number[order] = np.cumsum(new) - 1
+    return order[new], number
+
+
 def rank_of(numbers: Ints) -> Ints:
     """Return how many equal numbers stand before each, int64."""
     order = np.argsort(numbers, kind="stable")

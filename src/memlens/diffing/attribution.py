@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.fates import live_events
-from memlens.columns import among
+from memlens.columns import among, rows_alike
 from memlens.diffing.alignment.blocks import Blocks, Keys, owners_of
 from memlens.diffing.alignment.indices import nth_with_nth, partners_of, values_at
 from memlens.diffing.differences import FATES, KINDS, OF_FREES, Items, Paired, allocs_between, group, items_of, levels
@@ -309,11 +309,10 @@ def _lateness(runs: Runs, items: Items, judged: Sequence[bool]) -> tuple[Ints, I
     rows = np.concatenate(
         [np.stack((of.size, of.owner, by)) for of, by in ((items, late), (every.take(some), others[some]))], axis=1
     )
-    _, code = np.unique(rows, axis=1, return_inverse=True)
-    code = code.reshape(-1)
+    _, code = rows_alike(*rows)
     own, of_others = np.split(code, [len(late)])
-    alike = np.unique(np.stack((of_others, every.window[some])), axis=1)[0]
-    windows = np.bincount(alike, minlength=int(code.max(initial=0)) + 1)[own]
+    first, _ = rows_alike(of_others, every.window[some])
+    windows = np.bincount(of_others[first], minlength=int(code.max(initial=0)) + 1)[own]
     known = (late != 0) & (windows >= _EACH)
     return np.abs(late) * known, windows * known
 

@@ -21,6 +21,7 @@ from memlens.claims.roles import (
     UNSEEN,
     role_of,
 )
+from memlens.columns import rows_alike
 from memlens.events import pair
 from memlens.facts import Kind
 from memlens.inputs.joins import join_streams
@@ -307,8 +308,7 @@ def _last_like(blocks: Ints, seen: Ints, calls: Calls, alloc: Ints, size: Ints) 
     place = calls.place if calls.alike is None else calls.alike
     seen = seen[np.isin(size[seen], size[blocks]) & (place[alloc[seen]] >= 0)]
     both = np.append(seen, blocks)
-    columns = np.stack([calls.operator_of(alloc[both])[0], place[alloc[both]], size[both]])
-    _, key = np.unique(columns, axis=1, return_inverse=True)
+    _, key = rows_alike(calls.operator_of(alloc[both])[0], place[alloc[both]], size[both])
     last = np.full(len(both), -1)
     last[key[: len(seen)]] = seen
     return last[key[len(seen) :]]

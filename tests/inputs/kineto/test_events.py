@@ -74,11 +74,11 @@ moments = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 22)), max_size=2
 def test_it_is_the_one_that_started_last_and_then_ends_first(
     spans: list[tuple[int, int, int]], asked: list[tuple[int, int]]
 ) -> None:
-    nesting = Nesting(
-        np.array([track for track, _, _ in spans], np.int64),
-        np.array([start for _, start, _ in spans], np.int64),
-        np.array([start + lasts for _, start, lasts in spans], np.int64),
-    )
+    columns = ([track, start, start + lasts] for track, start, lasts in spans)
+    track, start, end = np.array([*columns], np.int64).reshape(-1, 3).T
+    nothing = np.zeros(len(spans), np.int64)
+    others = Spans(*(np.tile(column, 2) for column in (start, end, track, nothing, nothing, nothing)))
+    nesting = Nesting(others, np.arange(2 * len(spans)) >= len(spans))
     found = nesting.innermost(
         np.array([track for track, _ in asked], np.int64), np.array([moment for _, moment in asked], np.int64)
     )
@@ -88,7 +88,7 @@ def test_it_is_the_one_that_started_last_and_then_ends_first(
             for k, (of, start, lasts) in enumerate(spans)
             if of == track and start <= moment <= start + lasts
         ]
-        assert mine == (max(around)[2] if around else -1)
+        assert mine == (max(around)[2] + len(spans) if around else -1)
 
     for k, (track, start, lasts) in enumerate(spans):
         before = [
@@ -96,17 +96,17 @@ def test_it_is_the_one_that_started_last_and_then_ends_first(
             for j, (of, other, length) in enumerate(spans)
             if of == track and (other, -length, j) < (start, -lasts, k) and other + length >= start + lasts
         ]
-        assert nesting.around(np.array([k])).tolist() == [max(before)[2] if before else -1]
+        assert nesting.around(np.array([len(spans) + k])).tolist() == [max(before)[2] + len(spans) if before else -1]
 
 
 def test_a_deep_nest_and_many_moments_cost_little() -> None:
     count = 200_000
     start = np.arange(count, dtype=np.int64)
     zeros = np.zeros(count, np.int64)
-    nesting = Nesting(zeros, start, 2 * count - start)
-    assert (nesting.innermost(zeros, np.full(count, 2 * count, np.int64)) == 0).all()
     spans = Spans(start, 2 * count - start, zeros, zeros + SpanKind.FRAME, zeros, zeros - 1)
-    stacks = CallStacks(spans, ["a.py(1): f"], lambda _: "a.py:1 f", zeros[:1] - 1, start[-1:])
+    nesting, nothing = (Nesting(spans, spans.kind == kind) for kind in (SpanKind.FRAME, SpanKind.OP))
+    assert (nesting.innermost(zeros, np.full(count, 2 * count, np.int64)) == 0).all()
+    stacks = CallStacks(spans, ["a.py(1): f"], lambda _: "a.py:1 f", nothing, nesting, zeros[:1] - 1, start[-1:])
     assert stacks.numbers is not None
     assert set(stacks.stack_of(0)) == {"a.py:1 f"}
     assert len(stacks.stack_of(0)) == 512

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.claims.roles import INFERRED, NO_VARIABLE, ROLE_NUMBERS, WORKSPACE
-from memlens.columns import among, rank_of
+from memlens.columns import among, rank_of, rows_alike
 from memlens.events import once
 from memlens.facts import CPU, Kind
 
@@ -302,7 +302,7 @@ class _Blocks:
         (at,) = np.nonzero(among(self.stack, self.stack[large]))
         own, size = self.stack[at].astype(np.int64), self.size[at]
         seldom = np.zeros(len(large), np.bool_)
-        seldom[at] = _SELDOM * _alike(np.stack([own, size])) <= _alike(own[None])
+        seldom[at] = _SELDOM * _alike(own, size) <= _alike(own)
         long = (self.gone > self.born) | (2 * (self.free - self.alloc) > self.free.max(initial=0))
         large = (large & seldom & (pairs | (self.nobody & long))) | self._few(large, _FEW_WORKSPACES)
         after = np.append(False, large[:-1] & same)
@@ -318,7 +318,7 @@ class _Blocks:
         """Those of some blocks whose size no more than ``most`` of them have on their stream."""
         (at,) = np.nonzero(those)
         few = np.zeros(len(those), np.bool_)
-        few[at] = _alike(np.stack([self.size[at], self.stream[at]])) <= most
+        few[at] = _alike(self.size[at], self.stream[at]) <= most
         return few
 
     def _sets(self) -> Iterator[tuple[Ints, Ints]]:
@@ -351,10 +351,10 @@ class _Blocks:
             self.say("gradient", those[rank == 1])
 
 
-def _alike(columns: Ints) -> Ints:
+def _alike(*columns: Ints) -> Ints:
     """How many of some things are like each, by columns of what they are."""
-    _, kind, count = np.unique(columns, axis=1, return_inverse=True, return_counts=True)
-    found: Ints = count[kind.ravel()]
+    _, kind = rows_alike(*columns)
+    found: Ints = np.bincount(kind)[kind]
     return found
 
 

@@ -53,7 +53,8 @@ class SpanKind(IntEnum):
 #: The categories of intervals that are read.  2021 called operators ``Operator``.
 _OPERATORS = ("cpu_op", "Operator")
 _CATEGORIES = dict.fromkeys(_OPERATORS, SpanKind.OP)
-_CATEGORIES |= {"python_function": SpanKind.FRAME, "user_annotation": SpanKind.ANNOTATION}
+_ANNOTATION = "user_annotation"
+_CATEGORIES |= {"python_function": SpanKind.FRAME, _ANNOTATION: SpanKind.ANNOTATION}
 
 
 class Changes(NamedTuple):
@@ -234,8 +235,9 @@ class Events:
         self._changes.append(changes)
 
     def _spans_of(self, events: list[_Event]) -> Integers:
-        times = [event.ts for event in events] + [_NO_TIME if _is_point(event) else event.dur for event in events]
-        start, lasts = np.split(_thousandths(times), 2)
+        # An annotation that does not say how long it lasts is a point; by identity and inline, for this is done for each interval.
+        lasting = [_NO_TIME if one.dur is _UNTOLD and one.cat == _ANNOTATION else one.dur for one in events]
+        start, lasts = np.split(_thousandths([event.ts for event in events] + lasting), 2)
         kind = [_CATEGORIES[event.cat] for event in events]
         stacks = [event.args.stack if event.args and event.cat in _OPERATORS else None for event in events]
         stack = [-1 if stack is None else self._text(stack) for stack in stacks]
@@ -268,11 +270,6 @@ class Events:
 def _rows(*columns: Integers | Sequence[int]) -> Integers:
     """Columns as one array, int64, ``(columns, events)``."""
     return np.stack([np.asarray(column, np.int64) for column in columns])
-
-
-def _is_point(event: _Event) -> bool:
-    """Whether an event is an annotation that does not say how long it lasts."""
-    return event.cat == "user_annotation" and event.dur == _UNTOLD
 
 
 def _is_wanted(text: bytes) -> bool:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlens.columns import distinct
+from memlens.columns import distinct, rows_alike
 from memlens.facts import CPU, Kind, Mark, OutOfMemory, StatLines
 from memlens.inputs.builder import Builder
 from memlens.inputs.holders import Calls, held_at
@@ -103,9 +103,19 @@ class _Trace:
 
     def __init__(self, events: Events, base: int, *, with_calls: bool) -> None:
         self.changes, spans, texts = events.changes, events.spans, events.texts
-        around = _around(self.changes.track, self.changes.time, spans, texts)
+        failures = sorted(events.failures, key=lambda failure: failure.time)
+        time, track = (np.array([failure[k] for failure in failures], np.int64) for k in (0, 1))
+        time, track = np.append(self.changes.time, time), np.append(self.changes.track, track)
+        level = np.array([_frame_level(text) for text in texts], np.int64)[spans.name]
+        is_frame = spans.kind == SpanKind.FRAME
+        ops, frames, own = (
+            Nesting(spans, chosen)
+            for chosen in (spans.kind == SpanKind.OP, is_frame & (level >= _FRAME), is_frame & (level >= _OWN_FRAME))
+        )
+        around = np.stack([nesting.innermost(track, time) for nesting in (ops, frames, own)])
+        around, asking = np.split(around, [len(self.changes.time)], axis=1)
         self.owner, self.owner_names = owners_of(around, spans, texts)
-        self.stacks = CallStacks(spans, texts, _as_line, *around[:2])
+        self.stacks = CallStacks(spans, texts, _as_line, ops, frames, *around[:2])
         self.calls = calls_of(self.changes.track, self.changes.time, spans, texts) if with_calls else None
         self.thread = np.array([thread for _, thread in events.tracks], np.int64)[self.changes.track]
         # The clock's zero is a time itself: nothing is lost by rounding down after both are added.
@@ -114,10 +124,8 @@ class _Trace:
         annotations = annotations[np.argsort(spans.start[annotations], kind="stable")]
         self.marked, self.ends = spans.start[annotations], spans.end[annotations]
         self.marks = [texts[number] for number in spans.name[annotations].tolist()]
-        failures = sorted(events.failures, key=lambda failure: failure.time)
-        times, tracks = (np.array([failure[k] for failure in failures], np.int64) for k in (0, 1))
-        asking, names = owners_of(_around(tracks, times, spans, texts), spans, texts)
-        asked_by = [names[number] if number >= 0 else "" for number in asking.tolist()]
+        asked, names = owners_of(asking, spans, texts)
+        asked_by = [names[number] if number >= 0 else "" for number in asked.tolist()]
         self.failures = list(zip(failures, asked_by, strict=True))
 
 
@@ -274,21 +282,12 @@ def _out_of_memory(failure: Failure, owner: str, offset: int) -> OutOfMemory:
     return OutOfMemory(offset, offset + 1, device, failure.size, None, text, owner=owner)
 
 
-def _around(track: Integers, time: Integers, spans: Spans, texts: Sequence[str]) -> tuple[Integers, ...]:
-    """The innermost operator, frame of a file and frame of the user's around each time on its track, as indices of the spans, -1 for none."""
-    level = np.array([_frame_level(text) for text in texts], np.int64)[spans.name]
-    is_frame = spans.kind == SpanKind.FRAME
-    chosen = (spans.kind == SpanKind.OP, is_frame & (level >= _FRAME), is_frame & (level >= _OWN_FRAME))
-    return tuple(_enclosing(spans, those, track, time) for those in chosen)
-
-
-def owners_of(
-    around: Sequence[Integers], spans: Spans, texts: Sequence[str]
-) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def owners_of(around: Integers, spans: Spans, texts: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Name the owners of changes of memory, or of failures.
 
     Args:
-        around: What is around each, as :func:`_around` gives it.
+        around: The innermost operator, frame of a file and frame of the user's around each on its track, as indices of the spans, -1 for
+            none; int64, ``(3, changes)``.
         spans: The operators and frames of the whole trace.
         texts: The names of the spans, and their call stacks, by number.
 
@@ -297,13 +296,13 @@ def owners_of(
     """
     op, frame, own = around
     names_of, stack = np.append(spans.name, -1), np.append(spans.stack, -1)
-    # int64 (changes, 4): the texts that a name is made of; -1 for none.
-    parts = np.stack((names_of[op], stack[op], names_of[frame], names_of[own]), axis=1)
-    rows = list(map(tuple, parts.tolist()))
-    # Owners are numbered in the order in which they come.
-    owner_of = {row: _joined(row, texts) for row in dict.fromkeys(rows)}
-    names = {name: number for number, name in enumerate(dict.fromkeys(filter(None, owner_of.values())))}
-    return np.array([names.get(owner_of[row], -1) for row in rows], np.int32), tuple(names)
+    # The texts that a name is made of; -1 for none.
+    columns = names_of[op], stack[op], names_of[frame], names_of[own]
+    first, which = rows_alike(*columns)
+    labels = [_joined(row, texts) for row in np.stack(columns, axis=1)[first].tolist()]
+    in_order = dict.fromkeys(labels[k] for k in np.argsort(first).tolist())
+    names = {name: number for number, name in enumerate(filter(None, in_order))}
+    return np.array([names.get(label, -1) for label in labels], np.int32)[which], tuple(names)
 
 
 def calls_of(track: Integers, time: Integers, spans: Spans, texts: Sequence[str]) -> Calls | None:
@@ -327,10 +326,9 @@ def calls_of(track: Integers, time: Integers, spans: Spans, texts: Sequence[str]
     reach = np.maximum.accumulate(end + spans.track[rows] * len(rows))
     outermost = np.zeros(len(operators), np.bool_)
     outermost[rows] = np.append(-1, reach)[:-1] < end + spans.track[rows] * len(rows)
-    place = _enclosing(spans, outermost, track, time)
-    return Calls(
-        place.astype(np.int32), _enclosing(spans, operators & nodes(texts)[spans.name], track, time) >= 0, place < 0
-    )
+    place = Nesting(spans, outermost).innermost(track, time)
+    backward = Nesting(spans, operators & nodes(texts)[spans.name]).innermost(track, time) >= 0
+    return Calls(place.astype(np.int32), backward, place < 0)
 
 
 def _joined(row: Sequence[int], texts: Sequence[str]) -> str:
@@ -365,10 +363,3 @@ def _shown(name: str) -> str:
     """The label of a frame in the name of an owner."""
     found = _FILE_FRAME.match(name)
     return GENERATED if found is not None and is_generated(found["path"]) else name
-
-
-def _enclosing(spans: Spans, chosen: NDArray[np.bool_], track: Integers, time: Integers) -> Integers:
-    """The innermost of the chosen spans around each time on its track, as an index of all spans; -1 for none."""
-    rows = np.flatnonzero(chosen)
-    nesting = Nesting(spans.track[rows], spans.start[rows], spans.end[rows])
-    return np.append(rows, -1)[nesting.innermost(track, time)]

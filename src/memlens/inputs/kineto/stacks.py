@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlens.columns import distinct
-from memlens.inputs.kineto.events import SpanKind
+from memlens.columns import distinct, rows_alike
 from memlens.source import NumberedSource
 
 if TYPE_CHECKING:
@@ -38,17 +37,18 @@ class Nesting:
     Intervals may overlap in any way.  Both ends belong to an interval.
 
     Args:
-        track: Whose each interval is, numbered from 0, below 2**31; int64, ``(n,)``.
-        start: When it starts, int64.
-        end: When it ends, int64.
+        spans: All intervals, whose tracks are below 2**31.
+        chosen: Which of them, bool.
     """
 
-    def __init__(self, track: Ints, start: Ints, end: Ints) -> None:
+    def __init__(self, spans: Spans, chosen: Flags) -> None:
+        rows = np.flatnonzero(chosen)
+        self._all, start, end = len(chosen), spans.start[rows], spans.end[rows]
         # Times as ranks, so that a track and a time make one number.
         self._times = distinct(start)
-        key = (track << _RANK_BITS) | self._times.searchsorted(start)
-        self._order = np.lexsort((np.arange(len(end)), -end, key))
-        self._key, self._end = key[self._order], end[self._order]
+        key = (spans.track[rows] << _RANK_BITS) | self._times.searchsorted(start)
+        order = np.lexsort((-end, key))
+        self._order, self._key, self._end = rows[order], key[order], end[order]
         #: The largest end in each whole block of 1, 2, 4, … intervals.
         self._largest = [self._end]
         while len(self._largest[-1]) > 1:
@@ -56,6 +56,8 @@ class Nesting:
 
     def innermost(self, track: Ints, time: Ints) -> Ints:
         """The interval of the same track that holds each time and started last; of those that started together, the one that ends first; -1 for none.
+
+        Intervals are indices of all of the trace, here and below.
 
         Args:
             track: Whose each time is, int64, ``(m,)``.
@@ -73,8 +75,8 @@ class Nesting:
 
     @cached_property
     def _place(self) -> Ints:
-        place = np.empty(len(self._order), np.int64)
-        place[self._order] = np.arange(len(place))
+        place = np.empty(self._all, np.int64)
+        place[self._order] = np.arange(len(self._order))
         return place
 
     def _reaching(self, track: Ints, last: Ints, least: Ints) -> Ints:
@@ -165,14 +167,24 @@ class CallStacks:
         spans: The operators and frames of the whole trace.
         texts: The names of the spans, and call stacks in one line, by number.
         frame_of: Gives a name as a frame, ``file:line function``; ``""`` of what is none.
+        ops: The operators among the spans.
+        frames: … and the frames.
         op: The innermost operator of each change, as an index of the spans, -1 for none.
         frame: … and its innermost frame.
     """
 
     def __init__(
-        self, spans: Spans, texts: Sequence[str], frame_of: Callable[[str], str], op: Ints, frame: Ints
+        self,
+        spans: Spans,
+        texts: Sequence[str],
+        frame_of: Callable[[str], str],
+        ops: Nesting,
+        frames: Nesting,
+        op: Ints,
+        frame: Ints,
     ) -> None:
         self._spans, self._texts, self._frame_of = spans, texts, frame_of
+        self._ops, self._frames = ops, frames
         self._op, self._frame = op, frame
 
     @cached_property
@@ -189,34 +201,23 @@ class CallStacks:
         framed = (frames.of >= 0) | (text >= 0)
         if not framed.any():
             return None
-        self._rows, which = np.unique(np.stack((ops.of, frames.of, text)), axis=1, return_inverse=True)
-        return np.where(framed | known[ops.of], which.reshape(-1), -1).astype(np.int32)
+        first, which = rows_alike(ops.of, frames.of, text)
+        self._rows = np.stack((ops.of, frames.of, text), axis=1)[first]
+        return np.where(framed | known[ops.of], which, -1).astype(np.int32)
 
     def stack_of(self, number: int) -> tuple[str, ...]:
         """The frames of a stack, innermost first: operators by their names, and then frames as ``file:line function``."""
         if self.numbers is None or number < 0:
             return ()
-        of_op, of_frame, text = self._rows[:, number].tolist()
+        of_op, of_frame, text = self._rows[number].tolist()
         ops, frames = self._parts
         lines = self._texts[text].split(";") if text >= 0 else [self._texts[name] for name in frames.names(of_frame)]
         return *(self._texts[name] for name in ops.names(of_op)), *filter(None, map(self._frame_of, lines))
 
     @cached_property
     def _parts(self) -> tuple[_Chains, _Chains]:
-        is_frame = np.array([bool(self._frame_of(text)) for text in self._texts], np.bool_)[self._spans.name]
-        kind = self._spans.kind
-        return (
-            self._chains(kind == SpanKind.OP, self._op),
-            self._chains((kind == SpanKind.FRAME) & is_frame, self._frame),
-        )
-
-    def _chains(self, chosen: Flags, asked: Ints) -> _Chains:
-        rows = np.flatnonzero(chosen)
-        place = np.full(len(chosen) + 1, -1)
-        place[rows] = np.arange(len(rows))
-        spans = self._spans
-        nesting = Nesting(spans.track[rows], spans.start[rows], spans.end[rows])
-        return _chains(nesting, spans.name[rows], place[asked])
+        name = self._spans.name
+        return _chains(self._ops, name, self._op), _chains(self._frames, name, self._frame)
 
 
 class KinetoSource(NumberedSource):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 from msgspec import structs
 
-from memlens.columns import TAKE
+from memlens.columns import TAKE, rows_alike
 from memlens.errors import UsageError
 from memlens.facts import Facts, Figure, Kind, MessageLines, OutOfMemory, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
@@ -233,8 +233,9 @@ class PaddleReader(LineReader["_Read"]):
         rows, within = self._calls.join(lines, self._on_behalf(thread[rest], self._calling))
         rows, within = rest[rows[within[:, 0] >= 0]], within[within[:, 0] >= 0, 0]
         names = list(self._names)
-        pairs, index = np.unique(np.stack((which[rows], within)), axis=1, return_inverse=True)
-        joined = [STACK.join([names[operator], *names[call].split(STACK)[1:]]) for operator, call in pairs.T.tolist()]
+        first, index = rows_alike(which[rows], within)
+        pairs = zip(which[rows[first]].tolist(), within[first].tolist(), strict=True)
+        joined = [STACK.join([names[operator], *names[call].split(STACK)[1:]]) for operator, call in pairs]
         which[rows] = np.array([self._number(name) for name in joined], np.int64)[index]
 
     def take(self, *, ended: bool = False) -> NewEvents:
