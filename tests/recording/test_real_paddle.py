@@ -28,8 +28,8 @@ def counters(lines: list[str], word: str) -> list[dict[str, Any]]:
     return [json.loads(line.removeprefix(word)) for line in lines if line.startswith(word)]
 
 
-def test_the_figures_are_paddles_own_counters_in_the_same_run(paddle: RealPaddle, tmp_path: Path) -> None:
-    run = record(paddle, tmp_path, [str(paddle.train), "--model", "cnn", "--steps", "5", "--leak-graph"])
+def test_the_figures_are_paddles_own_counters_in_the_same_run(counting: RealPaddle, tmp_path: Path) -> None:
+    run = record(counting, tmp_path, [str(counting.train), "--model", "cnn", "--steps", "5", "--leak-graph"])
     assert run.code == 0, run.said
     steps, (final,) = counters(run.lines, "MEMSTAT "), counters(run.lines, "FINAL MEMSTAT ")
     whole = memlens.analyze(run.log, end="FINAL MEMSTAT").logs[0].windows[0].results
@@ -51,9 +51,9 @@ MARKS = re.compile(r"^(STEP \d+|START forward|END forward|TRAINED)$")
 
 @pytest.mark.changed("recording")
 def test_windows_cut_at_marks_have_the_counters_that_paddle_had_between_them(
-    paddle: RealPaddle, tmp_path: Path
+    counting: RealPaddle, tmp_path: Path
 ) -> None:
-    run = record(paddle, tmp_path, [str(MARKED), "--steps", "4"])
+    run = record(counting, tmp_path, [str(MARKED), "--steps", "4"])
     assert run.code == 0, run.said
     lines = run.lines
     marks = [at for at, line in enumerate(lines) if MARKS.match(line)]
@@ -135,12 +135,12 @@ def test_bytes_of_each_role_are_those_of_the_model(paddle: RealPaddle, tmp_path:
 
 @pytest.mark.night
 def test_the_peak_with_layers_recomputed_is_that_of_a_run_that_recomputes_them(
-    paddle: RealPaddle, tmp_path: Path
+    counting: RealPaddle, tmp_path: Path
 ) -> None:
     found: dict[int, Any] = {}
     for every in (0, 1, *[2] * NIGHT):
         (folder := tmp_path / str(every)).mkdir()
-        run = record(paddle, folder, [str(MARKED.parent / "paddle_layers.py"), str(every)])
+        run = record(counting, folder, [str(MARKED.parent / "paddle_layers.py"), str(every)])
         assert run.code == 0, run.said
         found[every] = memlens.analyze(run.log, whole=True).logs[0].windows[0].results
     plain = found[0]["activations"]
@@ -157,6 +157,38 @@ def test_the_peak_with_layers_recomputed_is_that_of_a_run_that_recomputes_them(
 
 
 # What the preset must not do
+
+
+SHORT = """
+import paddle
+paddle.set_device("hostdev")
+kept = []
+def serve(weight):
+    for _ in range(10):
+        batch = paddle.ones([64, 256])
+        kept.append(paddle.matmul(batch, weight))
+def main():
+    weight = paddle.ones([256, 256])
+    serve(weight)
+main()
+"""
+
+
+@pytest.mark.changed("recording")
+def test_every_block_of_a_short_program_without_a_backward_pass_has_a_variable(
+    counting: RealPaddle, tmp_path: Path
+) -> None:
+    run = record(counting, tmp_path, ["-c", SHORT])
+    assert run.code == 0, run.said
+    (window,) = memlens.analyze(run.log, whole=True).logs[0].windows
+    held = {one.holder: one.total_bytes for one in window.results["composition"].holders if one.at == "peak"}
+    # At the last batch: ten of 64 x 256 float32 live, of which nine are results, the weight, and the batch before.
+    batch = 4 * 64 * 256
+    assert {name.split(" (")[0]: size for name, size in held.items()} == {
+        "variable kept[*]": 9 * batch,
+        "variable weight": 4 * 256 * 256,
+        "variable batch": 2 * batch,
+    }
 
 
 @pytest.mark.changed("recording")

@@ -114,6 +114,18 @@ def test_a_short_run_is_looked_at_all_along_and_a_long_one_for_a_hundredth_of_it
     assert sum(walked[100:]) > 1500 // 10
 
 
+def test_a_short_program_is_looked_at_where_memory_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Walks of 10 ms, of which six are at most an eighth of half a second."""
+    looks, _, asked = looking(monkeypatch, taken=0.01, room=True)
+    walked = []
+    for level in (100, 150, 200, 201, 402, 403, 900, 2000, 5000, 11_000, 30_000, 70_000):
+        monkeypatch.setattr(looks._framework, "level", lambda level=level: level)
+        before = len(asked)
+        looks.look("operator")
+        walked += [level] * (len(asked) - before)
+    assert walked == [100, 201, 403, 900, 2000, 5000, 11_000]
+
+
 def test_a_context_variable_is_one() -> None:
     class Tensor: ...
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 _SHARE, _SECONDS = 100, 0.5
 #: … a tenth while a quarter of that is not spent: short runs are looked at all along.
 _SHARE_OF_LITTLE = 10
-#: Operators are no moment before so many of the times that they are looked at.
-_SOME_CALLS = 16
+#: Operators are no moment before so many of the times that they are looked at, but where twice as much is allocated as at any walk before, while so
+#: small a part of the time for walks is spent: a short program has no other.
+_SOME_CALLS, _PART = 16, 8
 #: Seconds from one end of what runs without gradients to the next at which it is looked at what is allocated.
 _MOMENT = 0.02
 #: Whether the peak rose is asked after each operator; each second or fourth where it has not for so many of the times that operators are looked at.
@@ -180,10 +181,13 @@ class Walks:
         of_operator = moment == "operator"
         if of_operator:
             self.each = 1 << sum(count > self._rose_at + quiet for quiet in _QUIET)
-        if not self.on or (of_operator and (count < _SOME_CALLS or "backward" in counts)):
+        if not self.on or (of_operator and "backward" in counts):
             return False
         # A part is left for backward passes, which may come yet: models are made without gradients, too.
         budget = self._budget() * (0.75 if moment == "inference" else 1)
+        if of_operator and count < _SOME_CALLS:
+            self._came = _PART * self._taken <= budget and self._framework.level() > 2 * self._highest
+            return self._came
         if self._taken > budget:
             return False
         # Half of it is for the moments that come by their numbers; while little is spent, any rise counts.
