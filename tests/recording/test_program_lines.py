@@ -469,21 +469,19 @@ def test_at_marks_it_is_looked_for_who_holds_what_where_that_is_asked_for(ran: R
 @pytest.mark.paddle
 @pytest.mark.parametrize("mode", some(["dygraph", "ast", "sot"]))
 def test_a_run_with_names_allocates_what_one_without_does_and_every_block_has_one(
-    paddle: RealPaddle, tmp_path: Path, mode: str
+    counting: RealPaddle, tmp_path: Path, mode: str
 ) -> None:
-    if not paddle.version.startswith("3."):
-        pytest.skip("Paddle 2.6 has other programs")
-    program = [str(paddle.train), "--model", "cnn", "--steps", "4", "--mode", mode]
+    program = [str(counting.train), "--model", "cnn", "--steps", "4", "--mode", mode]
     runs = []
     for names in ("none", "holders"):
         (folder := tmp_path / names).mkdir()
         log = folder / "run.log.zst"
-        variables = environment(paddle, folder, MIN_GRAPH_SIZE="0")
-        runs.append(run(command(paddle, log, program, ["--names", names]), variables, folder, log))
+        variables = environment(counting, folder, MIN_GRAPH_SIZE="0")
+        runs.append(run(command(counting, log, program, ["--names", names]), variables, folder, log))
     assert [run.code for run in runs] == [0, 0]
     # Paddle's own counters of what tensors hold; what is reserved differs from run to run by where chunks lie.
     # Peaks do as well where threads of 3.0's executors free in another order.
-    counters = "allocated" if mode != "dygraph" and paddle.version.startswith("3.0") else "allocated(?:_peak)?"
+    counters = "allocated" if mode != "dygraph" and counting.version.startswith("3.0") else "allocated(?:_peak)?"
     without, with_names = (re.findall(rf'"{counters}": \d+', run.text) for run in runs)
     assert (without, len(without) > 5) == (with_names, True)
     events = memlens.read(runs[1].log)

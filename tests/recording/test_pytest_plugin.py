@@ -304,6 +304,14 @@ def test_a_log_that_cannot_be_believed_fails_the_test(marked: Marked) -> None:
     assert "no line matches" in shown[3]
 
 
+def test_a_test_that_nothing_counts_runs_as_ever_and_says_so(marked: Marked) -> None:
+    of_2_6 = "import sys, types; core = types.SimpleNamespace(core=None); sys.modules |= {'paddle': core, 'paddle.base': core}"
+    done = marked.run(one("alone", "peak=1", "pass") + one("old", "peak=1", of_2_6), path=(marked.programs.source,))
+    assert outcomes(done) == {"test_alone": "PASSED", "test_old": "PASSED"}
+    assert "is not judged: it used neither PyTorch nor Paddle, and its marker names no log" in done.stdout
+    assert "is not judged: Paddle before 3.0 begins no peak anew, and its marker names no log" in done.stdout
+
+
 OOM = (
     "ResourceExhaustedError: \n\nOut of memory error on GPU 0. Cannot allocate 10.000000GB memory on GPU 0, 15.000000GB memory has been "
     "allocated and available memory is only 1.000000GB.\n"
@@ -315,7 +323,7 @@ OOM = (
 
 @pytest.mark.changed("recording")
 @pytest.mark.paddle
-def test_paddle_is_judged_by_its_own_counters(marked: Marked, paddle: RealPaddle) -> None:
+def test_paddle_is_judged_by_its_own_counters(marked: Marked, counting: RealPaddle) -> None:
     """Real allocations on Paddle's host-memory device; the expected figures are read from Paddle in the test itself."""
     counters = (
         "(core.device_memory_stat_current_value('Allocated', 0), core.device_memory_stat_peak_value('Allocated', 0))"
@@ -332,9 +340,9 @@ def test_paddle_is_judged_by_its_own_counters(marked: Marked, paddle: RealPaddle
         "def use(*sizes):\n    import paddle; return [paddle.empty([size], 'float32') for size in sizes]\n"
         + one("loose", "peak='1GiB', growth='1GiB'", "kept.append(use(10_000, 20_000)); use(70_000)", "core")
         + one("over", "peak='200KiB', growth='100KiB'", "kept.append(use(50_000)); use(70_000)", "core"),
-        python=paddle.python,
+        python=counting.python,
         path=(marked.programs.source, marked.programs.packages()),
-        CUSTOM_DEVICE_ROOT=str(paddle.device),
+        CUSTOM_DEVICE_ROOT=str(counting.device),
     )
     assert outcomes(done) == {"test_loose": "PASSED", "test_over": "FAILED"}, done.stdout + done.stderr
     shown = {

@@ -120,10 +120,10 @@ class Recording:
 @pytest.mark.night  # by day of programs without Paddle: test_record
 @pytest.mark.parametrize("number", [signal.SIGTERM, *[signal.SIGINT] * NIGHT], ids=lambda number: number.name)
 def test_a_signal_to_the_recorder_ends_the_program_as_it_would_alone(
-    paddle: RealPaddle, tmp_path: Path, number: signal.Signals
+    counting: RealPaddle, tmp_path: Path, number: signal.Signals
 ) -> None:
     log = tmp_path / "run.log.zst"
-    with recording(paddle, tmp_path, log) as run:
+    with recording(counting, tmp_path, log) as run:
         run.until("STEP 3")
         run.recorder.send_signal(number)
         assert run.end() == 128 + number
@@ -136,12 +136,12 @@ def test_a_signal_to_the_recorder_ends_the_program_as_it_would_alone(
 
 
 @pytest.mark.night  # by day of programs without Paddle: test_record
-def test_ctrl_c_in_a_terminal_interrupts_the_program_once(paddle: RealPaddle, tmp_path: Path) -> None:
+def test_ctrl_c_in_a_terminal_interrupts_the_program_once(counting: RealPaddle, tmp_path: Path) -> None:
     log = tmp_path / "run.log.zst"
     leader, follower = pty.openpty()
     take_the_terminal = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
     try:
-        with recording(paddle, tmp_path, log, first=take_the_terminal, stdin=follower) as run:
+        with recording(counting, tmp_path, log, first=take_the_terminal, stdin=follower) as run:
             run.until("STEP 3")
             os.write(leader, b"\x03")
             assert run.end() == 128 + signal.SIGINT
@@ -154,9 +154,9 @@ def test_ctrl_c_in_a_terminal_interrupts_the_program_once(paddle: RealPaddle, tm
 
 
 @pytest.mark.night  # by day of programs without Paddle: test_record
-def test_a_killed_program_leaves_a_log_up_to_its_end(paddle: RealPaddle, tmp_path: Path) -> None:
+def test_a_killed_program_leaves_a_log_up_to_its_end(counting: RealPaddle, tmp_path: Path) -> None:
     log = tmp_path / "run.log.zst"
-    with recording(paddle, tmp_path, log) as run:
+    with recording(counting, tmp_path, log) as run:
         run.until("STEP 3")
         os.kill(run.program, signal.SIGKILL)
         assert run.end() == 128 + signal.SIGKILL
@@ -165,15 +165,15 @@ def test_a_killed_program_leaves_a_log_up_to_its_end(paddle: RealPaddle, tmp_pat
 
 
 @pytest.mark.night  # by day a log that may grow no further, and a full disk under a program without Paddle
-def test_a_full_disk_ends_the_log_and_not_the_program(paddle: RealPaddle, tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_log_and_not_the_program(counting: RealPaddle, tmp_path: Path) -> None:
     disk, kept = tmp_path / "disk", tmp_path / "kept.log.zst"
     disk.mkdir()
     alone = ["unshare", "--user", "--map-root-user", "--mount"]  # a disk that this command and its children see
     if not shutil.which("unshare") or subprocess.run([*alone, "true"], check=False).returncode:
         pytest.skip("no file system of its own can be mounted here")
-    recorded = command(paddle, disk / "run.log.zst", [str(MARKED), "--steps", "100"], [])
+    recorded = command(counting, disk / "run.log.zst", [str(MARKED), "--steps", "100"], [])
     steps = f"mount -t tmpfs -o size=32k none {disk}; {shlex.join(recorded)}; code=$?; cp {disk}/run.log.zst {kept}; exit $code"
-    run = run_command([*alone, "sh", "-c", steps], environment(paddle, tmp_path), tmp_path, kept)
+    run = run_command([*alone, "sh", "-c", steps], environment(counting, tmp_path), tmp_path, kept)
     assert run.code == 0, run.said
     assert "the log ends early: No space left on device" in run.said
     assert (
@@ -184,12 +184,12 @@ def test_a_full_disk_ends_the_log_and_not_the_program(paddle: RealPaddle, tmp_pa
     assert_log_is_whole(run.text)
 
 
-def test_a_log_that_may_grow_no_further_ends_there_and_not_the_program(paddle: RealPaddle, tmp_path: Path) -> None:
+def test_a_log_that_may_grow_no_further_ends_there_and_not_the_program(counting: RealPaddle, tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     most = 100_000  # bytes of a file; the program's output goes through a pipe
 
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))"
-    with recording(paddle, tmp_path, log, steps=10, first=limit) as run:
+    with recording(counting, tmp_path, log, steps=10, first=limit) as run:
         run.until("TRAINED")
         assert run.end() == 0
         assert "the log ends early: File too large" in run.read_said()

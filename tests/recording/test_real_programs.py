@@ -24,9 +24,9 @@ def runs(paddle: RealPaddle, folder: Path) -> tuple[list[Run], Pair]:
 
 
 def test_a_good_run_passes_and_differs_in_nothing_and_a_bad_one_fails_and_is_named_at_once(
-    paddle: RealPaddle, tmp_path: Path
+    counting: RealPaddle, tmp_path: Path
 ) -> None:
-    good, pair = runs(paddle, tmp_path)
+    good, pair = runs(counting, tmp_path)
     assert pair.must_fail
     baseline = tmp_path / "memory.json"
     memlens.accept(good[0].log, baseline)

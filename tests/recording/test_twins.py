@@ -31,12 +31,14 @@ def twins(log: Path) -> tuple[int, dict[str, Any]]:
 @pytest.mark.paddle
 @pytest.mark.night  # by day the same is told of made runs and of recorded logs: tests/analyzers/test_twins.py
 @pytest.mark.parametrize("name", OF_PADDLE)
-def test_a_run_of_paddle_without_a_twin_peaks_where_it_was_said(paddle: RealPaddle, tmp_path: Path, name: str) -> None:
-    found, variables = {}, environment(paddle, tmp_path)
+def test_a_run_of_paddle_without_a_twin_peaks_where_it_was_said(
+    counting: RealPaddle, tmp_path: Path, name: str
+) -> None:
+    found, variables = {}, environment(counting, tmp_path)
     for how in ("with", "without"):
         log = tmp_path / f"{how}.log"
         words = [str(PROGRAMS / "paddle_twins.py"), name, how]
-        assert run(command(paddle, log, words, []), variables, tmp_path, log).code == 0
+        assert run(command(counting, log, words, []), variables, tmp_path, log).code == 0
         peak, found[how] = twins(log)
         said = re.search(r"^PEAK (\d+)$", log.read_text(), re.MULTILINE)
         assert said

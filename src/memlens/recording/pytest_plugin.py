@@ -39,6 +39,8 @@ _HELP = (
 
 
 _BEGAN = time.time()
+#: What Paddle has from 3.0 on, without which a peak may be that of an earlier test.
+_RESET = "device_memory_stat_reset_peak_value"
 
 
 class NotJudgedWarning(UserWarning):
@@ -186,7 +188,8 @@ def _devices() -> Iterator[_Device]:
                 partial(cuda.max_memory_allocated, number),
                 partial(cuda.reset_peak_memory_stats, number),
             )
-    if (core := getattr(sys.modules.get("paddle.base"), "core", None)) is not None:
+    core: Any = getattr(sys.modules.get("paddle.base"), "core", None)
+    if (reset := getattr(core, _RESET, None)) is not None:
         counts = [core.get_custom_device_count(kind) for kind in core.get_all_custom_device_type()]
         if core.is_compiled_with_cuda():
             counts.append(core.get_cuda_device_count())
@@ -195,13 +198,15 @@ def _devices() -> Iterator[_Device]:
                 f"device {number} by the statistics of Paddle",
                 partial(core.device_memory_stat_current_value, "Allocated", number),
                 partial(core.device_memory_stat_peak_value, "Allocated", number),
-                partial(core.device_memory_stat_reset_peak_value, "Allocated", number),
+                partial(reset, "Allocated", number),
             )
 
 
 def _not_judged() -> str:
     used = [name for name in ("torch", "paddle") if name in sys.modules]
     why = f"{' and '.join(used)} used no device" if used else "it used neither PyTorch nor Paddle"
+    if "paddle.base" in sys.modules and not hasattr(sys.modules["paddle.base"].core, _RESET):
+        why = "Paddle before 3.0 begins no peak anew"
     return f"the memory of this test is not judged: {why}, and its marker names no log"
 
 

@@ -74,10 +74,8 @@ moments = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 22)), max_size=2
 def test_it_is_the_one_that_started_last_and_then_ends_first(
     spans: list[tuple[int, int, int]], asked: list[tuple[int, int]]
 ) -> None:
-    columns = ([track, start, start + lasts] for track, start, lasts in spans)
-    track, start, end = np.array([*columns], np.int64).reshape(-1, 3).T
-    nothing = np.zeros(len(spans), np.int64)
-    others = Spans(*(np.tile(column, 2) for column in (start, end, track, nothing, nothing, nothing)))
+    rows = ([start, start + lasts, track, 0, 0, 0] for track, start, lasts in spans)
+    others = Spans(*np.tile(np.array([*rows], np.int64).reshape(-1, 6).T, 2))
     nesting = Nesting(others, np.arange(2 * len(spans)) >= len(spans))
     found = nesting.innermost(
         np.array([track for track, _ in asked], np.int64), np.array([moment for _, moment in asked], np.int64)
