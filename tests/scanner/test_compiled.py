@@ -198,6 +198,30 @@ def test_a_block_of_paddle_is_not_read_again_by_re() -> None:
     assert not NEAREST._to_finish
 
 
+EVENT_LINES = [
+    b"Alloc 256 bytes, ptr = 0x7f00",
+    b"Free 256 bytes, ptr = 0x7f00",
+    b"Free chunk with size 512, ptr = 0x7f00",
+]
+
+
+@pytest.mark.parametrize("seed", some(range(20)))
+def test_what_looks_like_an_event_is_found_wherever_it_is_part_of_none(seed: int) -> None:
+    """The plain way does not look where every literal is part of an event: here a text in two has one event of some dozens that is damaged."""
+    chance, scanner = random.Random(seed), lines.scanner(times=True, replays=False)
+    found = [GLOG + chance.choice(EVENT_LINES) for _ in range(chance.choice((1, 40)))]
+    if chance.random() < 0.5:
+        where = chance.randrange(len(found))
+        at = chance.randrange(len(found[where]))
+        found[where] = found[where][:at] + bytes([chance.randrange(32, 127)]) + found[where][at + 1 :]
+    text = b"\n".join(found)
+    assert_same(scanner, text)
+    block = np.frombuffer(text, np.uint8)
+    plain = scanner._plain.scan(block, 0, len(text))
+    with mock.patch.object(scanner._plain, "_left_out", [False] * 100):
+        assert_rows(plain, scanner._plain.scan(block, 0, len(text)))
+
+
 def test_threads_share_a_scanner() -> None:
     texts = [np.frombuffer(damaged(random.Random(3000 + seed), 200), np.uint8) for seed in range(16)]
     expected = [WHOLE._plain.scan(text, 0, len(text)) for text in texts]

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memlens.scanner.expressions import Conversion, Group, can_be_empty, groups_of, looks_within_lines, parse
+from memlens.scanner.expressions import Conversion, Group, can_be_empty, groups_of, looks_within_lines, parse, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -208,6 +208,17 @@ def _decimal(text: bytes) -> int:
     return -number if text.startswith(b"-") else number
 
 
+def _begins(form: LineFormat) -> bool:
+    """Whether each match begins with the literal, of which no two overlap."""
+    try:
+        items, _ = parse(form.regex.encode())
+    except NotImplementedError:
+        return False
+    while items and items[0].takes_no_text:
+        items = items[1:]
+    return runs_of(items)[0].startswith(form.literal) and form.literal.rfind(form.literal[:1]) == 0
+
+
 def lines_with(text: bytes, literal: bytes) -> Iterator[int]:
     """Where the lines start that hold a literal."""
     at = text.find(literal)
@@ -234,14 +245,27 @@ class PlainScanner:
         """Of each scan whether a text may be searched without looking for its lines."""
         return [looks_within_lines(scan.format.regex.encode(), scan.format.literal) for scan in self._scans]
 
+    @cached_property
+    def _left_out(self) -> list[bool]:
+        """Of each scan whether its matches begin with its literal and are left out where that is covered, which is known by then."""
+        return [
+            scan.uncovered and not any(later.covers for later in self._scans[index:]) and _begins(scan.format)
+            for index, scan in enumerate(self._scans)
+        ]
+
     def scan(self, block: NDArray[np.uint8], begin: int, end: int, without: Collection[int] = ()) -> Rows:
         """All rows of ``block[begin:end]``, which is whole lines, but those of some formats."""
         text = block[begin:end].tobytes()
         columns = [np.empty((ROW + self.width + self.header_width, 0), np.int64)]
+        covered: bytes | None = None
         for index, scan in enumerate(self._scans):
             literal = scan.format.literal
             if index in without or literal not in text:
                 continue
+            if self._left_out[index]:  # in a dense log all that looks like an event is part of one
+                covered = self._covered_text(np.concatenate(columns, 1), text, begin) if covered is None else covered
+                if text.count(literal) == covered.count(literal):
+                    continue
             if self._at_once[index] and text.count(literal) * _CROWDED > len(text):
                 columns.append(self._rows_at_once(index, text, begin))
             else:
@@ -315,6 +339,15 @@ class PlainScanner:
         until = until[np.searchsorted(rows[1], rows[1], "right") - 1]
         left_out: NDArray[np.bool_] = uncovered & (rows[1] < until)
         return left_out
+
+    def _covered_text(self, rows: NDArray[np.int64], text: bytes, begin: int) -> bytes:
+        """The texts of matches that cover, a line each; nothing where some overlap."""
+        start, end = rows[1:3, self._is(rows, [scan.covers for scan in self._scans])] - begin
+        order = np.argsort(start)
+        start, end = start[order], end[order]
+        if (start[1:] < end[:-1]).any():
+            return b""
+        return b"\n".join([text[low:high] for low, high in zip(start.tolist(), end.tolist(), strict=True)])
 
     def _is(self, rows: NDArray[np.int64], of_scans: Sequence[bool]) -> NDArray[np.bool_]:
         """Of each row whether something is so of its scan."""
