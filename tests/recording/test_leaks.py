@@ -78,6 +78,10 @@ def place(program: Path, words: str) -> str:
 @pytest.mark.paddle
 @pytest.mark.parametrize("kind", [kind for kind in LEAKS if NIGHT or kind in ("total", "saving")])
 def test_a_leak_is_named_by_its_line_and_its_variable(paddle: RealPaddle, tmp_path: Path, kind: str) -> None:
+    if kind == "joined" and paddle.version.startswith("2."):
+        pytest.skip(
+            "each block lives for a step: it is looked at where the peak rises, of which Paddle 2.6 has no counter here"
+        )
     log = tmp_path / "run.log.zst"
     done = run(command(paddle, log, [str(PROGRAM), kind], []), environment(paddle, tmp_path), tmp_path, log)
     assert done.code == 0
