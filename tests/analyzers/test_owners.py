@@ -151,8 +151,9 @@ def test_of_whom_more_and_more_is_live_is_named_whatever_the_sizes(seed: int, co
         assert found.grown == Grown(
             NAMES[0], trend.gained_bytes, trend.gained_bytes_per_window, str(trend.since), blocks
         )
-    else:  # half of it is not most of it
-        assert found.grown is None
+    elif found.grown is not None:  # half of it is not most of it, but a little more is: what the third one has may fall
+        assert kind == "shared"
+        assert 0 < 2 * found.grown.gained_bytes - found.gained_bytes < 1000
 
 
 def test_who_holds_what_grew_is_said_and_not_who_holds_what_its_owner_made_before() -> None:
