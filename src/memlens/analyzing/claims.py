@@ -184,7 +184,11 @@ def _not_judged(log: LogAnalysis) -> Claim:
     # Where lines come late, or are of several runs, there may be step lines, and they mark no steps.
     mixed = [one.code for one in log.trust.doubts if one.code in ("late_output", "several_processes")]
     mixed = mixed[:1] if log.steps is None and not log.uncut else []
-    why = {"entries": None if log.trust.has_lines else True, "whole": log.uncut or None, "mixed": mixed or None}
+    why: dict[str, Any] = {
+        "entries": None if log.trust.has_lines else True,
+        "whole": log.uncut or None,
+        "mixed": mixed or None,
+    }
     return claim("growth_not_judged", Weight.LEFT, steps=few, parts=parts, by=by, **why)
 
 
