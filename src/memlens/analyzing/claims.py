@@ -408,10 +408,8 @@ def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         else:
             yield claim("nothing_held_in_window", Weight.LEFT)
     elif blocks := held + opening[0]:
-        size = unmatched.held_bytes + opening[1]
-        yield claim(
-            "live_at_end", Weight.LEFT, live_bytes=size, blocks=None if opening[0] and _uncounted(log) else blocks
-        )
+        counted = None if opening[0] and _uncounted(log) else blocks
+        yield claim("live_at_end", Weight.LEFT, live_bytes=unmatched.held_bytes + opening[1], blocks=counted)
     else:
         growth = log.growth
         ends = [] if growth is None else [part.at_exit for part in (*growth.piling, growth.grown) if part is not None]
