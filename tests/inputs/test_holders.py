@@ -75,7 +75,9 @@ def test_a_holder_is_that_of_the_block_that_was_live_when_it_was_seen(read_log: 
 def test_what_a_later_walk_that_saw_all_does_not_find_is_held_by_no_variable(read_log: Any) -> None:
     feats, weight, _ = NAMES
     first = (22, [(A, 1), (B, 0), (0, 2)])
-    assert holders(read_log(noted(first, (25, [(0, 2)])))) == [weight, "no variable", weight, None]
+    # Of a trace of a processor, whose profiler misses what threads of the program's own give back, that one may be gone.
+    nobody = "no variable" if read_log is of_snapshot else None
+    assert holders(read_log(noted(first, (25, [(0, 2)])))) == [weight, nobody, weight, None]
     assert holders(read_log(noted(first, (25, [])))) == [weight, feats, weight, None]
 
 

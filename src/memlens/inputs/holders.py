@@ -150,6 +150,8 @@ def held_at(
     addr: NDArray[np.uint64],
     size: Ints,
     calls: Calls | None,
+    *,
+    of_all_threads: bool = True,
 ) -> dict[str, Any]:
     """The columns of who holds the blocks of a log that has times; see :func:`held`.
 
@@ -161,13 +163,13 @@ def held_at(
         addr: Their addresses, uint64.
         size: Their sizes, int64.
         calls: What runs at each event; ``None`` where that is not known.
+        of_all_threads: See :func:`held`.
     """
     if walks is None:
         return {}
     late = (walks.time_us >= first)[walks.walk]
-    holder, names = held(
-        before[walks.walk][late], walks.addr[late], walks.name[late], walks.names, kind, addr, size, calls
-    )
+    rows = before[walks.walk][late], walks.addr[late], walks.name[late]
+    holder, names = held(*rows, walks.names, kind, addr, size, calls, of_all_threads=of_all_threads)
     return {"holder": holder, "holder_names": names}
 
 
@@ -180,6 +182,8 @@ def held(
     addr: NDArray[np.uint64],
     size: Ints,
     calls: Calls | None,
+    *,
+    of_all_threads: bool = True,
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
@@ -197,6 +201,7 @@ def held(
         addr: Their addresses, uint64.
         size: Their sizes, int64.
         calls: What runs at each event; ``None`` where that is not known.
+        of_all_threads: FREEs of all threads are recorded: else what nobody holds and has none may have been given back by another.
     """
     partner = pair(kind, addr).partner
     alloc = np.flatnonzero(kind == Kind.ALLOC)
@@ -224,7 +229,7 @@ def held(
     every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE))
     number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
     nobody |= found == number[NO_VARIABLE]  # of what was said to be held, a walk says so
-    found[nobody] = number[NO_VARIABLE]
+    found[nobody] = np.where((free[nobody] < len(kind)) | of_all_threads, number[NO_VARIABLE], -1)
     if calls is not None:
         walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
         those = np.flatnonzero(nobody)
