@@ -17,7 +17,7 @@ from made_trainings import Called, Training, live_at
 from msgspec.structs import replace
 from night import NIGHT, some
 from raw_runs import read_packed
-from snapshots import frame
+from snapshots import entry, frame, read
 
 import memlens
 from memlens.analyzers.composition import Roles
@@ -266,6 +266,40 @@ def test_what_is_kept_from_call_to_call_of_a_forward_pass_is_no_temporary(calls:
         block = (int(log.addr[at]) >> 30) - 1
         if block in late or run.blocks[block].role == "temporary":
             assert NAMES[found.role[at]] == run.blocks[block].role
+
+
+@given(st.integers(10, 40), st.integers(0, 3))
+def test_what_a_function_gives_on_is_a_variable_and_what_goes_within_it_a_temporary(calls: int, others: int) -> None:
+    """Keys and values of a request that is answered without a backward pass: a call makes them, and those who called it let them go."""
+    answer = [frame("/home/me/serve.py", 30, "answer"), frame("/home/me/serve.py", 50, "main")]
+    forward = [frame("/home/me/serve.py", 17, "forward"), frame("/venv/torch/nn/modules/module.py", 1, "_call_impl")]
+    later = [frame("/home/me/serve.py", 19, "forward"), *forward[1:], *answer]
+    trace, before = [], None
+    for k in range(calls):
+        own, short = ((2 * k + last + 1) << 30 for last in (0, 1))
+        trace.append(entry("alloc", own, 4096 + 512 * k, frames=[*forward, *answer]))
+        for _ in range(others + 1):
+            trace.append(entry("alloc", short, 2048, frames=[*forward, *answer]))
+            trace += [entry(f"free_{what}", short, 2048, frames=later) for what in ("requested", "completed")]
+        if before is not None:
+            trace += [entry(f"free_{what}", *before, frames=answer) for what in ("requested", "completed")]
+        before = own, 4096 + 512 * k
+    assert before is not None
+    trace += [entry(f"free_{what}", *before, frames=answer) for what in ("requested", "completed")]
+    (log,) = read({"segments": [], "device_traces": [[{**one, "time_us": at} for at, one in enumerate(trace)]]})
+    found = roles_by_stack(log)
+    assert found is not None
+    made = np.flatnonzero(log.kind == Kind.ALLOC)
+    told = [(NAMES[role], size == 2048) for role, size in zip(found.role[made], log.size[made], strict=True)]
+    assert set(told) == {("temporary", True), ("variable", False)}
+
+
+def test_averages_of_weights_are_no_state_of_an_optimizer() -> None:
+    """``torch.optim.swa_utils`` copies a model; it is no optimizer, though it stands among those."""
+    run = Called(average=[frame("/venv/torch/optim/swa_utils.py", 246, "__init__"), frame("/home/me/t.py", 9, "main")])
+    run.call("average", *[(4096, "model")] * 10)
+    run.call("optimizer", *[(2048, "optimizer")] * 10)
+    assert run.wrong(run.snapshot(0, of_python=True)) == []
 
 
 def gpt(words: int, width: int, hidden: int, layers: int) -> int:

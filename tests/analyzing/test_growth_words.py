@@ -138,3 +138,22 @@ def test_the_phase_that_leaks_is_named_and_no_other(phase: str, says: str) -> No
                 pool.alloc(64 * KIB)
 
     assert f"ost of it is in 19 blocks of 64.00 KiB{says}" in run(19, step).verdict
+
+
+@pytest.mark.parametrize(("batches", "by"), [(0, None), (12, None), (12, r"^(STEP \d+)")])
+def test_what_comes_after_the_steps_is_said_where_memory_comes_higher_then(batches: int, by: str | None) -> None:
+    """An evaluation whose outputs are kept, after a training whose steps leave nothing; each batch has a line that counts no step."""
+    pool = Pool()
+    for number in range(8):
+        pool.lines.append(f"STEP {number} START")
+        used(MIB)(pool)
+    kept = []
+    for number in range(batches):
+        pool.lines.append(f"evaluated {number * 64} rows of the rest")
+        kept.append(pool.alloc(256 * KIB))
+    for at in kept:
+        pool.free(at)
+    log = memlens.analyze(io.BytesIO("\n".join(pool.lines).encode() + b"\n"), by=by).logs[0]
+    (steady,) = (one for one in log.claims if one.kind == "not_growing")
+    after = [one.values["peak_bytes"] for one in log.claims if one.kind == "higher_after"]
+    assert (steady.values["windows"], after) == (7, [3 * MIB] if batches else [])

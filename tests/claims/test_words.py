@@ -54,6 +54,7 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("no_event", {}),
     ("shrinking", STEPS),
     ("rose_late", {**STEPS, "rose_bytes": MIB, "rose_windows": 1}),
+    ("higher_after", {"peak_bytes": MIB}),
     ("rose", {**STEPS, "times": 1, "rises_bytes": {"STEP 7": 394 * KIB}, "stays": True}),
     ("rose", {**STEPS, "times": 2, "rises_bytes": {"STEP 7": KIB, "8": MIB}}),
     ("rose", {**STEPS, "from_bytes": KIB, "to_bytes": MIB, "rising_windows": 3, "rose_from": "STEP 1", "rose_until": "STEP 3", "warm_up": True, "stays": True}),

@@ -53,3 +53,23 @@ def test_calls_of_which_one_run_has_more_keep_their_own_names(tmp_path: Path) ->
     head = memlens.read(run(tmp_path / "head.log", {"first": "train.py:9", "second": "train.py:13"}, keeps=False))
     names = ("relu < train.py:10 main", "relu < train.py:13 main", "relu < train.py:9 main")
     assert owner_names(base, head) == (names, {name: number for number, name in enumerate(names)})
+
+
+def test_no_free_is_missing_of_what_another_line_of_the_program_makes(tmp_path: Path) -> None:
+    """One run computes a mean in each step and lets go of it; the other one keeps a copy, which is as large."""
+    paths = list[Path]()
+    for call, kept in (("divide < swa.py:156 update", False), ("copy < train.py:16 main", True)):
+        log = LogText()
+        for step in range(5):
+            log.lines.append(f"STEP {step}")
+            log.say(f"memlens calls {call}", "line.py:0")
+            log.alloc(MIB, (step + 1) << 24)
+            log.say("memlens calls -", "line.py:0")
+            if not kept:
+                log.free(MIB, (step + 1) << 24)
+        paths.append(tmp_path / f"{len(paths)}.log")
+        paths[-1].write_text(log.text)
+    diff = memlens.diff(*paths)
+    found = {(row.finding.kind, row.finding.owner) for row in diff.repeated}
+    assert found == {("only_head", "copy < train.py:16 main"), ("only_base", "divide < swa.py:156 update")}
+    assert "missing Free" not in diff.verdict

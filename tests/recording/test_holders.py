@@ -136,6 +136,12 @@ def cached(tensor: Tensor) -> Any:
     return function
 
 
+def cached_by_it(tensor: Tensor) -> Any:
+    function = functools.lru_cache(None)(id)
+    function(tensor)
+    return function
+
+
 def failed(tensor: Tensor) -> BaseException:
     """An exception whose cause has the tensor among the variables of its traceback."""
 
@@ -180,6 +186,7 @@ KEPT = {
     "the values of a dictionary": (lambda tensor: {1: tensor}.values(), "kept[*]"),
     "a method of a list": (lambda tensor: [tensor].append, "kept[*]"),
     "a function that caches": (cached, "kept"),
+    "a function that caches without end by what it is given": (cached_by_it, "kept.keys()[*][*]"),
     "a variable of a thread": (in_thread, "kept.last"),
     "an argument of an exception": (KeyError, "kept[*]"),
     "the cause of an exception": (failed, "kept.inner"),
@@ -844,8 +851,21 @@ def test_functions_get_no_dictionary_for_being_looked_at() -> None:
 
 
 def test_tensors_that_are_keys() -> None:
-    seen = {Tensor(): 1, (1, 2): Tensor()}
-    assert sorted(held("test_tensors_that_are_keys")) == [("variable", "seen.keys()[*]"), ("variable", "seen[*]")]
+    seen = {Tensor(): 1, (1, 2): Tensor(), (3, Tensor()): 2}
+    paths = [("variable", "seen.keys()[*]"), ("variable", "seen.keys()[*][*]"), ("variable", "seen[*]")]
+    assert sorted(held("test_tensors_that_are_keys")) == paths
+
+
+class Loader:
+    def batches(self, count: int) -> Iterator[int]:
+        queue = [Tensor()]
+        yield from range(count)
+        del queue
+
+
+def test_a_generator_that_a_loop_goes_through_has_its_variables_named() -> None:
+    for _ in enumerate(Loader().batches(1)):
+        assert held("batches") == [("variable", "queue[*]")]
 
 
 def test_what_a_library_had_when_it_failed_is_held_by_the_exception_that_is_kept() -> None:

@@ -98,6 +98,21 @@ def test_what_runs_without_gradients_leaves_time_for_the_walks_of_backward_passe
     assert moments == ["inference"] * 4 + ["backward"] * 2
 
 
+def test_operators_are_moments_again_once_backward_passes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20 operators there is a pass; what runs for twice as long without one is an evaluation, whatever it keeps."""
+    looks, _, asked = looking(monkeypatch, taken=0.001, room=False)
+    for _ in range(4):
+        for _ in range(20):
+            looks.look("operator")
+        looks.look("backward")
+    walked = []
+    for operator in range(1, 81):
+        before = len(asked)
+        looks.look("operator")
+        walked += [operator] * (len(asked) > before)
+    assert walked == [41, 42, 44, 48, 56, 72]
+
+
 def test_a_short_run_is_looked_at_all_along_and_a_long_one_for_a_hundredth_of_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

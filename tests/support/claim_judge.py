@@ -517,6 +517,14 @@ def _came_back(levels: Sequence[int]) -> int:
     return max(min(one - min(levels[: k + 1]), one - min(levels[k:])) for k, one in enumerate(levels))
 
 
+@of("higher_after")
+def _higher_after(v: Values, run: RawRun) -> None:
+    judged = [events for name, events in run.judged.items() if name != "(before)"]
+    within = max(run.highest(*events, run.allocated)[0] for events in judged)
+    after, _ = run.highest(max(hi for _, hi in judged), len(run.events), run.allocated)
+    assert after == v["peak_bytes"] >= 1.1 * within
+
+
 @of("rose", "rose_late")
 def _rose(v: Values, run: RawRun) -> None:
     _counted(v, run)

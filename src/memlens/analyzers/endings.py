@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _FEWEST_CLOSED, _MOST_OF, _PART = 2, 0.95, 8
 
 
+#: Memory comes higher after a series where it comes a tenth higher.
+_HIGHER = 1.1
+
+
 class _Named(Protocol):
     """A window of a series."""
 
@@ -30,6 +34,15 @@ class _Named(Protocol):
     def name(self) -> str: ...
     @property
     def open_end(self) -> bool: ...
+    @property
+    def end_line(self) -> int: ...
+
+
+class _Analyzed(Protocol):
+    """A window with results."""
+
+    @property
+    def results(self) -> Mapping[str, Any]: ...
 
 
 def stopped_inside(series: Sequence[_Named], columns: Mapping[str, Ints], unit: str) -> dict[str, str]:
@@ -50,6 +63,27 @@ def stopped_inside(series: Sequence[_Named], columns: Mapping[str, Ints], unit: 
         return {}
     last = series[-1].name
     return {"after": series[-2].name, "unit": unit} if last == AFTER else {"window": last, "unit": unit}
+
+
+def higher_after(series: Sequence[_Named], columns: Mapping[str, Ints], highest: _Analyzed | None) -> int | None:
+    """The peak of a log, where that comes after the windows of a series that are judged, and is higher than all of theirs.
+
+    Args:
+        series: Windows of the log.
+        columns: Their figures.
+        highest: The window with the highest peak, which may be the whole log; ``None`` where none is known.
+    """
+    closed = len(series) - int(len(series) > 0 and series[-1].open_end)
+    first = int(closed > 1 and series[0].name == BEFORE)
+    found = None if highest is None else highest.results.get("peak")
+    if found is None or found.line is None or not first < closed or "peak_bytes" not in columns:
+        return None
+    below = int(columns["peak_bytes"][first:closed].max())
+    return (
+        int(found.peak_bytes)
+        if found.line > series[closed - 1].end_line and found.peak_bytes >= _HIGHER * below
+        else None
+    )
 
 
 def ended(trust: Trust, stopped: Mapping[str, str], live_bytes: int | None, freed_last: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from memlens.claims.roles import GRADIENT, STATE, UNSEEN, WORKSPACE, variable_of
+from memlens.claims.roles import EITHER, GRADIENT, STATE, UNSEEN, WORKSPACE, variable_of
 from memlens.columns import Indices, Ints, distinct
 from memlens.events import once
 from memlens.results import OnDemand, Result
@@ -34,7 +34,7 @@ _KEY = re.compile(r"\[(?:'[^']*'|\d+)\]|\.\d+(?=[.\[ ].* \()")
 _STATE = re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()")
 
 
-_NOT_SEEN = (UNSEEN, GRADIENT, STATE)
+_NOT_SEEN = (UNSEEN, EITHER, GRADIENT, STATE)
 
 #: Rows that are made at once.
 _AT_ONCE = 64

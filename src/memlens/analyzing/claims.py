@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlens.analyzers.composition import largest_share
-from memlens.analyzers.endings import ended, stopped_inside
+from memlens.analyzers.endings import ended, higher_after, stopped_inside
 from memlens.analyzers.failures import failure_claim, most_telling
 from memlens.analyzers.groups import largest_of
 from memlens.analyzers.series.growth import Grown, Growth, bytes_of
@@ -121,6 +121,8 @@ def _claims(log: LogAnalysis) -> Iterator[Claim]:
         return
     if growth is not None and growth.judged >= MINIMUM and not grows:
         yield from filter(None, (growth_claim(growth, _unit(log)), _what_grows(growth, _unit(log))))
+        if higher := higher_after(*_series(log), highest):
+            yield claim("higher_after", Weight.STEADY, peak_bytes=higher)
     if not log.series and len(windows) == 1 and not state_only:
         yield from _left(log, windows[0])
         if (growth is None or growth.judged < MINIMUM) and windows[0].whole and not log.ooms:
@@ -143,9 +145,13 @@ def _state_only(log: LogAnalysis) -> bool:
 
 def _stopped_inside(log: LogAnalysis) -> dict[str, str]:
     """The step or the window that a log stops inside, by the values of the claim."""
+    return stopped_inside(*_series(log), _unit(log))
+
+
+def _series(log: LogAnalysis) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The steps of a log, or else its windows, and the figures of all."""
     steps = log.steps if not log.series and log.steps is not None and log.steps.repeated else None
-    series, columns = (log.windows, log.figures) if steps is None else (steps.windows, steps.figures)
-    return stopped_inside(series, columns, _unit(log))
+    return (log.windows, log.figures) if steps is None else (steps.windows, steps.figures)
 
 
 def _live_at_end(log: LogAnalysis) -> int | None:
@@ -175,20 +181,15 @@ def _not_judged(log: LogAnalysis) -> Claim:
     parts = log.steps is not None and not log.steps.repeated
     few = None if log.steps is None or parts or log.growth is None else log.growth.judged
     by = None if few is not None or log.uncut else log.can_be_cut
-    entries = None if log.trust.has_lines else True
     # Where lines come late, or are of several runs, there may be step lines, and they mark no steps.
     mixed = [one.code for one in log.trust.doubts if one.code in ("late_output", "several_processes")]
     mixed = mixed[:1] if log.steps is None and not log.uncut else []
-    return claim(
-        "growth_not_judged",
-        Weight.LEFT,
-        steps=few,
-        parts=parts,
-        by=by,
-        entries=entries,
-        whole=log.uncut or None,
-        mixed=mixed or None,
-    )
+    why: dict[str, Any] = {
+        "entries": None if log.trust.has_lines else True,
+        "whole": log.uncut or None,
+        "mixed": mixed or None,
+    }
+    return claim("growth_not_judged", Weight.LEFT, steps=few, parts=parts, by=by, **why)
 
 
 def _growing(log: LogAnalysis) -> Iterator[Claim]:
@@ -407,10 +408,8 @@ def _left(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         else:
             yield claim("nothing_held_in_window", Weight.LEFT)
     elif blocks := held + opening[0]:
-        size = unmatched.held_bytes + opening[1]
-        yield claim(
-            "live_at_end", Weight.LEFT, live_bytes=size, blocks=None if opening[0] and _uncounted(log) else blocks
-        )
+        counted = None if opening[0] and _uncounted(log) else blocks
+        yield claim("live_at_end", Weight.LEFT, live_bytes=unmatched.held_bytes + opening[1], blocks=counted)
     else:
         growth = log.growth
         ends = [] if growth is None else [part.at_exit for part in (*growth.piling, growth.grown) if part is not None]

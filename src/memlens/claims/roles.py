@@ -21,6 +21,8 @@ GRAPH = "the backward graph"
 TEMPORARY, OF_BACKWARD = "a temporary", "a temporary of the backward pass"
 #: … that the program itself let go of, between operators, before any walk.
 UNSEEN = "a variable that no walk saw"
+#: … in a training, where no walk saw a variable to hold another that was made so: a graph may have saved it.
+EITHER = "a variable or a graph that no walk saw"
 #: … that a backward pass made and left, of the size of a parameter or of a gradient that was seen.
 GRADIENT = "a gradient that no walk saw"
 #: … that goes as a variable does, and whose like, made by the same operator at the same line, an optimizer held.
@@ -69,6 +71,7 @@ INFERRED = {
     TEMPORARY: "temporary",
     OF_BACKWARD: "temporary",
     UNSEEN: "variable",
+    EITHER: "",
     GRADIENT: "gradient",
     STATE: "optimizer",
     WORKSPACE: "workspace",
@@ -94,6 +97,10 @@ def variable_of(holder: str | None) -> str | None:
 
     Of what was there for the length of a call, or was not seen, a sentence says nobody.
     """
-    if holder is None or holder.startswith(GIVEN) or holder in (TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT, STATE):
+    if (
+        holder is None
+        or holder.startswith(GIVEN)
+        or holder in (TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE)
+    ):
         return None
     return holder.removeprefix("variable ").removeprefix("saved ")

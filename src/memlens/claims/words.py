@@ -140,6 +140,7 @@ WORDS: dict[str, Words] = {
     "not_growing": Words(
         "memory does not grow over {windows:units}[: it swings between {lowest_bytes:bytes} and {highest_bytes:bytes}]"
     ),
+    "higher_after": Words("after them it comes to {peak_bytes:bytes}", joined="; "),
     "live_at_end": Words("{live_bytes:bytes}[ in {blocks:plural block}] is live at the end"),
     "nothing_live_at_end": Words(
         "{grows?the leaked memory is freed only at exit|everything is freed at the end"

@@ -13,7 +13,7 @@ from memlens.diffing.alignment.indices import batches
 from memlens.diffing.alignment.tables import in_bytes
 from memlens.diffing.differences import Items, collect, follow_older, levels, terms
 from memlens.diffing.finding import Runs, findings_of
-from memlens.diffing.pairing import InOrder, Match, match, match_opening
+from memlens.diffing.pairing import InOrder, Match, apart, match, match_opening
 from memlens.diffing.result import Approximation, PeakAccount, RemainingAccount, WindowDiff, WindowSide
 from memlens.facts import Kind
 from memlens.folding import profile
@@ -78,9 +78,10 @@ def compare(
         if in_order is not None:
             in_order.append(_in_order(base[part], head[part], allocs, released))
         here = of_base.part(part), of_head.part(part)
-        found = collect(allocs, released, opening, *here)
+        same = apart(allocs)
+        found = collect(same, released, opening, *here)
         items.append(found._replace(window=found.window + part.start))
-        pairs.append(_lasting(allocs, peaks))
+        pairs.append(_lasting(same, peaks))
         remaining, peak, temporary = terms(found, *here)
         accounts = map(_by_window, (remaining, peak, {**_figures(allocs), **temporary}))
         for number, (of_remaining, of_peak, figures) in enumerate(zip(*accounts, strict=True)):

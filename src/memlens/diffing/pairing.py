@@ -13,6 +13,7 @@ from memlens.analyzers.fates import opening_allocs
 from memlens.diffing.alignment.blocks import Blocks, Keys
 from memlens.diffing.alignment.indices import nth_with_nth, starts_of, unpaired
 from memlens.diffing.alignment.threads import Ordered, align_windows
+from memlens.text import STACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,6 +162,18 @@ def pair_alike(found: Match, live: tuple[Flags, Flags]) -> Match:
     alone = alone[~head.held[alone] & live[1][alone]]
     one, two = nth_with_nth(codes[0][early], codes[1][alone])
     partner[early[one]] = alone[two]
+    return replace(found, partner=partner)
+
+
+def apart(found: Match) -> Match:
+    """Pairs of unequal fate whose blocks other lines of the program made are none: a Free is missing of what both runs make."""
+    keys, (own,) = found.keys, np.nonzero(found.partner >= 0)
+    other = found.partner[own]
+    stacks = np.array([*(STACK in name for name in keys.owners.names), False])
+    owners = keys.base_owner[own], keys.head_owner[other]
+    unlike = (owners[0] != owners[1]) & stacks[owners[0]] & stacks[owners[1]]
+    partner = found.partner.copy()
+    partner[own[unlike & (found.base.held[own] != found.head.held[other])]] = -1
     return replace(found, partner=partner)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 import numpy as np
 
 from memlens.claims.roles import (
+    EITHER,
     GIVEN,
     GRADIENT,
     GRAPH,
@@ -149,6 +150,8 @@ def held_at(
     addr: NDArray[np.uint64],
     size: Ints,
     calls: Calls | None,
+    *,
+    of_all_threads: bool = True,
 ) -> dict[str, Any]:
     """The columns of who holds the blocks of a log that has times; see :func:`held`.
 
@@ -160,13 +163,13 @@ def held_at(
         addr: Their addresses, uint64.
         size: Their sizes, int64.
         calls: What runs at each event; ``None`` where that is not known.
+        of_all_threads: See :func:`held`.
     """
     if walks is None:
         return {}
     late = (walks.time_us >= first)[walks.walk]
-    holder, names = held(
-        before[walks.walk][late], walks.addr[late], walks.name[late], walks.names, kind, addr, size, calls
-    )
+    rows = before[walks.walk][late], walks.addr[late], walks.name[late]
+    holder, names = held(*rows, walks.names, kind, addr, size, calls, of_all_threads=of_all_threads)
     return {"holder": holder, "holder_names": names}
 
 
@@ -179,12 +182,15 @@ def held(
     addr: NDArray[np.uint64],
     size: Ints,
     calls: Calls | None,
+    *,
+    of_all_threads: bool = True,
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
-    What a walk that saw all has no row of is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was
+    What a walk that saw all has no row of, for no shorter than walks before had one, is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was
     given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
-    size of a parameter or of a gradient that was seen, is a gradient; what else is given back while no operator runs the program held.
+    size of a parameter or of a gradient that was seen, is a gradient; what else is given back while no operator runs the program held, by a variable or in a
+    training by a graph, unless a walk saw others like it.
 
     Args:
         before: How many events stand before each row of a walk, int64, not falling.
@@ -195,6 +201,7 @@ def held(
         addr: Their addresses, uint64.
         size: Their sizes, int64.
         calls: What runs at each event; ``None`` where that is not known.
+        of_all_threads: FREEs of all threads are recorded: else what nobody holds and has none may have been given back by another.
     """
     partner = pair(kind, addr).partner
     alloc = np.flatnonzero(kind == Kind.ALLOC)
@@ -215,10 +222,14 @@ def held(
     found = np.where(row >= 0, name[row], -1) if len(name) else row
     stays = np.array([*(text.startswith(STAYING) for text in names), False])
     nobody = (began[last] > alloc) & (row <= start[last]) & ~stays[found]
-    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, GRADIENT, STATE))
+    # What somebody held for longer than nobody did, at the end of a function perhaps, was held.
+    seen = np.flatnonzero(nobody & (row >= 0))
+    lost = began[start.searchsorted(row[seen])]
+    nobody[seen] = np.minimum(free[seen], len(kind)) - lost >= before[row[seen]] - alloc[seen]
+    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE))
     number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
     nobody |= found == number[NO_VARIABLE]  # of what was said to be held, a walk says so
-    found[nobody] = number[NO_VARIABLE]
+    found[nobody] = np.where((free[nobody] < len(kind)) | of_all_threads, number[NO_VARIABLE], -1)
     if calls is not None:
         walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
         those = np.flatnonzero(nobody)
@@ -233,14 +244,18 @@ def held(
             found[life] = number[text]
         # What goes when nothing is made any more goes with the program, whoever held it: as others like it.  States of optimizers go at any time.
         unseen, roles = np.flatnonzero(found == number[UNSEEN]), [role_of(text) for text in (*number, "")]
-        saved, state, variable = (
-            np.array([role == one for role in roles])[found] for one in ("saved", "optimizer", "variable")
+        saved, state, variable, garbage = (
+            np.array([role == one for role in roles])[found] for one in ("saved", "optimizer", "variable", "garbage")
         )
         late = free[unseen] > alloc[-1:].sum()
         variable[unseen] = False
-        like = _last_like(unseen, np.flatnonzero(saved | state | variable), calls, alloc, size[alloc])
+        like = _last_like(unseen, np.flatnonzero(saved | state | variable | garbage), calls, alloc, size[alloc])
         found[unseen[(like >= 0) & late & saved[like]]] = number[GRAPH]
         found[unseen[(like >= 0) & state[like]]] = number[STATE]
+        waits = (like >= 0) & garbage[like]
+        found[unseen[waits]] = found[like[waits]]
+        if calls.operator is not None and calls.backward.any():
+            found[unseen[like < 0]] = number[EITHER]
     holder = np.full(len(kind), -1, np.int64)
     holder[alloc] = found
     frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))

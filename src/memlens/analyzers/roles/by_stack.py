@@ -17,9 +17,11 @@ from memlens.claims.roles import INFERRED, NO_VARIABLE, ROLE_NUMBERS, WORKSPACE
 from memlens.columns import among, rank_of, rows_alike
 from memlens.events import once
 from memlens.facts import CPU, Kind
+from memlens.inputs.stack_names import place_of
+from memlens.text import is_own
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -39,7 +41,7 @@ _PHASES = (
     # … but for the function of the wrapper, within which all of the model runs.
     (_NETWORK, r"param_and_grad_buffer\.py|torch/(?:distributed|_composable)/[\w/]*fsdp[\w/]*\.py:\d+ (?!forward$)"),
     (_NETWORK, r"torch/nn/parallel/(?:distributed|comm)\.py:\d+ (?!forward$|_run_ddp_forward$)"),
-    (_OPTIMIZER, r"torch/optim/(?!lr_scheduler)\w+\.py:\d+ (?!zero_grad$)|(?:apex|bitsandbytes)/\w*optim"),
+    (_OPTIMIZER, r"torch/optim/(?!lr_scheduler|swa_utils)\w+\.py:\d+ (?!zero_grad$)|(?:apex|bitsandbytes)/\w*optim"),
     (
         _BACKWARD,
         r"torch::autograd::Engine|^autograd::engine::|^\w+Backward\d*$|\bNode::operator\(\)|Backward\d*::apply\(",
@@ -135,7 +137,7 @@ def roles_by_stack(log: EventLog) -> ByStack | None:
     phase_of = np.full(int(used[-1]) + 1, _NONE, np.int8)
     phase_of[used] = [*map(_phase, stacks)]
     blocks = _Blocks(log, numbers, phase_of[numbers + 1], of_python=of_python)
-    blocks.by_phase()
+    blocks.by_phase(dict(zip((used - 1).tolist(), stacks, strict=True)))
     blocks.by_size()
     if not (blocks.role >= 0).any():
         return None
@@ -164,6 +166,13 @@ def _first(frame: str) -> int:
     """The first of the expressions that fits a frame, by its number; as many as there are where none does."""
     frame = frame.replace("\\", "/")
     return next((k for k, (_, form) in enumerate(_PHASES) if re.search(form, frame)), len(_PHASES))
+
+
+@lru_cache(maxsize=1 << 16)
+def _own_function(frame: str) -> str | None:
+    """The file and the function of a frame of the user's, at whatever line it is; ``None`` of any other."""
+    found = re.match(r"(?P<file>.+):\d+ (?P<function>.+)", frame)
+    return f"{found['file']} {found['function']}" if found and is_own(place_of(found["file"]) + ":1") else None
 
 
 def _runs(alloc: Ints, phase: NDArray[np.int8], *, of_python: bool) -> _Runs:
@@ -210,7 +219,7 @@ class _Blocks:
         self.backward = (self.phase == _BACKWARD) | ((self.phase == _NONE) & (within == _BACKWARD))
         self.forward = (self.phase == _FORWARD) | ((self.phase == _OTHER) & (within == _FORWARD))
         self.role = np.full(len(alloc), -1, np.int8)
-        self.stack = stack[alloc]
+        self.stack, self.free_stack = stack[alloc], np.where(self.freed, stack[partner], -1)
         self.stream = np.zeros(len(alloc), np.int64) if log.stream is None else log.stream[alloc]
         holder = np.full(len(alloc), -1) if log.holder is None else log.holder[alloc]
         names = (*log.holder_names, "")
@@ -225,8 +234,8 @@ class _Blocks:
         those: Flags = self.role == ROLE_NUMBERS[role]
         return those
 
-    def by_phase(self) -> None:
-        """Say the roles of blocks by the phase in which they are made and that in which they are given back."""
+    def by_phase(self, stacks: Mapping[int, tuple[str, ...]]) -> None:
+        """Say the roles of blocks by the phase in which they are made and that in which they are given back, and by whether the call that made them was over."""
         phase, born, gone, freed = self.phase, self.born, self.gone, self.freed
         forward, following = self.forward, self.runs.next_of(_BACKWARD, born)
         at_once, no_pass = freed & (gone == born) & (born >= 0), following == len(self.runs.phase)
@@ -238,6 +247,7 @@ class _Blocks:
             | (forward & ~at_once & np.where(freed, gone < following, ~no_pass)),
         )
         self.say("temporary", (forward | self.backward | (phase == _MODEL)) & briefly)
+        self.say("variable", self._given_on(np.flatnonzero(forward & at_once), stacks))
         self.say("result", self._among_others(np.flatnonzero(forward & at_once)))
         self.say("saved", forward & freed & ~at_once & (gone >= following))
         self.say("result", forward & ~freed & no_pass)
@@ -247,6 +257,18 @@ class _Blocks:
         self.say("temporary", (phase == _OPTIMIZER) & soon)
         for of, role in ((_NETWORK, "communication"), (_CACHE, "cache"), (_LIBRARY, "workspace")):
             self.say(role, phase == of)
+
+    def _given_on(self, those: Ints, stacks: Mapping[int, tuple[str, ...]]) -> Ints:
+        """Those of some blocks that are given back when the program's own function that made them has returned: it gave them on."""
+        made, ended = self.stack[those], self.free_stack[those]
+        pairs, place = np.unique(np.stack((made, ended)), axis=1, return_inverse=True)
+        over = [
+            after >= 0
+            and (own := next(filter(None, map(_own_function, stacks.get(one, ()))), None)) is not None
+            and own not in map(_own_function, stacks[after])
+            for one, after in pairs.T.tolist()
+        ]
+        return those[np.array(over, np.bool_)[place.reshape(-1)]]
 
     def _among_others(self, those: Ints) -> Ints:
         """Those of some blocks while which are there more than a few others with the stack of each are made."""

@@ -89,9 +89,8 @@ def make_logs(
         if "no_addresses" not in facts["hints"]:
             time, opening = columns["time_us"], facts["opening"]
             before = time.searchsorted([] if walks is None else walks.time_us)
-            columns |= held_at(
-                walks, int(time[opening]), before, columns["kind"], columns["addr"], columns["size"], calls
-            )
+            blocks = columns["kind"], columns["addr"], columns["size"]
+            columns |= held_at(walks, int(time[opening]), before, *blocks, calls, of_all_threads=number != CPU)
         facts |= {"bytes": size, "malformed": events.malformed, "malformed_samples": tuple(events.samples)}
         builder = Builder(source, request, {})
         logs[number] = builder.finish(cut_short=cut_short, facts=facts, columns=columns)

@@ -12,7 +12,7 @@ import threading
 import types
 from collections import deque
 from contextlib import suppress
-from inspect import CO_OPTIMIZED
+from inspect import CO_GENERATOR, CO_OPTIMIZED
 from weakref import ref
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
@@ -60,11 +60,13 @@ class Contents:
 
     Attributes:
         modules: Names of modules whose classes are the program's.
+        generators: The code of functions that were met and make generators.
     """
 
     def __init__(self, is_tensor: Callable[[type], bool], made: dict[int, Any]) -> None:
         self._is_tensor, self._made = is_tensor, made
         self.modules: set[str] = set()
+        self.generators: list[types.CodeType] = []
         self._kinds: dict[int, tuple[str, bool, bool, list[tuple[str, Any]]]] = {}
 
     def of(self, value: Any) -> Iterator[Child]:
@@ -74,7 +76,7 @@ class Contents:
             yield from self._of_class(value)
             return
         if kind is types.FunctionType:
-            yield from _of_function(value)
+            yield from self._of_function(value)
             # Its own dictionary would be made, if it were asked for.
             for own in [
                 one for one in gc.get_referents(value) if type(one) is dict and one.keys().isdisjoint(_OF_MODULES)
@@ -99,7 +101,7 @@ class Contents:
             few = dict.__len__(value) <= _MOST_KEYS
             for key, inner in zip(list(dict.__iter__(value)), list(dict.values(value))):  # noqa: B905 - Python 3.8
                 yield f"[{key!r}]" if few and _is_short(key) else "[*]", inner, ""
-                if id(type(key)) not in LEAVES and self._is_tensor(type(key)):
+                if id(type(key)) not in LEAVES:
                     yield ".keys()[*]", key, ""
         elif issubclass(kind, _SEQUENCES):
             base = next(base for base in _SEQUENCES if issubclass(kind, base))
@@ -114,12 +116,21 @@ class Contents:
             if of_program:
                 yield "", kind, ""
 
+    def _of_function(self, function: types.FunctionType) -> Iterator[Child]:
+        if function.__code__.co_flags & CO_GENERATOR:
+            self.generators.append(function.__code__)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):  # noqa: B905 - Python 3.8
+            if name != "__class__":
+                yield f".{name}", cell, ""
+        for inner in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            yield "(=)", inner, ""
+
     def _of_class(self, kind: type) -> Iterator[Child]:
         """What the program's classes have as attributes, and their methods as defaults, in closures, and in caches."""
         for name, value in list(_VALUES(kind).items()):
             plain = value.__func__ if type(value) in _METHODS else value.fget if type(value) is property else value
             if type(plain) is types.FunctionType:  # of which there are many that have nothing
-                yield from ((f".{name}{path}", inner, role) for path, inner, role in _of_function(plain))
+                yield from ((f".{name}{path}", inner, role) for path, inner, role in self._of_function(plain))
             elif not name.startswith("__"):
                 yield f".{name}", plain, ""
         yield from (("", base, "") for base in _MRO(kind)[1:])
@@ -166,14 +177,6 @@ class Contents:
             told = issubclass(kind, BaseException) or module_of(kind) in _IN_C
             self._kinds[id(kind)] = framework, told, module_of(kind) in self.modules, stored
         return self._kinds[id(kind)]
-
-
-def _of_function(function: types.FunctionType) -> Iterator[Child]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):  # noqa: B905 - Python 3.8
-        if name != "__class__":
-            yield f".{name}", cell, ""
-    for inner in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-        yield "(=)", inner, ""
 
 
 def waiting_in(frame: types.FrameType) -> Iterator[types.FrameType]:

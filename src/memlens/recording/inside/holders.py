@@ -102,6 +102,9 @@ class Walk:
             self._waiting.append(self._later.popleft())
             left = self._turns(left)
         self.whole = self.whole and not self._later
+        if self.whole:
+            self._generators()
+            self._turns(_MOST_TURNS)
         self._go_beyond(_MOST_TURNS)
         if self.whole:  # an anonymous trainer may be held by its own functions alone
             named = self.named
@@ -111,6 +114,21 @@ class Walk:
             self._go_beyond(_LIBRARY_TURNS)
             self._waiting.clear()
             self.whole, self.named = True, named
+
+    def _generators(self) -> None:
+        """The variables of the program's generators that wait and that no variable has: a loop that runs goes through them."""
+        codes = {one: name for one in self.contents.generators if (name := self._own_name(one.co_filename)) is not None}
+        # Generators refer to their code: as often as when none waited so means that none does.
+        counts = [sys.getrefcount(one) for one in codes]
+        if counts == self._kept.get("generators", []):
+            return
+        self._kept["generators"] = counts
+        for one in gc.get_referrers(*codes):
+            if type(one) is types.GeneratorType and one.gi_frame is not None and id(one) not in self._seen:
+                self._kept["generators"] = None
+                where = f"{one.gi_code.co_name}, {codes[one.gi_code]}"
+                self._variables(locals_of(one.gi_frame), where)
+                self._reach(one, "variable", one.gi_code.co_name, where)
 
     def _go_beyond(self, left: int) -> None:
         self._waiting.clear()

@@ -126,9 +126,8 @@ class Passes:
 class Walks:
     """Looks who holds each tensor, from time to time.
 
-    At moments of one kind whose numbers double (of operators where there are no backward passes), where more is allocated than at any walk before, and soon
-    after the peak rose;
-    more often as long as that takes no more than a hundredth of the time, and there is room.  Walks that look for garbage may take as much again.
+    At moments of one kind whose numbers double (of operators where there are no backward passes, or no more), where more is allocated than at any
+    walk before, and soon after the peak rose; more often as long as that takes no more than a hundredth of the time, and there is room.  Walks that look for garbage may take as much again.
 
     Args:
         framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out;
@@ -151,6 +150,7 @@ class Walks:
         self._framework, self._put, self._room = framework, put, room
         self._began, self._next, self._asked = time.monotonic(), 0.0, 0.0
         self._taken = self._taken_short = self._taken_searching = 0.0  # seconds
+        self._passed = self._longest = 0  # operators before the last backward pass, and between two of them at most
         self._came = False  # to a moment, which others follow
         self._highest, self._rose = 0, False  # what was allocated at most at a walk, other than after operators
         #: What the peak must rise to for another walk after an operator, and to what it must have risen for one after the next.
@@ -179,13 +179,19 @@ class Walks:
             self._asked = time.monotonic()
         count = counts[moment] = counts.get(moment, 0) + 1
         of_operator = moment == "operator"
+        if moment == "backward":
+            self._longest = max(self._longest, counts.get("operator", 0) - self._passed)
+            self._passed = counts.get("operator", 0)
         if of_operator:
             self.each = 1 << sum(count > self._rose_at + quiet for quiet in _QUIET)
-        if not self.on or (of_operator and "backward" in counts):
+        trains = "backward" in counts
+        if of_operator and trains:  # more operators have run since than between two passes, which are over
+            count -= self._passed + 2 * self._longest
+        if not self.on or count < 1:
             return False
         # A part is left for backward passes, which may come yet: models are made without gradients, too.
         budget = self._budget() * (0.75 if moment == "inference" else 1)
-        if of_operator and count < _SOME_CALLS:
+        if of_operator and not trains and count < _SOME_CALLS:
             self._came = _PART * self._taken <= budget and self._framework.level() > 2 * self._highest
             return self._came
         if self._taken > budget:
