@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from answers import replace
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from texts import csv_of, json_of
 
@@ -169,6 +169,7 @@ def test_a_code_span_of_any_text_closes_and_stays_in_its_cell(text: str) -> None
 
 
 @given(st.dictionaries(any_text, st.one_of(any_text, st.integers(), st.none(), st.lists(any_text)), min_size=1))
+@example({"no UTF-8": "\ud800", "a control character": "\x7f"})
 def test_entries_that_are_written_at_once_are_those_written_one_by_one(entries: dict[str, Any]) -> None:
     text = "".join(_json([[[[entries]]]], 0))
     assert text.isascii()

@@ -77,7 +77,8 @@ def _lines(values: Iterable[Any]) -> list[str]:
     except UnicodeEncodeError:  # bytes of a file name that are no UTF-8
         texts = (json.dumps(to_builtins(value), ensure_ascii=True, separators=(",", ":")) for value in values)
         text = "\n".join(texts) + "\n"
-    text = text.replace("##", "#\\u0023")  # what a CI service takes for a command; outside strings there is none
+    # What a CI service takes for a command, and the only control character that the encoder leaves; outside strings there is neither.
+    text = text.replace("##", "#\\u0023").replace("\x7f", "\\u007f")
     return (text if text.isascii() else _BEYOND_ASCII.sub(_escaped, text)).split("\n")[:-1]
 
 
