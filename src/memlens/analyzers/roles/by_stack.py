@@ -261,14 +261,14 @@ class _Blocks:
     def _given_on(self, those: Ints, stacks: Mapping[int, tuple[str, ...]]) -> Ints:
         """Those of some blocks that are given back when the program's own function that made them has returned: it gave them on."""
         made, ended = self.stack[those], self.free_stack[those]
-        pairs, place = np.unique(np.stack((made, ended)), axis=1, return_inverse=True)
+        first, place = rows_alike(made, ended)
         over = [
             after >= 0
             and (own := next(filter(None, map(_own_function, stacks.get(one, ()))), None)) is not None
             and own not in map(_own_function, stacks[after])
-            for one, after in pairs.T.tolist()
+            for one, after in np.stack((made, ended), axis=1)[first].tolist()
         ]
-        return those[np.array(over, np.bool_)[place.reshape(-1)]]
+        return those[np.array(over, np.bool_)[place]]
 
     def _among_others(self, those: Ints) -> Ints:
         """Those of some blocks while which are there more than a few others with the stack of each are made."""
