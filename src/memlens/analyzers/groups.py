@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from memlens.claims.roles import EITHER, GRADIENT, STATE, UNSEEN, WORKSPACE, variable_of
+from memlens.claims.roles import NOT_SEEN, WORKSPACE, variable_of
 from memlens.columns import Indices, Ints, distinct
 from memlens.events import once
 from memlens.results import OnDemand, Result
@@ -33,8 +33,6 @@ _KEY = re.compile(r"\[(?:'[^']*'|\d+)\]|\.\d+(?=[.\[ ].* \()")
 #: The name of a state of an optimizer.
 _STATE = re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()")
 
-
-_NOT_SEEN = (UNSEEN, EITHER, GRADIENT, STATE)
 
 #: Rows that are made at once.
 _AT_ONCE = 64
@@ -226,7 +224,7 @@ def commonest_holders(
     # The last one that is written to a group stays: of as many the first.
     order = np.lexsort((-rank[number], counts))
     found[pairs[order] // count], held[pairs[order] // count] = number[order], counts[order]
-    seen = np.array([name not in _NOT_SEEN for name in (*every, "")])
+    seen = np.array([name not in NOT_SEEN for name in (*every, "")])
     others = np.bincount(group, seen[holder], groups).astype(np.int64) - held * seen[found]
     found[2 * held < blocks_of] = -1
     return found, every, held, others
@@ -241,7 +239,7 @@ def holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
     common = [*map(_in_common, names)]
     alike = {name: number for number, name in enumerate(dict.fromkeys(common))}
     every = (*names, *alike)
-    rank = np.argsort(sorted(range(len(every)), key=lambda number: (every[number] in _NOT_SEEN, every[number])))
+    rank = np.argsort(sorted(range(len(every)), key=lambda number: (every[number] in NOT_SEEN, every[number])))
     return every, np.array([alike[name] for name in common], np.int64), rank
 
 
@@ -290,7 +288,7 @@ def holder_of(of: SizeGroups, label: str | None, whole: int) -> tuple[str | None
     most = max(held, key=held.__getitem__, default=None)
     if most is None or 2 * held[most] <= whole or (variable := variable_of(most)) is None:
         return None, None
-    in_part = bool(of.others[alike].any()) or any(name not in (most, *_NOT_SEEN) for name in held)
+    in_part = bool(of.others[alike].any()) or any(name not in (most, *NOT_SEEN) for name in held)
     # Workspaces are known by their sizes: what is none is somebody else's, seen or not.
     return variable, in_part or (most == WORKSPACE and held[most] < whole)
 

@@ -27,6 +27,8 @@ EITHER = "a variable or a graph that no walk saw"
 GRADIENT = "a gradient that no walk saw"
 #: … that goes as a variable does, and whose like, made by the same operator at the same line, an optimizer held.
 STATE = "optimizer state that no walk saw"
+#: All of what lives on between calls and that no walk saw.
+NOT_SEEN = (UNSEEN, EITHER, GRADIENT, STATE)
 #: … that a library made for itself.
 WORKSPACE = "workspaces of libraries"
 #: What those begin with that an operator was given, and that no variable had: ``temporary argument of softmax (attend, serve.py)``.
@@ -97,10 +99,6 @@ def variable_of(holder: str | None) -> str | None:
 
     Of what was there for the length of a call, or was not seen, a sentence says nobody.
     """
-    if (
-        holder is None
-        or holder.startswith(GIVEN)
-        or holder in (TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE)
-    ):
+    if holder is None or holder.startswith(GIVEN) or holder in (TEMPORARY, OF_BACKWARD, *NOT_SEEN):
         return None
     return holder.removeprefix("variable ").removeprefix("saved ")

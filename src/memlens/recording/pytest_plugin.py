@@ -188,7 +188,7 @@ def _devices() -> Iterator[_Device]:
                 partial(cuda.max_memory_allocated, number),
                 partial(cuda.reset_peak_memory_stats, number),
             )
-    core: Any = getattr(sys.modules.get("paddle.base"), "core", None)
+    core = _paddle()
     if (reset := getattr(core, _RESET, None)) is not None:
         counts = [core.get_custom_device_count(kind) for kind in core.get_all_custom_device_type()]
         if core.is_compiled_with_cuda():
@@ -202,10 +202,15 @@ def _devices() -> Iterator[_Device]:
             )
 
 
+def _paddle() -> Any:
+    """What has Paddle's statistics, ``None`` where it was not imported."""
+    return getattr(sys.modules.get("paddle.base"), "core", None)
+
+
 def _not_judged() -> str:
     used = [name for name in ("torch", "paddle") if name in sys.modules]
     why = f"{' and '.join(used)} used no device" if used else "it used neither PyTorch nor Paddle"
-    if "paddle.base" in sys.modules and not hasattr(sys.modules["paddle.base"].core, _RESET):
+    if (core := _paddle()) is not None and not hasattr(core, _RESET):
         why = "Paddle before 3.0 begins no peak anew"
     return f"the memory of this test is not judged: {why}, and its marker names no log"
 

@@ -17,7 +17,7 @@ from memlens.analyzers.composition import largest_share
 from memlens.analyzers.groups import columns_of
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzing.claims import growth_claim
-from memlens.claims.roles import EITHER, GRADIENT, OF_BACKWARD, ROLES, STATE, TEMPORARY, TOLD_BY, TWINS, UNSEEN
+from memlens.claims.roles import NOT_SEEN, OF_BACKWARD, ROLES, TEMPORARY, TOLD_BY, TWINS
 from memlens.reports.blocks import ALIKE, OWNER, Column, Figure, Figures, Line, ListOptions, Table, Value, take
 from memlens.results import plain, to_builtins
 from memlens.text import format_bytes, format_share, format_signed, format_value, plural, short_name
@@ -310,9 +310,7 @@ _OF_TWINS = (
 )
 _LIVE: tuple[tuple[str, str], ...] = (("peak", "Live at the peak"), ("end", "Held at the end"))
 #: Holders that no path leads to, in a column.
-_SHORT = dict.fromkeys((TEMPORARY, OF_BACKWARD), "(temporary)") | dict.fromkeys(
-    (UNSEEN, EITHER, GRADIENT, STATE), "(not seen)"
-)
+_SHORT = dict.fromkeys((TEMPORARY, OF_BACKWARD), "(temporary)") | dict.fromkeys(NOT_SEEN, "(not seen)")
 
 
 def held_by(group: Any) -> Value:

@@ -171,8 +171,10 @@ def _first(frame: str) -> int:
 @lru_cache(maxsize=1 << 16)
 def _own_function(frame: str) -> str | None:
     """The file and the function of a frame of the user's, at whatever line it is; ``None`` of any other."""
-    found = re.match(r"(?P<file>.+):\d+ (?P<function>.+)", frame)
-    return f"{found['file']} {found['function']}" if found and is_own(place_of(found["file"]) + ":1") else None
+    found = re.match(r"(?P<file>.+):(?P<line>\d+) (?P<function>.+)", frame)
+    if found is None or not is_own(f"{place_of(found['file'])}:{found['line']}"):
+        return None
+    return f"{found['file']} {found['function']}"
 
 
 def _runs(alloc: Ints, phase: NDArray[np.int8], *, of_python: bool) -> _Runs:
