@@ -233,6 +233,21 @@ def test_an_exception_that_is_being_handled_keeps_them_too() -> None:
     assert found == [("variable", "KeyError.inner", "an exception that is being handled")]
 
 
+@pytest.mark.parametrize("code", ["def fail():\n    inner = Tensor()\n    raise KeyError", None])
+def test_an_exception_that_nobody_catches_keeps_the_variables_of_its_traceback(
+    code: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Python leaves it for what runs at exit; the frames are those of a library, or of the program."""
+    try:
+        (in_library(code)["fail"] if code else fails)()
+    except KeyError as error:
+        monkeypatch.setattr(sys, "last_value", error, raising=False)
+        monkeypatch.setattr(sys, "last_traceback", error.__traceback__, raising=False)
+    found = [row[1:] for row in walked() if "inner" in row[2]]
+    expected = ("KeyError.inner", "the exception that ended the program") if code else ("inner", "fails, program.py")
+    assert found == [("variable", *expected)]
+
+
 def test_coroutines_that_wait_in_an_event_loop_are_looked_at() -> None:
     found: list[tuple[str, str]] = []
 

@@ -141,6 +141,24 @@ def test_a_short_program_is_looked_at_where_memory_doubles(monkeypatch: pytest.M
     assert walked == [100, 201, 403, 900, 2000, 5000, 11_000]
 
 
+def test_a_model_that_is_built_leaves_time_for_the_walks_of_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eighth of half a second in walks of 3 ms is 41 of them; 100 parameters are built within 0.2 s, and what steps take is thrice that, and twice that."""
+    looks, now, asked = looking(monkeypatch, taken=0.003, room=True)
+    levels = [*range(100, 10_100, 100), 15_000, 30_000, 60_000]
+    looks.walk()
+    walked = []
+    for level in levels:
+        now[0] += 0.001
+        monkeypatch.setattr(looks, "peak", lambda level=level: level)
+        monkeypatch.setattr(looks._framework, "peak", looks.peak)
+        if looks.peak() > looks.above_peak:
+            before = len(asked)
+            looks.ran("relu", ())
+            walked += [level] * (len(asked) - before)
+    assert walked[-2:] == [30_000, 60_000], walked
+    assert len(walked) > 25  # and what is built is looked at
+
+
 def test_a_context_variable_is_one() -> None:
     class Tensor: ...
 

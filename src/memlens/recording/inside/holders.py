@@ -33,7 +33,7 @@ _MOST_TURNS, _FEW_TURNS, _LIBRARY_TURNS, _AT_ONCE, _LONGEST, _DEEPEST = 20_000, 
 #: Rings of what refers to tensors, and how much one of them may have.
 _MOST_RINGS, _MOST_REFERRERS = 8, 10_000
 _CYCLE, _HANDLED = "a cycle that gc.collect() frees", "an exception that is being handled"
-_CONTEXT = "a context variable"
+_CONTEXT, _UNCAUGHT = "a context variable", "the exception that ended the program"
 
 
 class Walk:
@@ -240,6 +240,12 @@ class Walk:
             if within and own is None and not is_of_memlens(frame, "paddle."):
                 self._called.append(frame)
         frames += [waiting for frame in frames for waiting in waiting_in(frame)]
+        ended: list[types.FrameType] = []  # by an exception, or what a prompt has shown
+        at = getattr(sys, "last_traceback", None)
+        while type(at) is types.TracebackType:
+            ended.insert(0, at.tb_frame)
+            at = at.tb_next
+        frames += ended
         for frame in frames:
             name = self._own_name(frame.f_code.co_filename)
             if name is not None and frame.f_code.co_name != "<module>":
@@ -250,6 +256,9 @@ class Walk:
         for one in getattr(sys, "_current_exceptions", lambda: {0: sys.exc_info()})().values():
             error = one[1] if type(one) is tuple else one
             self._reach(error, "variable", type.__dict__["__name__"].__get__(type(error)), _HANDLED)
+        if ended:
+            error = getattr(sys, "last_value", None)
+            self._reach(error, "variable", type.__dict__["__name__"].__get__(type(error)), _UNCAUGHT)
 
     def _modules(self) -> Iterator[tuple[dict[str, Any], str]]:
         """The variables of the program's own modules, and the names of their files; of one that is run in a namespace of its own, too."""

@@ -31,7 +31,8 @@ _SOME_CALLS, _PART = 16, 8
 _MOMENT = 0.02
 #: Whether the peak rose is asked after each operator; each second or fourth where it has not for so many of the times that operators are looked at.
 _QUIET = (64, 1024)
-#: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.
+#: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.  After operators it must be higher
+#: by a power of it with each quarter of the time for such walks that is taken in a hurry: what building a model takes leaves some for its steps.
 _HIGHER = 1.01
 #: Backward passes, and frames of what began them, that are noted.
 _MOST_PASSES, _MOST_FRAMES = 1_000_000, 64
@@ -245,7 +246,9 @@ class Walks:
         self._came = self._searched = False
         try:
             level, self.peak = self._framework.level(), self._framework.peak
-            self.above_peak = self._risen = _HIGHER * self.peak()
+            hurried = max(0.0, self._taken_short - (time.monotonic() - self._began) / _SHARE_OF_LITTLE)
+            quarters = min(3, int(16 * hurried / self._budget()))
+            self.above_peak = self._risen = _HIGHER ** (4**quarters) * self.peak()
             if passed is None:
                 self._highest = max(self._highest, level)
             self._put(self._rows(passed, at_exit=at_exit, garbage=False if at_exit else search))
