@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kineto_judge import read_bytes
 from snapshots import entry, frame, read, segment
 
@@ -89,6 +91,47 @@ def test_what_a_variable_held_for_longer_than_nobody_did_was_held_by_it(walks: t
     names = ("variable errors[*].h (run, a.py)", "some", "-")
     found, every = held(before, named, np.arange(3), names, kind, addr, np.full(10, 512), None)
     assert every[found[0]] == holder
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=30),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=20),
+)
+def test_who_holds_a_block_at_the_peak_is_whom_the_walk_next_to_it_saw(
+    events: list[tuple[int, int]], rows: list[tuple[int, int]]
+) -> None:
+    """Blocks at four addresses, which each event makes or gives back, and walks that see each a variable of its own."""
+    live, lives, kind, size = dict[int, int](), list[tuple[int, int, int, int]](), list[int](), list[int]()
+    for event, (place, units) in enumerate(events):
+        kind.append(place in live)
+        size.append(units if place not in live else size[live[place]])
+        if place in live:
+            lives.append((place, live[place], event, size[event]))
+            del live[place]
+        else:
+            live[place] = event
+    lives += [(place, made, 99, size[made]) for place, made in live.items()]
+    levels = [sum(n for *_, made, free, n in lives if made <= at < free) for at in range(len(events))]
+    peak = levels.index(max(levels)) + 1
+    rows = sorted((min(before, len(events)), place) for before, place in rows)
+    expected = [-1] * len(events)
+    for place, made, free, _ in lives:
+        seen = [(at, -number) for number, (at, where) in enumerate(rows) if where == place and made < at <= free]
+        if seen:
+            expected[made] = last = -max(seen, key=lambda row: (row[0], -row[1]))[1]
+            if made < peak <= free < 99:
+                early = [row for row in seen if row[0] <= peak]
+                late = [row for row in seen if row[0] > peak]
+                nearest = [max(early, key=lambda row: (row[0], -row[1]))] if early else []
+                nearest += [min(late, key=lambda row: (row[0], -row[1]))] if late else []
+                expected[made] = -min(nearest, key=lambda row: abs(row[0] - peak))[1]
+            if free < 99:
+                expected[free] = last
+    before, address = np.array(rows, np.int64).reshape(-1, 2).T
+    names = tuple(f"variable row{number} (main, a.py)" for number in range(len(rows)))
+    holder, _ = held(before, address.astype(np.uint64) + 1, np.arange(len(rows)), names, np.array(kind, np.int8),
+        np.array([place + 1 for place, _ in events], np.uint64), np.array(size, np.int64), None)  # fmt: skip
+    assert holder.tolist() == expected
 
 
 @pytest.mark.parametrize("alike", [None, np.array([0, 1, 0, 1, 2, 2, 2, 2], np.int32)])

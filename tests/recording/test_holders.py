@@ -241,8 +241,8 @@ def test_an_exception_that_nobody_catches_keeps_the_variables_of_its_traceback(
     try:
         (in_library(code)["fail"] if code else fails)()
     except KeyError as error:
-        monkeypatch.setattr(sys, "last_value", error, raising=False)
-        monkeypatch.setattr(sys, "last_traceback", error.__traceback__, raising=False)
+        monkeypatch.setitem(vars(sys), "last_value", error)
+        monkeypatch.setitem(vars(sys), "last_traceback", error.__traceback__)
     found = [row[1:] for row in walked() if "inner" in row[2]]
     expected = ("KeyError.inner", "the exception that ended the program") if code else ("inner", "fails, program.py")
     assert found == [("variable", *expected)]

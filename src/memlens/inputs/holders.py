@@ -187,6 +187,8 @@ def held(
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
+    The ALLOC of a block that is live at the peak, and given back, has the holder that the walk next to the peak saw; its FREE has the last one.
+
     What a walk that saw all has no row of, for no shorter than walks before had one, is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was
     given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
     size of a parameter or of a gradient that was seen, is a gradient; what else is given back while no operator runs the program held, by a variable or in a
@@ -260,7 +262,28 @@ def held(
     holder[alloc] = found
     frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
     holder[frees] = holder[partner[frees]]
+    if len(named):
+        change = np.zeros(len(kind), np.int64)
+        change[alloc], change[frees] = size[alloc], -size[partner[frees]]
+        peak = int(change.cumsum().argmax()) + 1
+        row = _next_to(peak, kind, addr, before, named)[alloc]
+        passing = (row >= 0) & ~stays[name[row]] & (alloc < peak) & (peak <= free) & (free < len(kind))
+        passing[seen[lost <= peak]] = False  # nobody held it then
+        holder[alloc[passing]] = name[row[passing]]
     return holder, (*number,)
+
+
+def _next_to(
+    moment: int, kind: NDArray[np.int8], addr: NDArray[np.uint64], before: Ints, named: NDArray[np.uint64]
+) -> Ints:
+    """Of each block that is live at a moment, a number of events, its row of the walk that is next to that, int64, -1 where there is none; see :func:`held`."""
+    after = before.searchsorted(moment, "right")
+    first = after + np.sort(np.unique(named[after:], return_index=True)[1])
+    early, late = (
+        join_streams(kind, addr, None, before[rows], named[rows], rows) for rows in (np.arange(after), first)
+    )
+    nearer = (early < 0) | (before[late] - moment < moment - before[early])
+    return np.where((late >= 0) & nearer, late, early)
 
 
 def _saved(
