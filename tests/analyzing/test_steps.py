@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -162,3 +163,20 @@ def test_known_leaks_have_their_figures(shared: Path, name: str, since: str, byt
     (log,) = memlens.analyze(shared / "data" / name, times=False).logs
     assert log.growth is not None
     assert (log.growth.since, log.growth.gained_bytes_per_window) == (since, bytes_a_step)
+
+
+@pytest.mark.parametrize("cut", [{"whole": True}, {}], ids=["whole", "steps"])
+def test_what_cannot_be_read_twice_has_the_roles_that_a_file_has(cut: dict[str, bool]) -> None:
+    """Steps tell the roles of a log without names, whatever it is cut into."""
+    path = Path(__file__).parents[2] / "examples/logs/cnn_5steps.log.gz"
+    once = io.BufferedReader(_Pipe(gzip.decompress(path.read_bytes())))
+    piped, file = (memlens.analyze(given, **cut) for given in (once, path))  # type: ignore[arg-type]
+    assert piped.verdict == file.verdict
+    assert "by_role" in {claim.kind for claim in piped.claims}
+
+
+class _Pipe(io.BytesIO):
+    """Text that can be read from front to back alone."""
+
+    def seekable(self) -> bool:
+        return False

@@ -91,8 +91,9 @@ def _analyze_input(order: Order) -> tuple[LogAnalysis | Failure, ...]:
     options: Analyze = order.options
     names, with_growth, only = order.about
     owners, strict = options.owner_patterns, options.strict
+    landmarks = with_growth or not options.series  # steps tell growth, and roles
     reading = Reading(
-        options.patterns, strict=strict, times=options.times, owners=owners, how=options, landmarks=with_growth
+        options.patterns, strict=strict, times=options.times, owners=owners, how=options, landmarks=landmarks
     )
     logs = reading.read_all(order.given)
     alone = only and len(logs) == 1
