@@ -36,7 +36,7 @@ LONGEST_LINE = 400
 _LONGEST_RAW = 4096
 #: Landmarks that are kept of one block of the text, and of one log: each is looked at by itself.
 _MOST_OF_BLOCK, MOST_LANDMARKS = 2000, 400_000
-#: All lines at the margin are kept of a block that has few of them, or where they are at most one in so many.
+#: All lines at the margin are kept of a block that has few of them, or where they are at most one in so many, if there is room for them.
 _FEW, _SPARSE = 100, 10
 #: Lines at the margin that there is room for at first.
 _ROOM = 512
@@ -91,7 +91,7 @@ def landmarks_in_block(block: NDArray[np.uint8], offset: int, first_line: int = 
         first_line: The number of the block's first line, which theirs are counted from.
     """
     starts, lines, every = lines_at_margin(block)
-    thinned = len(lines) > max(_FEW, every // _SPARSE)
+    thinned = len(lines) > min(_MOST_OF_BLOCK, max(_FEW, every // _SPARSE))
     if thinned:
         kept = among(lines, word_scanner().scan(block, 0, len(block)).line)
         starts, lines = starts[kept], lines[kept]

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from memlens.columns import TAKE, rows_alike
 from memlens.errors import UsageError
-from memlens.facts import Facts, Figure, Kind, MessageLines, OutOfMemory, RequestLines, StatLines
+from memlens.facts import Facts, Figure, Kind, MessageLines, OutOfMemory, RequestLine, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
 from memlens.inputs.holders import Calls, held
 from memlens.inputs.input_format import HolderLines, LineReader, NewEvents, Selection
@@ -356,6 +356,10 @@ class PaddleReader(LineReader["_Read"]):
         if not [*self._requests]:  # they were not asked for
             return None
         lines = _lines(RequestLines, self._requests)
+        others = lines.what == RequestLine.STREAM_REQUEST
+        if self._layers.choice()[0] == Layer.AUTO_GROWTH and others.any():
+            # They are looked for until this layer is there, which says itself what is asked for.
+            lines = RequestLines(*(chosen(column, ~others) for column in structs.astuple(lines)))
         return lines if rows is None else structs.replace(lines, after=np.append(0, np.cumsum(rows))[lines.after])
 
     def _stream(self, blocks: Layer | None, rows: NDArray[np.bool_] | None) -> NDArray[np.int64]:
