@@ -58,7 +58,7 @@ _LEVELS, _SUMS = ("Peak", "Reserved"), ("Allocated", "Freed")
 #: The picture shrinks, and goes before fewer than three rows are left of what is live at the peak, and of what piles up.
 _OF_PICTURE, _OF_PHASES, _OF_HELD, _OF_TABLES = (0, 1, 21), (10, 11, 12, 15), (10, 11, 12, 24), 12
 _OF_REMARKS, _OF_FIGURES, _OF_STEPS = (12, 12, 14, 18), (10, 18, 25), (17, 19, 26)
-_OF_SAVED = (-4, -3, -2, -1)
+_OF_SAVED, _OF_HINT, _OF_FAILURE = (-4, -3, -2, -1), (27,), (28,)
 _OF_LIVE, _OF_PILES, _OF_LIVE_IN_FAILURES = (13, 22, 23, 40), (13, 22, 23, 41), (10, 11, 12, 16)
 
 
@@ -145,7 +145,9 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: str) -> Iter
                 from memlens.reports.failures import failure_blocks
 
                 of_lists = next(options.of(log))
-                yield Part((apart(*failure_blocks(log.ooms, of_lists, full=options.detailed, remedy=log.remedy)),))
+                failed = [*failure_blocks(log.ooms, of_lists, full=options.detailed, remedy=log.remedy)]
+                fewer = (replace(one, rows=one.rows[:-1]) if isinstance(one, Figures) else one for one in failed)
+                yield Part((apart(*failed), apart(*fewer)), _OF_FAILURE)
             if picture and log.curve:
                 drawn = Picture(log.curve, terms_of(log.trust.has_lines))
                 sizes = [apart(replace(drawn, rows=rows)) for rows in (6, 4, 3)]
@@ -153,7 +155,7 @@ def _parts(analysis: Analysis, options: _ScreenOptions, *, picture: str) -> Iter
                 yield Part((*sizes, *gone), _OF_PICTURE, "levels")
             yield from _series(log, options, picture=bool(picture)) if log.series else _one_window(log, options)
             if _is_nameless(log):
-                yield Part((apart(Line(_NAMES, "hint")),))
+                yield Part((apart(Line(_NAMES, "hint")), ()), _OF_HINT)
     elif logs:
         yield from _several_logs(logs, options)
     if analysis.failures:

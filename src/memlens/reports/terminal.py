@@ -177,8 +177,13 @@ def fitted(parts: Sequence[Part], size: Size = SCREEN, option: str = "--full") -
     total, taken = sum(height(index, 0) for index in range(len(parts))), []
 
     def rest() -> list[Block]:
-        names = ", ".join(parts[index].name for index in sorted(left))
-        return [None, Line(f"Not shown here: {names} ({option}).", "hint")] if left else []
+        names = [parts[index].name for index in sorted(left)]
+        for said in range(len(names), 0, -1):
+            more = f" and {len(names) - said} more" if said < len(names) else ""
+            line = f"Not shown here: {', '.join(names[:said])}{more} ({option})."
+            if len(line) <= size.columns:
+                break
+        return [None, Line(line, "hint")] if left else []
 
     def choose(index: int, which: int) -> bool:
         """Take a version of a part; whether all takes more than a screen then."""

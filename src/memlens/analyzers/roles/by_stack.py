@@ -249,8 +249,8 @@ class _Blocks:
             | (forward & ~at_once & np.where(freed, gone < following, ~no_pass)),
         )
         self.say("temporary", (forward | self.backward | (phase == _MODEL)) & briefly)
-        self.say("variable", self._given_on(np.flatnonzero(forward & at_once), stacks))
         self.say("result", self._among_others(np.flatnonzero(forward & at_once)))
+        self.say("variable", self._given_on(np.flatnonzero(forward & at_once), stacks))
         self.say("saved", forward & freed & ~at_once & (gone >= following))
         self.say("result", forward & ~freed & no_pass)
         self.say("model", (phase == _MODEL) & ~briefly)
