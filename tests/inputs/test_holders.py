@@ -146,6 +146,19 @@ def test_what_goes_with_the_program_is_as_what_calls_alike_made_and_a_walk_saw(a
     assert [every[n] for n in holder[:4].tolist()] == [*names, "the backward graph", "a variable that no walk saw"]
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_value_within_an_expression_is_a_temporary_though_a_graph_has_the_node_that_made_it(elsewhere: bool) -> None:
+    """``softmax(q * scale)``, after whose product a walk sees all: it goes when softmax has run, or when another line has, in a run without its backward pass."""
+    order = [0, 1, 2, 3, 4, 5] if elsewhere else [0, 1, 3, 2, 4, 5]
+    kind, addr = np.array([0, 0, 0, 1, 1, 1], np.int8)[order], np.array([1, 2, 3, 1, 2, 3], np.uint64)[order]
+    place = np.array([0, 0, 1, -1, -1, -1] if elsewhere else [0, 0, -1, 1, -1, -1], np.int32)
+    calls = Calls(place, np.zeros(6, np.bool_), place < 0, operator=place * 0, operators=("mul",))
+    names = ("graph loss.grad_fn (main, a.py): Multiply 1", "-")
+    rows = np.array([1, 1]), np.zeros(2, np.uint64), np.array([0, 1])
+    holder, every = held(*rows, names, kind, addr, np.full(6, 512), calls)
+    assert every[holder[0]] == ("saved loss.grad_fn (main, a.py)" if elsewhere else "a temporary")
+
+
 @pytest.mark.parametrize("trained", [False, True])
 def test_what_no_walk_saw_is_as_garbage_that_was_made_so_and_in_a_training_may_be_of_a_graph(trained: bool) -> None:
     """Two blocks of one call, of which a walk finds the first in a cycle; one of another call; and one of a backward pass."""

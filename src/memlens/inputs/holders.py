@@ -234,7 +234,9 @@ def held(
     found[nobody] = np.where((free[nobody] < len(kind)) | of_all_threads, number[NO_VARIABLE], -1)
     if calls is not None:
         walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
-        those = np.flatnonzero(nobody)
+        within = nobody & _within_a_line(alloc, free, calls)
+        found[within] = number[TEMPORARY]
+        those = np.flatnonzero(nobody & ~within)
         for blocks, text in _saved(
             walk, [names[at] for at in name[graph]], last[those], calls.operator_of(alloc[those])
         ):
@@ -339,6 +341,22 @@ def _let_go(after: Ints, free: Ints, calls: Calls | None) -> Flags:
     inside = np.concatenate(([0], np.cumsum(~calls.outside), [len(calls.outside) + 1]))
     went: Flags = (inside[free + 1] == inside[after]) & (free < calls.told)
     return went
+
+
+def _within_a_line(alloc: Ints, free: Ints, calls: Calls) -> Flags:
+    """Whether blocks are given back while no operator runs, and none was called elsewhere meanwhile: values within an expression.
+
+    Args:
+        alloc: Where each block is made, int64.
+        free: Where it is given back, int64; past the last event where it is not.
+        calls: What runs at each event.
+    """
+    last = np.maximum.accumulate(np.where(calls.place >= 0, np.arange(len(calls.place)), 0))
+    changes = np.concatenate(([0], np.cumsum(np.diff(calls.place[last]) != 0)))
+    freed = free < min(calls.told, len(changes))
+    at = np.where(freed, free, 0)
+    within: Flags = freed & calls.outside[at] & (changes[at] == changes[alloc])
+    return within
 
 
 def _last_like(blocks: Ints, seen: Ints, calls: Calls, alloc: Ints, size: Ints) -> Ints:

@@ -43,7 +43,7 @@ _COPIED = re.compile(r"nn/parameter\.py\W\d+\W*__deepcopy__\b")
 #: … of what is made in another type.
 _CAST = re.compile(r"^cast\b|\b_to_copy\b|\bcached_cast\b")
 #: … of what comes from the host.
-_LOADED = re.compile(r"^(?:to_tensor|init|aten::_to_copy)\b")
+_LOADED = re.compile(r"^(?:to_tensor|Tensor|init|aten::_to_copy)\b")
 
 
 class Twin(Result, frozen=True):
