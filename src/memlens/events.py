@@ -261,6 +261,11 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         """The index of the first event on a line at or after each of some places, given as byte offsets; int64."""
         return self.offset.searchsorted(offsets)
 
+    def allocs_before(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many ALLOCs stand before some byte offsets, int64."""
+        counts: NDArray[np.int64] = np.append(0, np.cumsum(self.kind == Kind.ALLOC))
+        return counts[self.events_before(offsets)]
+
     @cached_property
     def tells_of_blocks(self) -> bool:
         """Whether allocated bytes are known: an event is of a block, or the input says what was there before its first event."""
@@ -324,16 +329,25 @@ class Outline(EventLog, frozen=True, eq=False):
     Attributes:
         places: Byte offsets, rising, int64; the last one is the end of the text.
         before: How many events stand before each, int64.
+        allocs: How many of them are ALLOCs, int64.
         blocks: Whether an event is of a block.
     """
 
     places: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     before: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    allocs: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     blocks: bool = True
 
     @classmethod
     def of(
-        cls, places: NDArray[np.int64], before: NDArray[np.int64], facts: Facts, landmarks: Landmarks, *, blocks: bool
+        cls,
+        places: NDArray[np.int64],
+        before: NDArray[np.int64],
+        allocs: NDArray[np.int64],
+        facts: Facts,
+        landmarks: Landmarks,
+        *,
+        blocks: bool,
     ) -> Outline:
         """Return the levels and counts at the landmarks, which must be among the places."""
         none = EventLog.from_rows(())
@@ -345,6 +359,7 @@ class Outline(EventLog, frozen=True, eq=False):
             landmarks=landmarks,
             places=places,
             before=before,
+            allocs=allocs,
             blocks=blocks,
         )
 
@@ -352,8 +367,13 @@ class Outline(EventLog, frozen=True, eq=False):
         return int(self.before[-1])
 
     def events_before(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self.before[np.minimum(self.places.searchsorted(offsets), len(self.places) - 1)]
-        return found
+        return self.before[self._at(offsets)]
+
+    def allocs_before(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.allocs[self._at(offsets)]
+
+    def _at(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.minimum(self.places.searchsorted(offsets), len(self.places) - 1)
 
     @property
     def tells_of_blocks(self) -> bool:

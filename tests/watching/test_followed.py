@@ -92,6 +92,16 @@ def test_damaged_logs_in_pieces_have_the_figures_of_the_whole_file(
         assert_as_analyzed(log, states)
 
 
+def test_lines_that_come_before_what_they_name_begin_it_though_they_give_figures(tmp_path: Path) -> None:
+    """The first one stands before anything is allocated: it cannot be of work that is done."""
+    block = event("Alloc", 512, 0x10, 7) + event("Free", 512, 0x10, 7)
+    text = "".join(f"the loss now: 0.{k}5\n" + 4 * block for k in range(9)).encode()
+    chance = random.Random(7)
+    states = followed(tmp_path / "run.log", text, chance, 5)
+    assert [window.name for window in states[0].windows][-1] != "(after)"
+    assert_as_analyzed(tmp_path / "run.log", states)
+
+
 BLOCKS = st.builds(
     event,
     st.sampled_from(["Alloc", "Alloc", "Free"]),

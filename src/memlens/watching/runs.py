@@ -355,7 +355,7 @@ class _LiveSeries:
             self._settled = count >= _MOST_LANDMARKS or not self._landmarks.complete
             if ended or self._settled or count >= 2 * marks or running.end >= 2 * end:
                 self._looked = count, max(running.end, _FIRST_LOOK // 2)
-                self._look(running, selected, lines)
+                self._look(running, selected, lines, ended=ended)
             if self._settled:
                 self._landmarks = Landmarks()
                 running.forget(self._offsets(), np.zeros(0, np.int64))
@@ -366,13 +366,15 @@ class _LiveSeries:
             self._forgotten += dropped
             running.forget(self._offsets(), ends)
 
-    def _look(self, running: Running, selected: Selection, lines: int) -> None:
+    def _look(self, running: Running, selected: Selection, lines: int, *, ended: bool) -> None:
         places = np.append(np.array(self._landmarks.offsets, np.int64), running.end)
         figures = running.figures(selected.blocks, selected.chunks, np.zeros_like(places), places)
-        blocks = figures["allocs"] + figures["frees"]
+        allocs, blocks = figures["allocs"].copy(), figures["allocs"] + figures["frees"]
+        if not ended:
+            allocs[-1] = np.iinfo(np.int64).max  # who knows what follows the last line
         facts = Facts(bytes=running.end, lines=lines)
         events = blocks + figures["reserves"] + figures["releases"]
-        found = find_steps(Outline.of(places, events, facts, self._landmarks, blocks=bool(blocks[-1])))
+        found = find_steps(Outline.of(places, events, allocs, facts, self._landmarks, blocks=bool(blocks[-1])))
         self._starts, self._numbering, self._by = [], Numbering(), None
         self.repeated = found is None or found.repeated
         if found is not None:

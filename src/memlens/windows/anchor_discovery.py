@@ -17,7 +17,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memlens.events import EventLog, once
-from memlens.facts import Kind
 from memlens.windows.anchor_lines import Kinds, Numbers, Seen, counting_lines, recurring_lines
 from memlens.windows.anchor_templates import Place, Template, Work
 from memlens.windows.anchors import find_anchors, landmarks_of
@@ -305,15 +304,14 @@ def _ends(template: Template, log: EventLog, anchor: Anchor) -> bool:
 
     That is not so where less is allocated before the first one than for one step, and they skip none.
     """
-    if template.place not in (Place.BARE, Place.PROGRESS) or log.marks is not None or not len(log.kind):
+    if template.place not in (Place.BARE, Place.PROGRESS) or log.marks is not None or not len(log):
         return template.place in (Place.PROGRESS, Place.CLOSING)
-    allocs = np.append(0, np.cumsum(log.kind == Kind.ALLOC))
-    done = allocs[log.events_before(np.array(anchor.offsets, np.int64))]
+    *done, allocs = log.allocs_before(np.array([*anchor.offsets, np.iinfo(np.int64).max]))
     half = np.median(np.diff(done)) / 2
     counted = [int(numbers[-1]) for name in anchor.names if (numbers := _IN_TEXT(name))]
     if done[0] < half and (not template.counts or np.median(np.diff(counted)) == 1):
         return False
-    return template.place is Place.PROGRESS or bool(allocs[-1] - done[-1] < half)
+    return template.place is Place.PROGRESS or bool(allocs - done[-1] < half)
 
 
 def _still(template: Template, logs: Sequence[EventLog], anchors: Sequence[Anchor]) -> bool:
