@@ -52,6 +52,7 @@ REPLAYS = (
     "other_settings_are_right",
     "under_other_settings",
     "_carried_a_run_on",
+    "test_a_share_of_the_device_is_the_limit",
 )
 LONG = pytest.mark.skip(
     reason="takes long, and others look at the same by day: MEMLENS_ROUNDS=20 runs it, as CI does at night"
