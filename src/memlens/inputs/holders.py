@@ -268,7 +268,7 @@ def held(
         change = np.zeros(len(kind), np.int64)
         change[alloc], change[frees] = size[alloc], -size[partner[frees]]
         peak = int(change.cumsum().argmax()) + 1
-        row = _next_to(peak, kind, addr, before, named)[alloc]
+        row = _next_to(peak, kind, addr, before, named, name != number[NO_VARIABLE])[alloc]
         passing = (row >= 0) & ~stays[name[row]] & (alloc < peak) & (peak <= free) & (free < len(kind))
         passing[seen[lost <= peak]] = False  # nobody held it then
         holder[alloc[passing]] = name[row[passing]]
@@ -276,11 +276,20 @@ def held(
 
 
 def _next_to(
-    moment: int, kind: NDArray[np.int8], addr: NDArray[np.uint64], before: Ints, named: NDArray[np.uint64]
+    moment: int,
+    kind: NDArray[np.int8],
+    addr: NDArray[np.uint64],
+    before: Ints,
+    named: NDArray[np.uint64],
+    by_some: Flags,
 ) -> Ints:
-    """Of each block that is live at a moment, a number of events, its row of the walk that is next to that, int64, -1 where there is none; see :func:`held`."""
+    """Of each block that is live at a moment, a number of events, its row of the walk that is next to that, int64, -1 where there is none; see :func:`held`.
+
+    Of the later walks only those rows count that name somebody: who let go of it since may have had it then.
+    """
     after = before.searchsorted(moment, "right")
-    first = after + np.sort(np.unique(named[after:], return_index=True)[1])
+    later = np.arange(after, len(before))[by_some[after:]]
+    first = later[np.sort(np.unique(named[later], return_index=True)[1])]
     early, late = (
         join_streams(kind, addr, None, before[rows], named[rows], rows) for rows in (np.arange(after), first)
     )
