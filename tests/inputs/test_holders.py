@@ -117,6 +117,19 @@ def test_what_no_walk_saw_is_as_garbage_that_was_made_so_and_in_a_training_may_b
     assert [every[n] for n in holder[:3].tolist()] == [garbage, garbage, graph]
 
 
+@pytest.mark.parametrize(("walk", "holder"), [(9, "a variable that no walk saw"), (11, "no variable")])
+def test_what_is_younger_than_another_was_when_it_was_found_may_be_held_as_that_is(walk: int, holder: str) -> None:
+    """One call makes two blocks, which a library passes on before a list has them: the first is found three events later; of the second the last walk is earlier, or as late."""
+    kind = np.array([0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 1, 1], np.int8)
+    addr = np.array([9, 9, 1, 8, 8, 8, 8, 2, 8, 8, 8, 8, 8, 1, 2], np.uint64)
+    place = np.array([-1, -1, 0, -1, 1, -1, 1, 0, -1, 1, -1, 1, -1, -1, -1], np.int32)
+    calls = Calls(place, np.zeros(15, np.bool_), place < 0)
+    names = ("variable metric.seen[*] (main, fit.py)", "-")
+    before, named, name = np.array([6, 6, walk, walk]), np.array([1, 0, 1, 0], np.uint64), np.array([0, 1, 0, 1])
+    found, every = held(before, named, name, names, kind, addr, np.full(15, 512), calls)
+    assert [every[n] for n in found[[2, 7]].tolist()] == [names[0], holder]
+
+
 @pytest.mark.parametrize("read_log", [of_snapshot, of_trace])
 def test_a_walk_before_the_first_event_says_nothing_of_blocks_that_were_there(read_log: Any) -> None:
     assert set(holders(read_log(noted((5, [(A, 0), (B, 1)]))))) == {None}

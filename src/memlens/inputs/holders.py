@@ -229,6 +229,9 @@ def held(
     every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE))
     number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
     nobody |= found == number[NO_VARIABLE]  # of what was said to be held, a walk says so
+    if calls is not None:
+        looked = began[last] - alloc
+        nobody &= ~_too_young(np.flatnonzero(nobody & (row < 0)), looked, alloc, addr, size, before, named, calls)
     found[nobody] = np.where((free[nobody] < len(kind)) | of_all_threads, number[NO_VARIABLE], -1)
     if calls is not None:
         walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
@@ -316,6 +319,44 @@ def _let_go(after: Ints, free: Ints, calls: Calls | None) -> Flags:
     inside = np.concatenate(([0], np.cumsum(~calls.outside), [len(calls.outside) + 1]))
     went: Flags = (inside[free + 1] == inside[after]) & (free < calls.told)
     return went
+
+
+def _too_young(
+    blocks: Ints,
+    looked: Ints,
+    alloc: Ints,
+    addr: NDArray[np.uint64],
+    size: Ints,
+    before: Ints,
+    named: NDArray[np.uint64],
+    calls: Calls,
+) -> Flags:
+    """Which of some blocks that no walk had a row of were no older, when one last looked, than the last that the same call made was when it was found.
+
+    Args:
+        blocks: The blocks, as indices of all.
+        looked: How many events after the ALLOC of each of all blocks the last walk came that saw all.
+        alloc: Where each is made, int64.
+        addr: The addresses of all events, uint64.
+        size: Their sizes, int64.
+        before: How many events stand before each row, int64, not falling.
+        named: The address of its block, uint64.
+        calls: What runs at each event.
+    """
+    young: Flags = np.zeros(len(alloc), np.bool_)
+    if not len(blocks):
+        return young
+    # Each row is of the last block of its address before it.
+    order, most = np.lexsort((alloc, addr[alloc])), len(addr) + 1
+    place = np.unique(np.concatenate((addr[alloc], named)), return_inverse=True)[1]
+    at = (place[order] * most + alloc[order]).searchsorted(place[len(alloc) :] * most + before) - 1
+    at = order[np.maximum(at, 0)]
+    fits = addr[alloc[at]] == named
+    first = np.full(len(alloc), most)
+    np.minimum.at(first, at[fits], before[fits])
+    like = _last_like(blocks, np.flatnonzero(first < most), calls, alloc, size[alloc])
+    young[blocks] = (like >= 0) & (looked[blocks] < first[like] - alloc[like])
+    return young
 
 
 def _last_like(blocks: Ints, seen: Ints, calls: Calls, alloc: Ints, size: Ints) -> Ints:
