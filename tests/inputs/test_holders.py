@@ -11,7 +11,8 @@ import pytest
 from kineto_judge import read_bytes
 from snapshots import entry, frame, read, segment
 
-from memlens.inputs.holders import Calls, held
+from memlens.inputs.calls import Calls
+from memlens.inputs.holders import held
 from memlens.log import Log
 
 START = 1_700_000_000_000_000
@@ -115,6 +116,18 @@ def test_what_no_walk_saw_is_as_garbage_that_was_made_so_and_in_a_training_may_b
     holder, every = held(np.array([1]), addr[:1], np.array([0]), (garbage,), kind, addr, size, calls)
     graph = "a variable or a graph that no walk saw" if trained else "a variable that no walk saw"
     assert [every[n] for n in holder[:3].tolist()] == [garbage, garbage, graph]
+
+
+@pytest.mark.parametrize(("freed", "holder"), [(7, "variable queue[*] (fill, a.py)"), (10, "variable x (main, a.py)")])
+def test_what_goes_on_to_another_is_held_by_who_had_it_at_the_peak_unless_it_stays(freed: int, holder: str) -> None:
+    """Two blocks are in a queue while a third makes the peak; the first is another variable's then, to the end or until before the last ALLOC."""
+    kind = np.array([0, 0, 0, 1, 1, 2, 2, 2, 0, 1, 2, 2], np.int8)
+    addr = np.array([1, 2, 3, 3, 2, 0, 0, 0, 4, 4, 0, 0], np.uint64)
+    kind[freed], addr[freed] = 1, 1
+    names = ("variable queue[*] (fill, a.py)", "-", "variable x (main, a.py)")
+    before, named, name = np.array([2, 2, 2, 5, 5]), np.array([1, 2, 0, 1, 0], np.uint64), np.array([0, 0, 1, 2, 1])
+    found, every = held(before, named, name, names, kind, addr, np.where(kind < 2, 512, 0), None)
+    assert [every[n] for n in found[:2].tolist()] == [holder, names[0]]
 
 
 @pytest.mark.parametrize(("walk", "holder"), [(9, "a variable that no walk saw"), (11, "no variable")])

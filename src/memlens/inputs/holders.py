@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.columns import Flags, Ints
+    from memlens.inputs.calls import Calls
 
-#: Where the stack of a backward function that is written in Python begins, and that of a whole pass.
-_BACKWARD = re.compile(r"\btorch/autograd/(?:function\.py:\d+ apply\Z|__init__\.py:\d+ (?:backward|grad)\b)")
 #: A row of how many nodes of each operator the graph has that a tensor leads to; that tensor's share of all of an operator's nodes, in tenths, at least, for
 #: what they have saved to be of its graph.
 _GRAPH, _SHARE = "graph ", 9
@@ -78,48 +76,6 @@ class Walks(NamedTuple):
     walk: Ints
     addr: NDArray[np.uint64]
     name: Ints
-
-
-class Calls(NamedTuple):
-    """What runs at each event of a log.
-
-    Attributes:
-        place: The line of the program that calls, as a number, int32; -1 for none.
-        backward: A backward pass runs, bool.
-        outside: The program itself runs, and no operator, bool.
-        told: Of a FREE at this event or behind it nothing is known.
-        operator: The operator that runs, as an index of the operators, int32, -1 for none; ``None`` where that is not known.
-        operators: Their names.
-        alike: A number that calls of one operator at one line share, int32, where the place is that of a single call.
-    """
-
-    place: NDArray[np.int32]
-    backward: Flags
-    outside: Flags
-    told: int = 1 << 62
-    operator: NDArray[np.int32] | None = None
-    operators: Sequence[str] = ()
-    alike: NDArray[np.int32] | None = None
-
-    def operator_of(self, events: Ints) -> tuple[Ints, Sequence[str]]:
-        """The operators that run at some events, and what their numbers mean; -1 where none does or that is not known."""
-        numbers = np.full(len(events), -1) if self.operator is None else self.operator[events].astype(np.int64)
-        return numbers, self.operators
-
-
-def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str], kind: NDArray[np.int8]) -> Calls | None:
-    """What runs where the owners are call stacks: threads of backward passes have none of Python, or one that begins with a function of autograd's.
-
-    Args:
-        owner: The owner of each event, int32, -1 for no stack; ``None`` where no event has one.
-        names: The owners.
-        kind: The kinds of the events, int8; stacks of FREEs may not be recorded at all, or not to the end.
-    """
-    if owner is None:
-        return None
-    backward = np.array([*(_BACKWARD.search(name) is not None for name in names), True])[owner]
-    freed = np.flatnonzero((owner >= 0) & (kind == Kind.FREE))
-    return Calls(owner, backward, ~backward, int(freed[-1]) + 1 if len(freed) else 0)
 
 
 def read_walks(noted: Any) -> Walks | None:
@@ -229,6 +185,11 @@ def held(
     every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE))
     number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
     nobody |= found == number[NO_VARIABLE]  # of what was said to be held, a walk says so
+    # What went on from one to another and was given back is said to be held by who had it at the peak.
+    telling = np.array([*(text != NO_VARIABLE and not text.startswith(GIVEN) for text in names), False])[name]
+    passed = ~nobody & (row >= 0) & (free < alloc[-1:].sum())
+    row = _at_peak(row, passed, alloc, free, before, np.where(telling, named, 0), ends, kind, addr, size)
+    found = np.where(row >= 0, name[row], -1) if len(name) else row
     if calls is not None:
         looked = began[last] - alloc
         nobody &= ~_too_young(np.flatnonzero(nobody & (row < 0)), looked, alloc, addr, size, before, named, calls)
@@ -319,6 +280,31 @@ def _let_go(after: Ints, free: Ints, calls: Calls | None) -> Flags:
     inside = np.concatenate(([0], np.cumsum(~calls.outside), [len(calls.outside) + 1]))
     went: Flags = (inside[free + 1] == inside[after]) & (free < calls.told)
     return went
+
+
+def _at_peak(
+    row: Ints,
+    some: Flags,
+    alloc: Ints,
+    free: Ints,
+    before: Ints,
+    named: NDArray[np.uint64],
+    ends: Ints,
+    kind: NDArray[np.int8],
+    addr: NDArray[np.uint64],
+    size: Ints,
+) -> Ints:
+    """The last row of each block; of some that are live at the peak that of the walk nearest to it, or before."""
+    if not (len(ends) and some.any()):
+        return row
+    peak = int(np.cumsum(np.array([1, -1, 0, 0])[kind] * size).argmax())
+    end = int(ends[np.abs(before[ends] - peak - 1).argmin()])
+    events = int(before[end])
+    live = np.flatnonzero(some & (alloc <= peak) & (free > peak) & (row > end) & (alloc < events))
+    rows = join_streams(kind[:events], addr[:events], None, before[:end], named[:end], np.arange(end))
+    found = row.copy()
+    found[live] = np.where(rows[alloc[live]] >= 0, rows[alloc[live]], row[live])
+    return found
 
 
 def _too_young(
