@@ -301,6 +301,8 @@ def _at_peak(
     end = int(ends[np.abs(before[ends] - peak - 1).argmin()])
     events = int(before[end])
     live = np.flatnonzero(some & (alloc <= peak) & (free > peak) & (row > end) & (alloc < events))
+    if not len(live):
+        return row
     rows = join_streams(kind[:events], addr[:events], None, before[:end], named[:end], np.arange(end))
     found = row.copy()
     found[live] = np.where(rows[alloc[live]] >= 0, rows[alloc[live]], row[live])
