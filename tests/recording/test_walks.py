@@ -84,7 +84,7 @@ def test_objects_in_an_array_of_numpy_and_those_whose_memory_it_shows_are_looked
     def walked(kind: type) -> list[tuple[Any, str, str, str]]:
         return Walk(lambda one: one is kind, lambda file: file if file == __file__ else None).run()
 
-    assert [("variable", "tree[*]"), ("variable", "preview")] == program()
+    assert program() == [("variable", "tree[*]"), ("variable", "preview")]
 
 
 def test_what_runs_without_gradients_leaves_time_for_the_walks_of_backward_passes(
