@@ -131,7 +131,7 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         owner: What an event is blamed on, as a number of ``owner_names``, int32, -1 where nothing is known; ``None`` where
             nothing is known of any event.
         owner_names: The names of the owners.
-        holder: Who was last seen to hold the block of an event, at the peak for the ALLOC of one that is live there and given back, as a number of
+        holder: Who was last seen to hold the block of an event, at the peak for the ALLOC of one that is live there and does not stay, as a number of
             ``holder_names``, int64, -1 where unknown; ``None`` where the log does not tell.
         holder_names: The role of a tensor, its path from a variable of the program, and where that is: ``variable feats[*] (main, train.py)``.
         role: What call stacks told of the block of each ALLOC, as a number of :data:`memlens.claims.roles.ROLES`, int8, -1 where unknown, of a log whose

@@ -145,6 +145,15 @@ def test_a_first_rise_by_far_more_than_the_later_ones_is_warm_up() -> None:
     assert (warm.since, warm.gained_bytes, warm.gained_bytes_per_window) == (2, 38, 2.0)
 
 
+@pytest.mark.parametrize("stays", [0, 3])
+def test_a_leak_of_ever_more_grows_from_its_first_window_on(stays: int) -> None:
+    """Logits of a text that gets longer, each kept: each window leaves more than the one before."""
+    live = series(*([0] * stays), *accumulate(range(40, 130, 3)))
+    found = judge(live)
+    since = max(stays, 1)
+    assert (found.since, found.gained_bytes) == (since, live[-1] - live[since - 1])
+
+
 @settings(max_examples=many(300))
 @given(
     st.lists(st.sampled_from([0, 0, 0, 1, 1, 4, 9]), min_size=1, max_size=40),

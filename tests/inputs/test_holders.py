@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kineto_judge import read_bytes
 from snapshots import entry, frame, read, segment
 
-from memlens.inputs.holders import Calls, held
+from memlens.inputs.calls import Calls
+from memlens.inputs.holders import held
 from memlens.log import Log
 
 START = 1_700_000_000_000_000
@@ -112,14 +113,14 @@ def test_who_holds_a_block_at_the_peak_is_whom_the_walk_next_to_it_saw(
             live[place] = event
     lives += [(place, made, 99, size[made]) for place, made in live.items()]
     levels = [sum(n for *_, made, free, n in lives if made <= at < free) for at in range(len(events))]
-    peak = levels.index(max(levels)) + 1
+    peak, end = levels.index(max(levels)) + 1, max(made for _, made, *_ in lives)
     rows = sorted((min(before, len(events)), place) for before, place in rows)
     expected = [-1] * len(events)
     for place, made, free, _ in lives:
         seen = [(at, -number) for number, (at, where) in enumerate(rows) if where == place and made < at <= free]
         if seen:
             expected[made] = last = -max(seen, key=lambda row: (row[0], -row[1]))[1]
-            if made < peak <= free < 99:
+            if made < peak <= free < end:  # what stays longer has its last holder
                 early = [row for row in seen if row[0] <= peak]
                 late = [row for row in seen if row[0] > peak]
                 nearest = [max(early, key=lambda row: (row[0], -row[1]))] if early else []
@@ -171,6 +172,31 @@ def test_what_no_walk_saw_is_as_garbage_that_was_made_so_and_in_a_training_may_b
     holder, every = held(np.array([1]), addr[:1], np.array([0]), (garbage,), kind, addr, size, calls)
     graph = "a variable or a graph that no walk saw" if trained else "a variable that no walk saw"
     assert [every[n] for n in holder[:3].tolist()] == [garbage, garbage, graph]
+
+
+@pytest.mark.parametrize(("freed", "holder"), [(7, "variable queue[*] (fill, a.py)"), (10, "variable x (main, a.py)")])
+def test_what_goes_on_to_another_is_held_by_who_had_it_at_the_peak_unless_it_stays(freed: int, holder: str) -> None:
+    """Two blocks are in a queue while a third makes the peak; the first is another variable's then, to the end or until before the last ALLOC."""
+    kind = np.array([0, 0, 0, 1, 1, 2, 2, 2, 0, 1, 2, 2], np.int8)
+    addr = np.array([1, 2, 3, 3, 2, 0, 0, 0, 4, 4, 0, 0], np.uint64)
+    kind[freed], addr[freed] = 1, 1
+    names = ("variable queue[*] (fill, a.py)", "-", "variable x (main, a.py)")
+    before, named, name = np.array([2, 2, 2, 5, 5]), np.array([1, 2, 0, 1, 0], np.uint64), np.array([0, 0, 1, 2, 1])
+    found, every = held(before, named, name, names, kind, addr, np.where(kind < 2, 512, 0), None)
+    assert [every[n] for n in found[:2].tolist()] == [holder, names[0]]
+
+
+@pytest.mark.parametrize(("walk", "holder"), [(9, "a variable that no walk saw"), (11, "no variable")])
+def test_what_is_younger_than_another_was_when_it_was_found_may_be_held_as_that_is(walk: int, holder: str) -> None:
+    """One call makes two blocks, which a library passes on before a list has them: the first is found three events later; of the second the last walk is earlier, or as late."""
+    kind = np.array([0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 1, 1], np.int8)
+    addr = np.array([9, 9, 1, 8, 8, 8, 8, 2, 8, 8, 8, 8, 8, 1, 2], np.uint64)
+    place = np.array([-1, -1, 0, -1, 1, -1, 1, 0, -1, 1, -1, 1, -1, -1, -1], np.int32)
+    calls = Calls(place, np.zeros(15, np.bool_), place < 0)
+    names = ("variable metric.seen[*] (main, fit.py)", "-")
+    before, named, name = np.array([6, 6, walk, walk]), np.array([1, 0, 1, 0], np.uint64), np.array([0, 1, 0, 1])
+    found, every = held(before, named, name, names, kind, addr, np.full(15, 512), calls)
+    assert [every[n] for n in found[[2, 7]].tolist()] == [names[0], holder]
 
 
 @pytest.mark.parametrize("read_log", [of_snapshot, of_trace])

@@ -300,6 +300,7 @@ def test_a_program_does_what_it_did_and_runs_no_code_for_a_walk(programs: Progra
 
 
 SAVED = """
+class Crop(torch.Tensor): ...
 class Lost:
     def __init__(self, tensor): self.tensor, self.itself = tensor, self
 def pack(tensor): return {"shelf": [tensor.clone()]}
@@ -314,6 +315,8 @@ def main():
         Lost(torch.randn(3000))
         views = [torch.randn(4000)[::2] for _ in range(2)]
         sparse = torch.eye(10).to_sparse()
+        crop = torch.ones(10).as_subclass(Crop)
+        crop.parent = torch.randn(5000)
 """
 
 
@@ -323,7 +326,7 @@ def test_what_a_graph_has_saved_is_named_by_what_leads_to_it(programs: Programs,
     _, log = traced(programs, SAVED, itself=itself)
     assert log.holder is not None
     names = [log.holder_names[number] if number >= 0 else None for number in log.holder.tolist()]
-    size_of = {4 * size: size for size in (1000, 2000, 3000, 4000)}
+    size_of = {4 * size: size for size in (1000, 2000, 3000, 4000, 5000)}
     found = {(size_of.get(size), name) for size, name in zip(log.size.tolist(), names, strict=True) if size in size_of}
     assert found == {
         (1000, "variable x (main, program.py)"),
@@ -333,6 +336,7 @@ def test_what_a_graph_has_saved_is_named_by_what_leads_to_it(programs: Programs,
         (2000, "saved packed.grad_fn['shelf'][*] (main, program.py)"),
         (3000, "garbage Lost.tensor (a cycle that gc.collect() frees)"),
         (4000, "variable views[*] (main, program.py)"),
+        (5000, "variable crop.parent (main, program.py)"),
     }
 
 

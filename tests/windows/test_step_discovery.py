@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from night import some
 from step_lines import steps, text_of
+from traces import memory_event, trace
 
+import memlens
 from memlens.errors import MemlensError
 from memlens.inputs import Reading
 from memlens.log import Log
@@ -160,6 +162,35 @@ def test_lines_that_come_again_evenly_are_steps_whether_or_not_they_count() -> N
     assert getattr(found(*steps("EPOCH {} START", "loss 0.{}1")), "by", None) == r"^(EPOCH \d+) START"
     # Layers that come evenly are layers.
     assert getattr(found(*steps("START BLOCK_{}")), "work", None) is Work.PART
+
+
+def test_lines_without_a_word_of_steps_are_called_by_their_number_too() -> None:
+    of = found(*steps("episode {}"))
+    assert of is not None
+    assert [*of.anchors[0].names] == [f"episode {n}" for n in range(5)]
+
+
+def test_an_annotation_in_which_something_happens_is_where_its_step_begins_whatever_its_words_are(
+    tmp_path: Path,
+) -> None:
+    """Sentences of eight tokens each, whose numbers begin again; a block is made and given back in each."""
+    events = []
+    for k in range(24):
+        begin = {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"token {k % 8}",
+            "pid": 1,
+            "tid": 1,
+            "ts": 10.0 * k,
+            "dur": 9,
+        }
+        block = [memory_event(10.0 * k + at, size, 4096, max(size, 0), -1) for at, size in ((2, 512), (4, -512))]
+        events += [begin, *block]
+    (tmp_path / "run.json").write_text(trace(*events))
+    (log,) = memlens.analyze(tmp_path / "run.json").logs
+    assert log.steps is not None
+    assert [window.name for window in log.steps.windows][:9] == [*(f"token {n}" for n in range(8)), "token 0 #2"]
 
 
 def test_training_goes_before_evaluation_however_many_lines_that_has() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memlens.columns import Flags, Ints
+    from memlens.inputs.calls import Calls
 
-#: Where the stack of a backward function that is written in Python begins, and that of a whole pass.
-_BACKWARD = re.compile(r"\btorch/autograd/(?:function\.py:\d+ apply\Z|__init__\.py:\d+ (?:backward|grad)\b)")
 #: A row of how many nodes of each operator the graph has that a tensor leads to; that tensor's share of all of an operator's nodes, in tenths, at least, for
 #: what they have saved to be of its graph.
 _GRAPH, _SHARE = "graph ", 9
@@ -78,48 +76,6 @@ class Walks(NamedTuple):
     walk: Ints
     addr: NDArray[np.uint64]
     name: Ints
-
-
-class Calls(NamedTuple):
-    """What runs at each event of a log.
-
-    Attributes:
-        place: The line of the program that calls, as a number, int32; -1 for none.
-        backward: A backward pass runs, bool.
-        outside: The program itself runs, and no operator, bool.
-        told: Of a FREE at this event or behind it nothing is known.
-        operator: The operator that runs, as an index of the operators, int32, -1 for none; ``None`` where that is not known.
-        operators: Their names.
-        alike: A number that calls of one operator at one line share, int32, where the place is that of a single call.
-    """
-
-    place: NDArray[np.int32]
-    backward: Flags
-    outside: Flags
-    told: int = 1 << 62
-    operator: NDArray[np.int32] | None = None
-    operators: Sequence[str] = ()
-    alike: NDArray[np.int32] | None = None
-
-    def operator_of(self, events: Ints) -> tuple[Ints, Sequence[str]]:
-        """The operators that run at some events, and what their numbers mean; -1 where none does or that is not known."""
-        numbers = np.full(len(events), -1) if self.operator is None else self.operator[events].astype(np.int64)
-        return numbers, self.operators
-
-
-def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str], kind: NDArray[np.int8]) -> Calls | None:
-    """What runs where the owners are call stacks: threads of backward passes have none of Python, or one that begins with a function of autograd's.
-
-    Args:
-        owner: The owner of each event, int32, -1 for no stack; ``None`` where no event has one.
-        names: The owners.
-        kind: The kinds of the events, int8; stacks of FREEs may not be recorded at all, or not to the end.
-    """
-    if owner is None:
-        return None
-    backward = np.array([*(_BACKWARD.search(name) is not None for name in names), True])[owner]
-    freed = np.flatnonzero((owner >= 0) & (kind == Kind.FREE))
-    return Calls(owner, backward, ~backward, int(freed[-1]) + 1 if len(freed) else 0)
 
 
 def read_walks(noted: Any) -> Walks | None:
@@ -187,7 +143,7 @@ def held(
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
-    The ALLOC of a block that is live at the peak, and given back, has the holder that the walk next to the peak saw; its FREE has the last one.
+    The ALLOC of a block that is live at the peak, and does not stay, has the holder that the walk next to the peak saw; its FREE has the last one.
 
     What a walk that saw all has no row of, for no shorter than walks before had one, is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was
     given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
@@ -231,6 +187,9 @@ def held(
     every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE))
     number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
     nobody |= found == number[NO_VARIABLE]  # of what was said to be held, a walk says so
+    if calls is not None:
+        looked = began[last] - alloc
+        nobody &= ~_too_young(np.flatnonzero(nobody & (row < 0)), looked, alloc, addr, size, before, named, calls)
     found[nobody] = np.where((free[nobody] < len(kind)) | of_all_threads, number[NO_VARIABLE], -1)
     if calls is not None:
         walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
@@ -264,12 +223,12 @@ def held(
     holder[alloc] = found
     frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
     holder[frees] = holder[partner[frees]]
-    if len(named):
+    if len(named) and len(alloc):
         change = np.zeros(len(kind), np.int64)
         change[alloc], change[frees] = size[alloc], -size[partner[frees]]
         peak = int(change.cumsum().argmax()) + 1
         row = _next_to(peak, kind, addr, before, named, name != number[NO_VARIABLE])[alloc]
-        passing = (row >= 0) & ~stays[name[row]] & (alloc < peak) & (peak <= free) & (free < len(kind))
+        passing = (row >= 0) & ~stays[name[row]] & (alloc < peak) & (peak <= free) & (free < alloc[-1])
         passing[seen[lost <= peak]] = False  # nobody held it then
         holder[alloc[passing]] = name[row[passing]]
     return holder, (*number,)
@@ -366,6 +325,44 @@ def _within_a_line(alloc: Ints, free: Ints, calls: Calls) -> Flags:
     at = np.where(freed, free, 0)
     within: Flags = freed & calls.outside[at] & (changes[at] == changes[alloc])
     return within
+
+
+def _too_young(
+    blocks: Ints,
+    looked: Ints,
+    alloc: Ints,
+    addr: NDArray[np.uint64],
+    size: Ints,
+    before: Ints,
+    named: NDArray[np.uint64],
+    calls: Calls,
+) -> Flags:
+    """Which of some blocks that no walk had a row of were no older, when one last looked, than the last that the same call made was when it was found.
+
+    Args:
+        blocks: The blocks, as indices of all.
+        looked: How many events after the ALLOC of each of all blocks the last walk came that saw all.
+        alloc: Where each is made, int64.
+        addr: The addresses of all events, uint64.
+        size: Their sizes, int64.
+        before: How many events stand before each row, int64, not falling.
+        named: The address of its block, uint64.
+        calls: What runs at each event.
+    """
+    young: Flags = np.zeros(len(alloc), np.bool_)
+    if not len(blocks):
+        return young
+    # Each row is of the last block of its address before it.
+    order, most = np.lexsort((alloc, addr[alloc])), len(addr) + 1
+    place = np.unique(np.concatenate((addr[alloc], named)), return_inverse=True)[1]
+    at = (place[order] * most + alloc[order]).searchsorted(place[len(alloc) :] * most + before) - 1
+    at = order[np.maximum(at, 0)]
+    fits = addr[alloc[at]] == named
+    first = np.full(len(alloc), most)
+    np.minimum.at(first, at[fits], before[fits])
+    like = _last_like(blocks, np.flatnonzero(first < most), calls, alloc, size[alloc])
+    young[blocks] = (like >= 0) & (looked[blocks] < first[like] - alloc[like])
+    return young
 
 
 def _last_like(blocks: Ints, seen: Ints, calls: Calls, alloc: Ints, size: Ints) -> Ints:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from memlens.text import STACK, is_own
+from memlens.text import LIBRARY_CODE, STACK, is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,6 +71,9 @@ _COMPILER = r"(?:.*[/\\])?torch[/\\](?:_dynamo|_inductor|_functorch|_higher_orde
 
 _INSTALLED = r".*/(?P<folder>site-packages|dist-packages|lib(?:64)?/python\d[\d.]*)/(?P<place>.+)"
 
+#: … of which traces have no more than the place.
+_PLACE = rf"(?!/|\w:)(?:{LIBRARY_CODE})"
+
 
 def is_generated(path: str) -> bool:
     """Whether a frame's file is code that a program has written."""
@@ -78,11 +81,11 @@ def is_generated(path: str) -> bool:
 
 
 def place_of(path: str) -> str:
-    """A file of the user's by its name alone, and one of an installed package or of the interpreter with its folders."""
+    """A file of the user's by its name alone, and one of an installed package or of the interpreter with its folders, as traces have them already."""
     path = path.replace("\\", "/")
     found = re.match(_INSTALLED, path)
     if found is None:
-        return path.rpartition("/")[2]
+        return path if re.match(_PLACE, path) else path.rpartition("/")[2]
     return found["place"] if "/" in found["place"] else f"{found['folder']}/{found['place']}"
 
 

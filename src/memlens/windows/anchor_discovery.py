@@ -302,8 +302,12 @@ def _without_repeats(template: Template, log: EventLog, anchor: Anchor) -> Ancho
 def _ends(template: Template, log: EventLog, anchor: Anchor) -> bool:
     """Whether lines come when the work is done: they say so, or give its figures, or little is allocated after the last one.
 
-    That is not so where less is allocated before the first one than for one step, and they skip none.
+    That is not so where less is allocated before the first one than for one step, and they skip none; nor of annotations that something happens in.
     """
+    own = {mark.offset: mark.end for mark in log.marks or () if mark.end is not None}
+    begin, end = np.array([(at, own.get(at, at)) for at in anchor.offsets], np.int64).T
+    if template.place is Place.PROGRESS and (log.events_before(end) > log.events_before(begin)).any():
+        return False
     if template.place not in (Place.BARE, Place.PROGRESS) or log.marks is not None or not len(log):
         return template.place in (Place.PROGRESS, Place.CLOSING)
     *done, allocs = log.allocs_before(np.array([*anchor.offsets, np.iinfo(np.int64).max]))

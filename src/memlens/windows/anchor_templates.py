@@ -120,8 +120,9 @@ _PROGRESS = tuple(
 _FIGURE = re.compile(r"\b(?:nan|inf)\b|0(?:\.0)?(?:[eE][-+]?0)?")
 #: Words that the expression of a line has that counts nothing; between them stand figures, marks and exponents.
 _WORDS_OF_MARK, _BETWEEN = 3, r"(?:[^A-Za-z]|e[-+]?\d)*"
-#: … and what such a line is called: the first of them that stand together.
+#: … and what such a line is called: the first of them that stand together, with a number that follows (in a skeleton).
 _NAME = re.compile(r"[^\W\d_]+(?: [^\W\d_]+){0,2}")
+_ITS_NUMBER = re.compile(r"[ #:=_]{0,2}0(?![^\s\])|,])")
 
 #: Stamps, levels, places in the code and addresses that a logger, a container, a launcher or a server puts before a line (numbers as they stand in a
 #: skeleton).
@@ -172,14 +173,17 @@ def recurring(bones: bytes) -> Template | None:
     Returns:
         Its template, which counts nothing; ``None`` for an empty line, or one that is about something else.
     """
-    text = _FIGURE.sub("0", decoded(bones))
+    line = decoded(bones)
+    text = _FIGURE.sub("0", line)
     found = _WORD.findall(text)
     words = {word.lower() for word in found}
     if not (_STRANGE | _LOADING).isdisjoint(words):
         return None
     if name := _NAME.search(text):
         others = found[len(name[0].split()) : _WORDS_OF_MARK]
-        by = f"^[^A-Za-z]*({name[0]}){''.join(_BETWEEN + word for word in others)}(?![A-Za-z])"
+        number = _ITS_NUMBER.match(line, line.index(name[0]) + len(name[0]))
+        its_number = "" if number is None else _escaped(number[0])
+        by = f"^[^A-Za-z]*({name[0]}{its_number}){''.join(_BETWEEN + word for word in others)}(?![A-Za-z])"
     else:
         by = r"^[\s\[(]*(\d[\d.]*)[\s\d.,:|+)\]-]*$"
     place = Place.PROGRESS if "0" in text else Place.BARE

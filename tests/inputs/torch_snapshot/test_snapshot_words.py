@@ -95,6 +95,9 @@ PYTHON = [
         (CPP[:2] + CPP[5:], "torch::autograd::Engine::thread_main"),
         (CPP[:2], "torch::unwind::unwind < c10::cuda::CUDACachingAllocator::Native::malloc"),
         (PYTHON[1:2], "_call_impl"),
+        # As torch.profiler has the files of libraries.
+        ([frame("torch/nn/linear.py", 5, "forward"), PYTHON[2]], "torch/nn/linear.py:5 forward < model.py:7 forward"),
+        ([frame("torch/nn/linear.py", 5, "forward")], "torch/nn/linear.py:5 forward"),
         ([frame("none", 0, "file.py(12): fn")], "file.py(12): fn"),
         ([7, {}, {"name": 5, "line": "x"}], "?"),
     ],

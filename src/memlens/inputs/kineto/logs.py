@@ -31,7 +31,8 @@ import numpy as np
 from memlens.columns import distinct, rows_alike
 from memlens.facts import CPU, Kind, Mark, OutOfMemory, StatLines
 from memlens.inputs.builder import Builder
-from memlens.inputs.holders import Calls, held_at
+from memlens.inputs.calls import Calls
+from memlens.inputs.holders import held_at
 from memlens.inputs.kineto.events import UNKNOWN, Changes, SpanKind
 from memlens.inputs.kineto.stacks import CallStacks, KinetoSource, Nesting, nodes
 from memlens.inputs.stack_names import GENERATED, is_generated

@@ -16,7 +16,8 @@ from memlens.columns import TAKE, rows_alike
 from memlens.errors import UsageError
 from memlens.facts import Facts, Figure, Kind, MessageLines, OutOfMemory, RequestLine, RequestLines, StatLines
 from memlens.inputs.builder import SAMPLES, Builder, lines_wanted
-from memlens.inputs.holders import Calls, held
+from memlens.inputs.calls import Calls
+from memlens.inputs.holders import held
 from memlens.inputs.input_format import HolderLines, LineReader, NewEvents, Selection
 from memlens.inputs.joins import ByThread, LatestByAddress, ThreadLines, join_streams
 from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, Streams, layers_of_places

@@ -21,7 +21,8 @@ from memlens.errors import InputError, NoEventsError
 from memlens.events import pair
 from memlens.facts import DEFAULT_POOL, Figure, Kind, OutOfMemory
 from memlens.inputs.builder import Builder
-from memlens.inputs.holders import calls_of_stacks, held_at, is_count, read_walks
+from memlens.inputs.calls import calls_of_stacks
+from memlens.inputs.holders import held_at, is_count, read_walks
 from memlens.inputs.torch_snapshot.entries import Action, Annotation, Entries, marks_of, read_annotations, read_entries
 from memlens.inputs.torch_snapshot.entry_runs import EntryRuns
 from memlens.inputs.torch_snapshot.pickles import BadPickle, load

@@ -106,8 +106,9 @@ class Contents:
         elif issubclass(kind, _SEQUENCES):
             base = next(base for base in _SEQUENCES if issubclass(kind, base))
             yield from (("[*]", inner, "") for inner in list(base.__iter__(value)))
-        elif kind is getattr(sys.modules.get("numpy"), "ndarray", None) and value.dtype.kind == "O":
-            yield from (("[*]", inner, "") for inner in value.flat)
+        elif kind is getattr(sys.modules.get("numpy"), "ndarray", None):
+            yield "", value.base, ""  # a tensor whose memory it shows
+            yield from (("[*]", inner, "") for inner in (value.flat if value.dtype.kind == "O" else ()))
         if id(kind) not in _PLAIN:
             yield from self._attributes(value, kind)
             _, told, of_program, _ = self._kind(kind)

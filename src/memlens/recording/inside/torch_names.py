@@ -344,8 +344,8 @@ class _Tensors:
     def beyond(self, walk: Any, tensor: Any, _: str) -> Iterator[tuple[str, Any, str]]:
         """The tensors that a tensor is made of, its gradient, and what its graph has saved, the latter where nobody changes them."""
         if type(tensor) not in self._plain:
-            for _, inner in walk.contents.stored(tensor, type(tensor)):
-                yield "", inner, ""
+            for name, inner in walk.contents.stored(tensor, type(tensor)):
+                yield "" if name.startswith("_") else f".{name}", inner, ""
         elif "sparse" in str(self._read(self._of.get("layout"), tensor)):  # of other classes operators would run
             yield from (("", self._read(self._of.get(name), tensor), "") for name in _SPARSE)
         if not self._still:

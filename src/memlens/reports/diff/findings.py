@@ -51,7 +51,7 @@ _WORDS = {
     "late_free carried_in": Words("Late free", "older, freed late", f"{_BEFORE}; {_LATE}"),
     "early_free carried_in": Words("Early free", "older, freed early", f"{_BEFORE}; {_EARLY}"),
     "elsewhere": Words(
-        "At one peak only", "at one peak only", "both runs treat it alike, but one reaches its peak before it allocates it"
+        "At one peak only", "at one peak only", "live at one run's peak, and the other reaches its own before it allocates it"
     ),
     "opening_only_head": Words("From before the input", "from before, in head", "live in head before its input begins; base has none like it"),
     "opening_only_base": Words("From before the input", "from before, in base", "live in base before its input begins; head has none like it"),
