@@ -178,12 +178,8 @@ def fitted(parts: Sequence[Part], size: Size = SCREEN, option: str = "--full") -
 
     def rest() -> list[Block]:
         names = [parts[index].name for index in sorted(left)]
-        for said in range(len(names), 0, -1):
-            more = f" and {len(names) - said} more" if said < len(names) else ""
-            line = f"Not shown here: {', '.join(names[:said])}{more} ({option})."
-            if len(line) <= size.columns:
-                break
-        return [None, Line(line, "hint")] if left else []
+        said = ", ".join(names if len(names) < 6 else [*names[:4], f"{len(names) - 4} more"])
+        return [None, Line(f"Not shown here: {said} ({option}).", "hint")] if left else []
 
     def choose(index: int, which: int) -> bool:
         """Take a version of a part; whether all takes more than a screen then."""
