@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import plain_kineto
 import zstandard
 
+#: Beginnings of holders that stay.
+_STAYING = ("parameter ", "optimizer ", "buffer ")
 #: What holders begin with, or are, by their role.
 _ROLES = {
     **{word: word for word in ("parameter", "gradient", "optimizer", "buffer", "saved", "variable", "garbage")},
@@ -28,8 +30,14 @@ _ROLES = {
     "the backward graph": "saved",
     "a variable that no walk saw": "variable",
     "a gradient that no walk saw": "gradient",
+    "optimizer state that no walk saw": "optimizer",
     **dict.fromkeys(("a temporary", "a temporary of the backward pass"), "temporary"),
 }
+
+
+def _of_a_pass(call: str) -> bool:
+    """Whether a backward pass runs within a call."""
+    return "GradNode" in call.split(" < ", maxsplit=1)[0] or "run_backward" in call.split(" < ")
 
 
 class RawEvent(NamedTuple):
@@ -129,12 +137,48 @@ class RawRun:
 
         Of what no walk saw its life tells; of what was saved for a backward pass, too, where nobody held it.
         """
+        rows, whole = self._walks()
+        named = any(one.owner for one in self.events)
+        holders: dict[int, str] = {}
+        alone = set[int]()
+        let_go: dict[int, int] = {}
+        for born in (k for k, one in enumerate(self.events) if one.kind == "alloc"):
+            seen, freed = rows.get(born, []), self.partner.get(born, len(self.events))
+            if seen:
+                holders[born] = seen[-1][2]
+            after = [at for at, walk in whole if born < at <= freed and (not seen or walk > seen[-1][1])]
+            if not after or holders.get(born, "").startswith(_STAYING):
+                continue
+            if seen:
+                let_go[born] = after[0]
+                if freed - after[0] < seen[-1][0] - born:
+                    continue  # somebody held it for longer
+            elif named and self._is_young(born, after[-1] - born, rows):
+                continue
+            alone.add(born)
+            holders[born] = "no variable"
+        if any(_HOLDS.search(line) for _, line in self.notes):
+            if named:
+                weights = ("parameter ", "gradient ")
+                parameters = {self.events[k].size for k, by in holders.items() if by.startswith(weights)}
+                for born in (k for k, one in enumerate(self.events) if one.kind == "alloc"):
+                    holder = holders.get(born)
+                    if born in alone and self._within_a_line(born):
+                        holders[born] = holder = "a temporary"
+                    if life := self._told_by_life(born, self.partner.get(born), holder, parameters):
+                        holders[born] = life
+                self._as_others(holders)
+            self._at_the_peak(holders, rows, let_go)
+        return holders
+
+    def _walks(self) -> tuple[dict[int, list[tuple[int, int, str]]], list[tuple[int, int]]]:
+        """Of each block, by its ALLOC, the rows that walks have of it: how many events stand before, the number of the walk, the holder; and the walks that saw all."""
         said = [(place, found[1], found[2]) for place, line in self.notes if (found := _HOLDS.search(line))]
         live: dict[Any, int] = {}
-        holders: dict[int, str] = {}
-        given: dict[int, tuple[int, str]] = {}
-        now, at = set[int](), 0
-        for place, address, name in [*said, (len(self.notes) + 1, "", "")]:
+        rows: dict[int, list[tuple[int, int, str]]] = {}
+        whole: list[tuple[int, int]] = []
+        at, walk = 0, 0
+        for place, address, name in said:
             while at < len(self.events) and (self.events[at].place or 0) < place:
                 event = self.events[at]
                 if event.kind == "alloc":
@@ -142,54 +186,79 @@ class RawRun:
                 elif event.kind == "free":
                     live.pop(event.block, None)
                 at += 1
-            if address == "0x0" and name == "some":
-                now = set()
-            elif address == "0x0":
-                for block in set(live.values()) - now:
-                    given.pop(block, None)
-                stays = {k for k, by in holders.items() if by.startswith(("parameter ", "optimizer ", "buffer "))}
-                holders |= dict.fromkeys(set(live.values()) - now - stays, "no variable")
-                now = set()
-            elif address in live and name.startswith("temporary "):
-                given[live[address]] = at, name
-                now.add(live[address])
+            if address == "0x0":
+                whole += [(at, walk)] * (name != "some")
+                walk += 1
             elif address in live:
-                given.pop(live[address], None)
-                holders[live[address]] = name
-                now.add(live[address])
-        for born, (at, name) in given.items():
+                rows.setdefault(live[address], []).append((at, walk, name))
+        for born, seen in rows.items():
+            # What an operator was given counts where it is let go of right after, and was given to no other one.
+            last = max((row for row in seen if row[2].startswith("temporary ")), default=None)
             freed = self.partner.get(born)
-            if freed is not None and all(one.call == "-" for one in self.events[at : freed + 1]):
-                holders[born] = name
-        if said and any(one.owner for one in self.events):
-            weights = ("parameter ", "gradient ")
-            parameters = {self.events[k].size for k, by in holders.items() if by.startswith(weights)}
-            for born in (k for k, one in enumerate(self.events) if one.kind == "alloc"):
-                if life := self._told_by_life(born, self.partner.get(born), holders.get(born), parameters):
-                    holders[born] = life
-            self._as_others(holders)
-        return holders
+            if last and (freed is None or any(one.call != "-" for one in self.events[last[0] : freed + 1])):
+                last = None
+            rows[born] = [row for row in seen if not row[2].startswith("temporary ") or row == last]
+        return {born: seen for born, seen in rows.items() if seen}, whole
+
+    def _is_young(self, born: int, looked: int, rows: Mapping[int, Sequence[tuple[int, int, str]]]) -> bool:
+        """Whether the last one that the same call made, of the same size, was older when it was first found than a block was when one looked last."""
+        call, size = self.events[born].call, self.events[born].size
+        alike = [k for k in rows if (self.events[k].call, self.events[k].size) == (call, size)] if call != "-" else []
+        return bool(alike) and looked < rows[max(alike)][0][0] - max(alike)
+
+    def _within_a_line(self, born: int) -> bool:
+        """Whether a block goes while no operator runs, and none was called at another line meanwhile."""
+        freed, lines, before = self.partner.get(born), list[str](), ""
+        for one in self.events[: 0 if freed is None else freed + 1]:
+            before = before if one.call == "-" else one.call.partition(" < ")[2]
+            lines.append(before)
+        return freed is not None and self.events[freed].call == "-" and len({*lines[born:]}) == 1
+
+    def _at_the_peak(
+        self, holders: dict[int, str], rows: Mapping[int, Sequence[tuple[int, int, str]]], let_go: Mapping[int, int]
+    ) -> None:
+        """What is live at the peak and goes before the last ALLOC has the holder of the row that is next to the peak, unless nobody held it then."""
+        levels, held = list[int](), 0
+        for k, one in enumerate(self.events):
+            held += one.size if one.kind == "alloc" else 0
+            held -= sum(self.events[born].size for born, freed in self.partner.items() if freed == k)
+            levels.append(held)
+        peak = levels.index(max(levels)) + 1
+        end = max(k for k, one in enumerate(self.events) if one.kind == "alloc")
+        for born, seen in rows.items():
+            if born < peak <= self.partner.get(born, end) < end and let_go.get(born, peak + 1) > peak:
+                early, late = [row for row in seen if row[0] <= peak], [row for row in seen if row[0] > peak]
+                row = min([*early[-1:], *late[:1]], key=lambda row: abs(row[0] - peak))
+                if not row[2].startswith(_STAYING):
+                    holders[born] = row[2]
 
     def _as_others(self, holders: dict[int, str]) -> None:
-        """What goes when nothing is made any more was saved if the last one like it was that did not."""
+        """What no walk saw is as the last one like it that a walk saw: what goes when nothing is made any more saved; in a training it may be a graph's."""
         end = max(k for k, one in enumerate(self.events) if one.kind == "alloc")
-        unseen = "a variable that no walk saw"
-        late = [k for k, by in holders.items() if by == unseen and self.partner.get(k, 0) > end]
+        unseen = [k for k, by in holders.items() if by == "a variable that no walk saw"]
+        told = ("variable ", "saved ", "the backward graph", "optimizer", "garbage ")
         alike: dict[tuple[str, int], str] = {}
-        for born in sorted(holders.keys() - set(late)):
-            if (words := holders[born])[:8] in ("variable", "a variab") or words.startswith(("saved ", "the backward")):
-                alike[self.events[born].call, self.events[born].size] = words
-        for born in late:
-            if alike.get((self.events[born].call, self.events[born].size), unseen).startswith(
-                ("saved ", "the backward")
-            ):
+        for born in sorted(holders.keys() - set(unseen)):
+            if holders[born].startswith(told):
+                alike[self.events[born].call, self.events[born].size] = holders[born]
+        trained = any(_of_a_pass(one.call) for one in self.events)
+        for born in unseen:
+            call, size = self.events[born].call, self.events[born].size
+            like = alike.get((call, size), "") if call != "-" else ""
+            if like.startswith(("saved ", "the backward")) and self.partner.get(born, 0) > end:
                 holders[born] = "the backward graph"
+            elif like.startswith("optimizer"):
+                holders[born] = "optimizer state that no walk saw"
+            elif like.startswith("garbage "):
+                holders[born] = like
+            elif not like and trained:
+                holders[born] = "a variable or a graph that no walk saw"
 
     def _told_by_life(self, born: int, freed: int | None, holder: str | None, parameters: set[int]) -> str | None:
         if holder not in (None, "no variable"):
             return None
         calls = [one.call for one in self.events[born : born + 1 if freed is None else freed + 1]]
-        passes = ["GradNode" in call.split(" < ")[0] or "run_backward" in call.split(" < ") for call in calls]
+        passes = [*map(_of_a_pass, calls)]
         if freed is not None and passes[-1] and not passes[0]:
             return "the backward graph"
         if holder is not None:

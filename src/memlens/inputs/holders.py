@@ -189,7 +189,7 @@ def held(
     nobody |= found == number[NO_VARIABLE]  # of what was said to be held, a walk says so
     if calls is not None:
         looked = began[last] - alloc
-        nobody &= ~_too_young(np.flatnonzero(nobody & (row < 0)), looked, alloc, addr, size, before, named, calls)
+        nobody &= ~_too_young(np.flatnonzero(nobody & (row < 0)), looked, alloc, free, addr, size, before, named, calls)
     found[nobody] = np.where((free[nobody] < len(kind)) | of_all_threads, number[NO_VARIABLE], -1)
     if calls is not None:
         walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
@@ -331,6 +331,7 @@ def _too_young(
     blocks: Ints,
     looked: Ints,
     alloc: Ints,
+    free: Ints,
     addr: NDArray[np.uint64],
     size: Ints,
     before: Ints,
@@ -343,6 +344,7 @@ def _too_young(
         blocks: The blocks, as indices of all.
         looked: How many events after the ALLOC of each of all blocks the last walk came that saw all.
         alloc: Where each is made, int64.
+        free: Where it is given back, int64; past the last event where it is not.
         addr: The addresses of all events, uint64.
         size: Their sizes, int64.
         before: How many events stand before each row, int64, not falling.
@@ -356,8 +358,8 @@ def _too_young(
     order, most = np.lexsort((alloc, addr[alloc])), len(addr) + 1
     place = np.unique(np.concatenate((addr[alloc], named)), return_inverse=True)[1]
     at = (place[order] * most + alloc[order]).searchsorted(place[len(alloc) :] * most + before) - 1
-    at = order[np.maximum(at, 0)]
-    fits = addr[alloc[at]] == named
+    fits, at = at >= 0, order[np.maximum(at, 0)]
+    fits &= (addr[alloc[at]] == named) & (before <= free[at])
     first = np.full(len(alloc), most)
     np.minimum.at(first, at[fits], before[fits])
     like = _last_like(blocks, np.flatnonzero(first < most), calls, alloc, size[alloc])

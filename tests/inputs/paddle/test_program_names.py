@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from raw_runs import of_paddle
 
@@ -292,7 +292,22 @@ _ACT = st.one_of(
 )
 
 
+_SEEN = [(1, "variable h (main, t.py)")]
+
+
 @given(st.lists(_ACT, max_size=30))
+@example([("alloc", 1, 256), ("walk", False, _SEEN), ("walk", True, [])])
+@example([("walk", False, _SEEN), ("calls", MATMUL), ("alloc", 1, 256), ("alloc", 2, 256), ("walk", True, _SEEN)])
+@example([("calls", MATMUL), ("alloc", 1, 256), ("alloc", 3, 256), ("free", 1), ("walk", True, _SEEN)])
+@example(
+    [
+        ("alloc", 1, 256),
+        ("free", 1),
+        ("calls", "run_backward < train.py:20 main"),
+        ("alloc", 1, 256),
+        ("walk", False, []),
+    ]
+)
 def test_holders_of_logs_by_chance_are_those_of_the_plain_twin(acts: list[tuple[Any, ...]]) -> None:
     text, live = [alloc(4096, size=1), calls(MATMUL), alloc(8192, size=1), calls("-")], dict[int, int]()
     for what, *values in acts:
