@@ -24,7 +24,6 @@ from memlens.claims.roles import (
 from memlens.columns import rows_alike
 from memlens.events import pair
 from memlens.facts import Kind
-from memlens.inputs.joins import join_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -166,11 +165,11 @@ def held(
     free = np.where(partner[alloc] >= 0, partner[alloc], len(kind))
     given = np.array([*(text.startswith(GIVEN) for text in names), False])[name]
     if given.any():
-        some = np.flatnonzero(given)
-        last_given = join_streams(kind, addr, None, before[some], named[some], some)[alloc]
+        last_given = _last(given, _blocks_of(before, named, alloc, free, addr), len(alloc))
         given[last_given[_let_go(before[last_given], free, calls) & (last_given >= 0)]] = False
         before, named, name = before[~given], named[~given], name[~given]
-    row = join_streams(kind, addr, None, before, named, np.arange(len(named)))[alloc]
+    block = _blocks_of(before, named, alloc, free, addr)
+    row = _last(np.ones(len(block), np.bool_), block, len(alloc))
     # The last walk that saw all while the block was live, and the end of the walk before it.
     graph = np.array([*(text.startswith(_GRAPH) for text in names), False])[name]
     ends = np.flatnonzero((named == 0) & ~graph)
@@ -189,7 +188,7 @@ def held(
     nobody |= found == number[NO_VARIABLE]  # of what was said to be held, a walk says so
     if calls is not None:
         looked = began[last] - alloc
-        nobody &= ~_too_young(np.flatnonzero(nobody & (row < 0)), looked, alloc, free, addr, size, before, named, calls)
+        nobody &= ~_too_young(np.flatnonzero(nobody & (row < 0)), looked, alloc, size, before, block, calls)
     found[nobody] = np.where((free[nobody] < len(kind)) | of_all_threads, number[NO_VARIABLE], -1)
     if calls is not None:
         walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
@@ -227,33 +226,36 @@ def held(
         change = np.zeros(len(kind), np.int64)
         change[alloc], change[frees] = size[alloc], -size[partner[frees]]
         peak = int(change.cumsum().argmax()) + 1
-        row = _next_to(peak, kind, addr, before, named, name != number[NO_VARIABLE])[alloc]
+        # Of the later walks only those rows count that name somebody: who let go of it since may have had it then.
+        early = _last(before <= peak, block, len(alloc))
+        later = _last(((before > peak) & (name != number[NO_VARIABLE]))[::-1], block[::-1], len(alloc))
+        late = np.where(later >= 0, len(block) - 1 - later, -1)
+        nearer = (late >= 0) & ((early < 0) | (before[late] - peak < peak - before[early]))
+        row = np.where(nearer, late, early)
         passing = (row >= 0) & ~stays[name[row]] & (alloc < peak) & (peak <= free) & (free < alloc[-1])
         passing[seen[lost <= peak]] = False  # nobody held it then
         holder[alloc[passing]] = name[row[passing]]
     return holder, (*number,)
 
 
-def _next_to(
-    moment: int,
-    kind: NDArray[np.int8],
-    addr: NDArray[np.uint64],
-    before: Ints,
-    named: NDArray[np.uint64],
-    by_some: Flags,
-) -> Ints:
-    """Of each block that is live at a moment, a number of events, its row of the walk that is next to that, int64, -1 where there is none; see :func:`held`.
+def _blocks_of(before: Ints, named: NDArray[np.uint64], alloc: Ints, free: Ints, addr: NDArray[np.uint64]) -> Ints:
+    """The block that each row of a walk is of, the one that lives at its address then, as an index of all, int64, -1 for none; see :func:`held`."""
+    if not len(alloc):
+        return np.full(len(named), -1)
+    order, most = np.lexsort((alloc, addr[alloc])), len(addr) + 1
+    place = np.unique(np.concatenate((addr[alloc], named)), return_inverse=True)[1]
+    at = (place[order] * most + alloc[order]).searchsorted(place[len(alloc) :] * most + before) - 1
+    fits, at = at >= 0, order[np.maximum(at, 0)]
+    fits &= (addr[alloc[at]] == named) & (before <= free[at])
+    return np.where(fits, at, -1)
 
-    Of the later walks only those rows count that name somebody: who let go of it since may have had it then.
-    """
-    after = before.searchsorted(moment, "right")
-    later = np.arange(after, len(before))[by_some[after:]]
-    first = later[np.sort(np.unique(named[later], return_index=True)[1])]
-    early, late = (
-        join_streams(kind, addr, None, before[rows], named[rows], rows) for rows in (np.arange(after), first)
-    )
-    nearer = (early < 0) | (before[late] - moment < moment - before[early])
-    return np.where((late >= 0) & nearer, late, early)
+
+def _last(rows: Flags, block: Ints, count: int) -> Ints:
+    """The last of some rows of each block, int64, -1 where there is none."""
+    found = np.full(count, -1)
+    (some,) = np.nonzero(rows & (block >= 0))
+    np.maximum.at(found, block[some], some)
+    return found
 
 
 def _saved(
@@ -327,41 +329,23 @@ def _within_a_line(alloc: Ints, free: Ints, calls: Calls) -> Flags:
     return within
 
 
-def _too_young(
-    blocks: Ints,
-    looked: Ints,
-    alloc: Ints,
-    free: Ints,
-    addr: NDArray[np.uint64],
-    size: Ints,
-    before: Ints,
-    named: NDArray[np.uint64],
-    calls: Calls,
-) -> Flags:
+def _too_young(blocks: Ints, looked: Ints, alloc: Ints, size: Ints, before: Ints, block: Ints, calls: Calls) -> Flags:
     """Which of some blocks that no walk had a row of were no older, when one last looked, than the last that the same call made was when it was found.
 
     Args:
         blocks: The blocks, as indices of all.
         looked: How many events after the ALLOC of each of all blocks the last walk came that saw all.
         alloc: Where each is made, int64.
-        free: Where it is given back, int64; past the last event where it is not.
-        addr: The addresses of all events, uint64.
-        size: Their sizes, int64.
+        size: The sizes of all events, int64.
         before: How many events stand before each row, int64, not falling.
-        named: The address of its block, uint64.
+        block: The block of each row, int64, -1 for none.
         calls: What runs at each event.
     """
     young: Flags = np.zeros(len(alloc), np.bool_)
     if not len(blocks):
         return young
-    # Each row is of the last block of its address before it.
-    order, most = np.lexsort((alloc, addr[alloc])), len(addr) + 1
-    place = np.unique(np.concatenate((addr[alloc], named)), return_inverse=True)[1]
-    at = (place[order] * most + alloc[order]).searchsorted(place[len(alloc) :] * most + before) - 1
-    fits, at = at >= 0, order[np.maximum(at, 0)]
-    fits &= (addr[alloc[at]] == named) & (before <= free[at])
-    first = np.full(len(alloc), most)
-    np.minimum.at(first, at[fits], before[fits])
+    first = np.full(len(alloc), most := len(calls.place) + 1)
+    np.minimum.at(first, block[block >= 0], before[block >= 0])
     like = _last_like(blocks, np.flatnonzero(first < most), calls, alloc, size[alloc])
     young[blocks] = (like >= 0) & (looked[blocks] < first[like] - alloc[like])
     return young
