@@ -163,12 +163,12 @@ def held(
     partner = pair(kind, addr).partner
     alloc = np.flatnonzero(kind == Kind.ALLOC)
     free = np.where(partner[alloc] >= 0, partner[alloc], len(kind))
+    block = _blocks_of(before, named, alloc, free, addr)
     given = np.array([*(text.startswith(GIVEN) for text in names), False])[name]
     if given.any():
-        last_given = _last(given, _blocks_of(before, named, alloc, free, addr), len(alloc))
+        last_given = _last(given, block, len(alloc))
         given[last_given[_let_go(before[last_given], free, calls) & (last_given >= 0)]] = False
-        before, named, name = before[~given], named[~given], name[~given]
-    block = _blocks_of(before, named, alloc, free, addr)
+        before, named, name, block = (column[~given] for column in (before, named, name, block))
     row = _last(np.ones(len(block), np.bool_), block, len(alloc))
     # The last walk that saw all while the block was live, and the end of the walk before it.
     graph = np.array([*(text.startswith(_GRAPH) for text in names), False])[name]
