@@ -44,8 +44,7 @@ static inline int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a 
 static inline int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
 /* Set the bits from `from` up to, not including, `to`. */
-static inline void set_bits(uint64_t *words, size_t from, size_t to)
-{
+static inline void set_bits(uint64_t *words, size_t from, size_t to) {
     if (from == to)
         return;
     uint64_t first = ~UINT64_C(0) << (from & 63), last = ~UINT64_C(0) >> (63 - ((to - 1) & 63));
@@ -56,16 +55,14 @@ static inline void set_bits(uint64_t *words, size_t from, size_t to)
 }
 
 /* Which of the four marks are equal, a bit each. */
-static inline unsigned equal_marks(uint64_t one, uint64_t two)
-{
+static inline unsigned equal_marks(uint64_t one, uint64_t two) {
     const uint64_t low = UINT64_C(0x7fff7fff7fff7fff);
     uint64_t differing = one ^ two, equal = ~(((differing & low) + low) | differing | low) >> 15;
     return (unsigned)(equal | equal >> 15 | equal >> 30 | equal >> 45) & 15;
 }
 
 /* Raise the cells from *at to `until` that have less than a value; whether it would raise the next one, too. */
-static inline int raise_cells(int64_t *best, Py_ssize_t *at, Py_ssize_t until, int64_t value, uint64_t *raised, Py_ssize_t lo)
-{
+static inline int raise_cells(int64_t *best, Py_ssize_t *at, Py_ssize_t until, int64_t value, uint64_t *raised, Py_ssize_t lo) {
     Py_ssize_t from = *at, to = from;
     for (; to + 3 <= until && best[to + 3] < value; to += 4)
         best[to] = best[to + 1] = best[to + 2] = best[to + 3] = value;
@@ -77,8 +74,7 @@ static inline int raise_cells(int64_t *best, Py_ssize_t *at, Py_ssize_t until, i
     return to > until;
 }
 
-static void fill(grid *g)
-{
+static void fill(grid *g) {
     int64_t *best = g->best, marks[16], most = 0;
     for (int equal = 0; equal < 16; equal++) {
         marks[equal] = 0;
@@ -133,8 +129,7 @@ static void fill(grid *g)
 }
 
 /* From the last cell to the first, `words` after the first row's: for each row the column that it pairs with, -1 for none. */
-static void walk_back(const grid *g, size_t words, int64_t *partner)
-{
+static void walk_back(const grid *g, size_t words, int64_t *partner) {
     Py_ssize_t at = g->width;
     for (Py_ssize_t row = g->height - 1; row >= 0; row--) {
         const Py_ssize_t lo = low(g, row), hi = high(g, row);
@@ -159,8 +154,7 @@ static void walk_back(const grid *g, size_t words, int64_t *partner)
 }
 
 /* What is needed of the columns of align, NULL where they have it. */
-static const char *align_fault(const column *c)
-{
+static const char *align_fault(const column *c) {
     Py_ssize_t rows = c[ROW_KEY].items, columns = c[COLUMN_KEY].items, problems = c[SCALE].items;
     if (c[ROW_HELD].items != rows || c[ROW_WEIGHT].items != rows || c[ROW_MARKS].items != rows ||
         c[COLUMN_HELD].items != columns || c[COLUMN_MARKS].items != columns || c[ROW_STARTS].items != problems + 1 ||
@@ -192,8 +186,7 @@ static const char *align_fault(const column *c)
 }
 
 /* Fill a table, and walk back through it where `partner` is given: what it saves at most, -1 where memory does not suffice. */
-static int64_t align_one(grid *g, const int32_t *column_key, const uint8_t *column_held, int64_t *partner)
-{
+static int64_t align_one(grid *g, const int32_t *column_key, const uint8_t *column_held, int64_t *partner) {
     size_t words = 0, cells = (size_t)g->width + 1;
     for (Py_ssize_t row = 0; partner && row < g->height; row++)
         words += (size_t)words_of(g, row);
@@ -226,8 +219,7 @@ static int64_t align_one(grid *g, const int32_t *column_key, const uint8_t *colu
     return saved;
 }
 
-static const char *align_all(const column *c)
-{
+static const char *align_all(const column *c) {
     const char *needed = align_fault(c);
     if (needed)
         return needed;
@@ -269,8 +261,7 @@ static inline int64_t distance(int64_t a, int64_t b) { return a > b ? a - b : b 
 
 /* What a chain is worth that goes on from candidate x, of another row, to one more: the lowest number where it may not. */
 static inline int64_t worth_after(const int64_t *at, const int64_t *places, int64_t score, Py_ssize_t row, Py_ssize_t here,
-                                  Py_ssize_t other, Py_ssize_t x, int64_t gram)
-{
+                                  Py_ssize_t other, Py_ssize_t x, int64_t gram) {
     if (places[x] < 0 || places[here] <= places[x])
         return INT64_MIN;
     int64_t covered = places[here] - places[x], apart = at[row] - at[other];
@@ -280,8 +271,7 @@ static inline int64_t worth_after(const int64_t *at, const int64_t *places, int6
 
 /* Score the chains that end at each candidate.  Scores and offsets of candidates that are none are never read. */
 static void score_chains(const int64_t *at, const int64_t *places, Py_ssize_t rows, Py_ssize_t each, int64_t gram,
-                         Py_ssize_t back, int64_t *score, int64_t *before)
-{
+                         Py_ssize_t back, int64_t *score, int64_t *before) {
     int64_t best = -1, of_row_before = -1; /* the best chain up to two rows before, and that of the row between */
     for (Py_ssize_t row = 0; row < rows; row++) {
         int64_t best_of_row = -1;
@@ -313,8 +303,7 @@ static void score_chains(const int64_t *at, const int64_t *places, Py_ssize_t ro
     }
 }
 
-static const char *chain_all(const column *c)
-{
+static const char *chain_all(const column *c) {
     const Py_ssize_t rows = c[0].items, all = c[1].items, each = rows ? all / rows : 0;
     const int64_t *at = c[0].view.buf, *places = c[1].view.buf, *numbers = c[2].view.buf;
     int64_t *chosen = c[3].view.buf;

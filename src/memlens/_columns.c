@@ -18,8 +18,7 @@ typedef struct {
 #define EMPTY UINT64_MAX
 
 /* Give a table so many empty slots, a power of two; -1 where memory does not suffice. */
-static int table_room(table *t, size_t slots)
-{
+static int table_room(table *t, size_t slots) {
     if (slots > SIZE_MAX / 2 / sizeof *t->slots || slots > UINT64_MAX >> t->bits || !(t->slots = malloc(slots * sizeof *t->slots)))
         return -1;
     memset(t->slots, 0xff, slots * sizeof *t->slots);
@@ -27,16 +26,14 @@ static int table_room(table *t, size_t slots)
     return 0;
 }
 
-static int table_open(table *t, const uint64_t *keys, size_t rows, uint64_t seed)
-{
+static int table_open(table *t, const uint64_t *keys, size_t rows, uint64_t seed) {
     *t = (table){.keys = keys, .seed = seed, .bits = 29};
     while (rows >> t->bits)
         t->bits++;
     return table_room(t, 1024);
 }
 
-static inline uint64_t hash(const table *t, uint64_t key)
-{
+static inline uint64_t hash(const table *t, uint64_t key) {
     uint64_t word = (key ^ t->seed) * UINT64_C(0x9E3779B97F4A7C15);
     word ^= word >> 32;
     word *= UINT64_C(0xBF58476D1CE4E5B9);
@@ -44,14 +41,12 @@ static inline uint64_t hash(const table *t, uint64_t key)
 }
 
 /* The row in a slot, -1 where it is empty. */
-static inline int64_t row_in(const table *t, size_t at)
-{
+static inline int64_t row_in(const table *t, size_t at) {
     return t->slots[at] == EMPTY ? -1 : (int64_t)(t->slots[at] & ((UINT64_C(1) << t->bits) - 1));
 }
 
 /* The slot of a key, or the empty one where it would go: at least a quarter of the slots is empty. */
-static inline size_t find(const table *t, uint64_t key)
-{
+static inline size_t find(const table *t, uint64_t key) {
     const uint64_t wanted = hash(t, key);
     size_t at = (size_t)wanted & t->mask;
     while (t->slots[at] != EMPTY && (t->slots[at] >> t->bits != wanted || t->keys[row_in(t, at)] != key))
@@ -59,8 +54,7 @@ static inline size_t find(const table *t, uint64_t key)
     return at;
 }
 
-static int grow(table *t)
-{
+static int grow(table *t) {
     uint64_t *old = t->slots;
     const size_t slots = t->mask + 1;
     if (table_room(t, 2 * slots)) {
@@ -80,8 +74,7 @@ static int grow(table *t)
 }
 
 /* Put a row into the slot that was found for its key. */
-static inline int put(table *t, size_t at, int64_t row)
-{
+static inline int put(table *t, size_t at, int64_t row) {
     int added = t->slots[at] == EMPTY;
     t->slots[at] = hash(t, t->keys[row]) << t->bits | (uint64_t)row;
     t->used += added;
@@ -89,8 +82,7 @@ static inline int put(table *t, size_t at, int64_t row)
 }
 
 /* Empty a slot, and move up what was pushed past it. */
-static inline void drop(table *t, size_t hole)
-{
+static inline void drop(table *t, size_t hole) {
     for (size_t at = hole;;) {
         at = (at + 1) & t->mask;
         if (t->slots[at] == EMPTY)
@@ -109,8 +101,7 @@ static inline void drop(table *t, size_t hole)
 enum { NOTHING, SET, USE, TAKE }; /* what a row does with its key */
 enum { ALLOC, FREE };             /* kinds of events, which set and take */
 
-static inline void store(void *column, int wide, int64_t at, int64_t value)
-{
+static inline void store(void *column, int wide, int64_t at, int64_t value) {
     if (wide)
         ((int64_t *)column)[at] = value;
     else
@@ -119,8 +110,7 @@ static inline void store(void *column, int wide, int64_t at, int64_t value)
 
 /* For rows that use or take a key the row before them that set it last, -1 for none.  With a column of rows that set what was set
    already, these are events, and what was taken gets the row that took it. */
-static const char *all_latest(const column *c)
-{
+static const char *all_latest(const column *c) {
     const Py_ssize_t rows = c[0].items;
     const int wide = c[2].view.itemsize == 8, events = c[3].items > 0;
     if (c[1].items != rows || c[2].items != rows || (events && c[3].items != rows) || c[4].items != 1 || (!wide && rows > INT32_MAX))

@@ -23,15 +23,13 @@ typedef struct {
     Py_ssize_t items;
 } column;
 
-static inline void release(column *c, int count)
-{
+static inline void release(column *c, int count) {
     for (int i = 0; i < count; i++)
         PyBuffer_Release(&c[i].view);
 }
 
 /* Whether a column that is written shares memory with another one. */
-static inline int shared(const column *c, const wanted *given, int count)
-{
+static inline int shared(const column *c, const wanted *given, int count) {
     for (int i = 0; i < count; i++)
         for (int k = 0; given[i].written && k < count; k++) {
             const uintptr_t one = (uintptr_t)c[i].view.buf, other = (uintptr_t)c[k].view.buf;
@@ -42,8 +40,7 @@ static inline int shared(const column *c, const wanted *given, int count)
 }
 
 /* Take the columns that a function is given, all of them, or none and -1. */
-static inline int take(PyObject *args, column *c, const wanted *given, int count, const char *function)
-{
+static inline int take(PyObject *args, column *c, const wanted *given, int count, const char *function) {
     int taken = 0;
     if (PyTuple_Size(args) != count)
         PyErr_Format(PyExc_TypeError, "%s: %d columns are needed", function, count);
@@ -68,8 +65,7 @@ static inline int take(PyObject *args, column *c, const wanted *given, int count
 #define OUT_OF_MEMORY ""
 enum { MOST_COLUMNS = 20 };
 
-static inline PyObject *worked(PyObject *args, const wanted *given, int count, const char *function, const char *work(const column *))
-{
+static inline PyObject *worked(PyObject *args, const wanted *given, int count, const char *function, const char *work(const column *)) {
     column c[MOST_COLUMNS];
     const char *needed;
     if (take(args, c, given, count, function))

@@ -29,8 +29,7 @@ typedef struct {
 
 static inline chunk *chunk_of(const memory *m, uint32_t number) { return (chunk *)m->made.items + number; }
 
-static void put(memory *m, tree *t, uint64_t a, uint64_t b, uint32_t value)
-{
+static void put(memory *m, tree *t, uint64_t a, uint64_t b, uint32_t value) {
     if (m->fault || pool_grow(&m->nodes, NODES_OF_A_PUT))
         m->fault = 1;
     else
@@ -38,21 +37,18 @@ static void put(memory *m, tree *t, uint64_t a, uint64_t b, uint32_t value)
 }
 
 /* Where the free block ends that begins at an address, -1 for none. */
-static int64_t end_of(const memory *m, int64_t start)
-{
+static int64_t end_of(const memory *m, int64_t start) {
     const entry *e = entry_from(&m->nodes, &m->blocks, (uint64_t)start, 0);
     return start >= 0 && e->a == (uint64_t)start ? (int64_t)e->b : -1;
 }
 
 /* The number of the chunk that begins at an address, NONE for none. */
-static uint32_t chunk_at(const memory *m, int64_t start)
-{
+static uint32_t chunk_at(const memory *m, int64_t start) {
     const entry *e = entry_from(&m->nodes, &m->chunks, (uint64_t)start, 0);
     return start >= 0 && e->a == (uint64_t)start ? e->value : NONE;
 }
 
-static int64_t take_out(memory *m, int64_t start)
-{
+static int64_t take_out(memory *m, int64_t start) {
     int64_t end = end_of(m, start);
     uint32_t number = chunk_at(m, start);
     tree_pull(&m->nodes, &m->blocks, (uint64_t)start, (uint64_t)end);
@@ -61,8 +57,7 @@ static int64_t take_out(memory *m, int64_t start)
     return end;
 }
 
-static void add(memory *m, int64_t start, int64_t end)
-{
+static void add(memory *m, int64_t start, int64_t end) {
     if (end_of(m, start) >= 0)
         take_out(m, start);
     put(m, &m->blocks, (uint64_t)start, (uint64_t)end, 0);
@@ -72,14 +67,12 @@ static void add(memory *m, int64_t start, int64_t end)
 }
 
 /* Where the free block begins that an address lies in, -1 for none. */
-static int64_t containing(const memory *m, int64_t address)
-{
+static int64_t containing(const memory *m, int64_t address) {
     const entry *e = entry_before(&m->nodes, &m->blocks, (uint64_t)address, UINT64_MAX);
     return address >= 0 && (uint64_t)address < e->b ? (int64_t)e->a : -1;
 }
 
-static void insert(memory *m, int64_t start, int64_t end)
-{
+static void insert(memory *m, int64_t start, int64_t end) {
     if (end_of(m, end) >= 0 && chunk_at(m, end) == NONE)
         end = take_out(m, end);
     int64_t before = containing(m, start - 1);
@@ -90,14 +83,12 @@ static void insert(memory *m, int64_t start, int64_t end)
     add(m, start, end);
 }
 
-static void drop_chunk(memory *m, uint32_t number)
-{
+static void drop_chunk(memory *m, uint32_t number) {
     tree_pull(&m->nodes, &m->chunks, (uint64_t)chunk_of(m, number)->start, 0);
     tree_pull(&m->nodes, &m->idle, (uint64_t)chunk_of(m, number)->size, number);
 }
 
-static void add_chunk(memory *m, int64_t start, int64_t size)
-{
+static void add_chunk(memory *m, int64_t start, int64_t size) {
     uint32_t old = chunk_at(m, start);
     if (old != NONE)
         drop_chunk(m, old);
@@ -113,8 +104,7 @@ static void add_chunk(memory *m, int64_t start, int64_t size)
 }
 
 /* Forget the waiting FREEs whose blocks begin between two addresses. */
-static void settle(memory *m, int64_t start, int64_t end)
-{
+static void settle(memory *m, int64_t start, int64_t end) {
     int kept = 0;
     for (int i = 0; i < m->waits; i++)
         if (m->wait[i].begin < start || m->wait[i].begin >= end)
@@ -122,8 +112,7 @@ static void settle(memory *m, int64_t start, int64_t end)
     m->waits = kept;
 }
 
-static void undo(memory *m, const waiting *w)
-{
+static void undo(memory *m, const waiting *w) {
     int64_t block = containing(m, w->begin);
     if (block < 0)
         return;
@@ -134,8 +123,7 @@ static void undo(memory *m, const waiting *w)
         add(m, w->stop, end);
 }
 
-static int fits(const memory *m, int64_t start, int64_t end, int64_t size, int first, int grown)
-{
+static int fits(const memory *m, int64_t start, int64_t end, int64_t size, int first, int grown) {
     if (end < 0 || end_of(m, start) != end)
         return 0;
     for (int i = first; i < m->waits; i++) {
@@ -153,8 +141,7 @@ static int fits(const memory *m, int64_t start, int64_t end, int64_t size, int f
 }
 
 /* The waiting FREEs that must be undone, as indices in `chosen`; how many. */
-static int early(memory *m, int64_t start, int64_t end, int64_t size, int grown, int *chosen)
-{
+static int early(memory *m, int64_t start, int64_t end, int64_t size, int grown, int *chosen) {
     int first = m->waits > LOOKED_AT ? m->waits - LOOKED_AT : 0, count = m->waits - first;
     for (int many = 0; many <= count; many++) {
         int at[LOOKED_AT];
@@ -183,8 +170,7 @@ static int early(memory *m, int64_t start, int64_t end, int64_t size, int grown,
     return 0;
 }
 
-static void allocate(memory *m, int64_t row, int64_t address, int64_t size, int64_t whole, int64_t *found)
-{
+static void allocate(memory *m, int64_t row, int64_t address, int64_t size, int64_t whole, int64_t *found) {
     int64_t start = whole ? address + size - whole : m->newest, end = address + size;
     if (start >= 0 && whole && containing(m, address) < 0)
         for (Py_ssize_t i = 0; i < m->unplaced_count; i++)
@@ -210,8 +196,7 @@ static void allocate(memory *m, int64_t row, int64_t address, int64_t size, int6
 }
 
 /* The oldest idle chunk of a size is given back. */
-static void give_back(memory *m, int64_t size)
-{
+static void give_back(memory *m, int64_t size) {
     const entry *e = entry_from(&m->nodes, &m->idle, (uint64_t)size, 0);
     if (e->a != (uint64_t)size)
         return;
@@ -227,8 +212,7 @@ static const wanted of_effects[] = {{"kind", 1, 0}, {"size", 8, 0}, {"addr", 8, 
 enum { IN_ADVANCE = 7, FOUND, COLUMNS };
 
 /* Whether an interrupt has come in. */
-static int interrupted(void)
-{
+static int interrupted(void) {
     const PyGILState_STATE state = PyGILState_Ensure();
     const int stopped = PyErr_CheckSignals();
     PyGILState_Release(state);
@@ -236,8 +220,7 @@ static int interrupted(void)
 }
 
 /* Work through the rows: columns of one length, but for the sizes of chunks made in advance. */
-static void work(memory *m, const column *c)
-{
+static void work(memory *m, const column *c) {
     const int8_t *kind = c[0].view.buf, *late = c[5].view.buf;
     const int64_t *size = c[1].view.buf, *whole = c[3].view.buf, *until = c[4].view.buf, *emptying = c[6].view.buf, rows = c[0].items;
     const uint64_t *addr = c[2].view.buf;
@@ -271,8 +254,7 @@ static void work(memory *m, const column *c)
     }
 }
 
-static const char *effects(const column *c)
-{
+static const char *effects(const column *c) {
     const int64_t *size = c[1].view.buf, *whole = c[3].view.buf, *unplaced = c[IN_ADVANCE].view.buf;
     for (int i = 0; i < COLUMNS; i++)
         if (i != IN_ADVANCE && c[i].items != c[0].items)

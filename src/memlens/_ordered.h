@@ -21,8 +21,7 @@ static void pool_open(pool *p, size_t item) { *p = (pool){NULL, item, 0, 0, NONE
 
 static void pool_close(pool *p) { free(p->items); }
 
-static inline uint32_t pool_take(pool *p)
-{
+static inline uint32_t pool_take(pool *p) {
     uint32_t number = p->next_free;
     p->spare--;
     if (number == NONE)
@@ -31,16 +30,14 @@ static inline uint32_t pool_take(pool *p)
     return number;
 }
 
-static inline void pool_return(pool *p, uint32_t number)
-{
+static inline void pool_return(pool *p, uint32_t number) {
     memcpy(p->items + number * p->item, &p->next_free, sizeof number);
     p->next_free = number;
     p->spare++;
 }
 
 /* See to it that so many items can be had; -1 where memory does not suffice. */
-static int pool_grow(pool *p, uint32_t spare)
-{
+static int pool_grow(pool *p, uint32_t spare) {
     while (p->spare < spare) {
         uint32_t more = p->room ? p->room : 256;
         char *items = p->room > UINT32_MAX / 2 ? NULL : realloc(p->items, (p->room + (size_t)more) * p->item);
@@ -85,14 +82,12 @@ static inline node *node_at(const pool *nodes, uint32_t number) { return (node *
 static inline const entry *entry_at(place p) { return p.leaf ? p.leaf->entries + p.at : &NOTHING; }
 
 /* Whether a pair is below another one: a comparison, and no branch. */
-static inline int below(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
-{
+static inline int below(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     return ((unsigned __int128)a << 64 | b) < ((unsigned __int128)c << 64 | d);
 }
 
 /* How many entries of a node from `first` on are below a pair, or with `same` not above it, counted from 0; all are compared, without a branch. */
-static inline uint32_t rank(const node *n, uint32_t first, uint64_t a, uint64_t b, int same)
-{
+static inline uint32_t rank(const node *n, uint32_t first, uint64_t a, uint64_t b, int same) {
     uint32_t low = first;
     for (const entry *e = n->entries + first, *end = n->entries + n->count; e < end; e++)
         low += (uint32_t)(same ? !below(a, b, e->a, e->b) : below(e->a, e->b, a, b));
@@ -100,8 +95,7 @@ static inline uint32_t rank(const node *n, uint32_t first, uint64_t a, uint64_t 
 }
 
 /* The leaf in which a pair is or would be; `path` and `slots` get the inner nodes from the root on, and where they were left. */
-static inline uint32_t descend(const pool *nodes, const tree *t, uint64_t a, uint64_t b, uint32_t *path, uint32_t *slots)
-{
+static inline uint32_t descend(const pool *nodes, const tree *t, uint64_t a, uint64_t b, uint32_t *path, uint32_t *slots) {
     uint32_t at = t->root;
     for (uint32_t level = 1; level < t->height; level++) {
         const node *n = node_at(nodes, at);
@@ -117,15 +111,13 @@ static inline uint32_t descend(const pool *nodes, const tree *t, uint64_t a, uin
 
 static inline node *leaf_of(const pool *nodes, const tree *t, uint64_t a, uint64_t b) { return node_at(nodes, descend(nodes, t, a, b, NULL, NULL)); }
 
-static inline place place_at(const pool *nodes, node *leaf, uint32_t at)
-{
+static inline place place_at(const pool *nodes, node *leaf, uint32_t at) {
     return at < leaf->count ? (place){leaf, at} : (place){leaf->after == NONE ? NULL : node_at(nodes, leaf->after), 0};
 }
 
 static inline place tree_next(const pool *nodes, place p) { return place_at(nodes, p.leaf, p.at + 1); }
 
-static inline place tree_previous(const pool *nodes, place p)
-{
+static inline place tree_previous(const pool *nodes, place p) {
     if (p.at)
         return (place){p.leaf, p.at - 1};
     node *leaf = p.leaf->before == NONE ? NULL : node_at(nodes, p.leaf->before);
@@ -133,16 +125,14 @@ static inline place tree_previous(const pool *nodes, place p)
 }
 
 /* The first entry that is not below a pair, and the last one that is. */
-static inline place tree_from(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
-{
+static inline place tree_from(const pool *nodes, const tree *t, uint64_t a, uint64_t b) {
     if (!t->height)
         return (place){NULL, 0};
     node *leaf = leaf_of(nodes, t, a, b);
     return place_at(nodes, leaf, rank(leaf, 0, a, b, 0));
 }
 
-static inline place tree_before(const pool *nodes, const tree *t, uint64_t a, uint64_t b)
-{
+static inline place tree_before(const pool *nodes, const tree *t, uint64_t a, uint64_t b) {
     if (!t->height)
         return (place){NULL, 0};
     node *leaf = leaf_of(nodes, t, a, b);
@@ -153,28 +143,24 @@ static inline place tree_before(const pool *nodes, const tree *t, uint64_t a, ui
 static inline const entry *entry_from(const pool *nodes, const tree *t, uint64_t a, uint64_t b) { return entry_at(tree_from(nodes, t, a, b)); }
 static inline const entry *entry_before(const pool *nodes, const tree *t, uint64_t a, uint64_t b) { return entry_at(tree_before(nodes, t, a, b)); }
 
-static inline void move(node *to, uint32_t at, const node *from, uint32_t first, uint32_t count)
-{
+static inline void move(node *to, uint32_t at, const node *from, uint32_t first, uint32_t count) {
     memmove(to->entries + at, from->entries + first, count * sizeof *to->entries);
 }
 
-static inline void put_at(node *n, uint32_t at, uint64_t a, uint64_t b, uint32_t value)
-{
+static inline void put_at(node *n, uint32_t at, uint64_t a, uint64_t b, uint32_t value) {
     move(n, at + 1, n, at, n->count - at);
     n->entries[at] = (entry){a, b, value};
     n->count++;
 }
 
-static inline void cut_at(node *n, uint32_t at)
-{
+static inline void cut_at(node *n, uint32_t at) {
     if (at < --n->count)
         move(n, at, n, at + 1, n->count - at);
 }
 
 /* Split a leaf that has got one entry too many, at `slot`, and what is above it.  The pool has NODES_OF_A_PUT nodes to spare: two neighbours
    have a quarter of a node of entries at least, so that a tree of 2**32 entries is no higher. */
-static void tree_split(pool *nodes, tree *t, uint32_t slot, uint64_t a, uint64_t b)
-{
+static void tree_split(pool *nodes, tree *t, uint32_t slot, uint64_t a, uint64_t b) {
     uint32_t path[DEPTH], slots[DEPTH], at = descend(nodes, t, a, b, path, slots);
     for (uint32_t level = t->height;; level--) {
         node *n = node_at(nodes, at);
@@ -207,8 +193,7 @@ static void tree_split(pool *nodes, tree *t, uint32_t slot, uint64_t a, uint64_t
 }
 
 /* Add an entry; 0 where its pair is there already. */
-static inline int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value)
-{
+static inline int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_t value) {
     if (!t->height) {
         *t = (tree){pool_take(nodes), 1, 0};
         node *root = node_at(nodes, t->root);
@@ -231,8 +216,7 @@ static inline int tree_put(pool *nodes, tree *t, uint64_t a, uint64_t b, uint32_
 }
 
 /* Take out an entry of a leaf that has few. */
-static void tree_shrink(pool *nodes, tree *t, uint64_t a, uint64_t b)
-{
+static void tree_shrink(pool *nodes, tree *t, uint64_t a, uint64_t b) {
     uint32_t path[DEPTH], slots[DEPTH], at = descend(nodes, t, a, b, path, slots);
     node *n = node_at(nodes, at);
     uint32_t slot = rank(n, 0, a, b, 0);
@@ -285,8 +269,7 @@ static void tree_shrink(pool *nodes, tree *t, uint64_t a, uint64_t b)
 }
 
 /* Take out the entry at a place. */
-static inline void tree_cut(pool *nodes, tree *t, place p)
-{
+static inline void tree_cut(pool *nodes, tree *t, place p) {
     t->count--;
     if (p.leaf->count > (t->height == 1 ? 1 : FAN / 4 + 1))
         cut_at(p.leaf, p.at);
@@ -294,8 +277,7 @@ static inline void tree_cut(pool *nodes, tree *t, place p)
         tree_shrink(nodes, t, p.leaf->entries[p.at].a, p.leaf->entries[p.at].b);
 }
 
-static inline void tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
-{
+static inline void tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b) {
     const place p = tree_from(nodes, t, a, b);
     if (p.leaf && entry_at(p)->a == a && entry_at(p)->b == b)
         tree_cut(nodes, t, p);
@@ -307,26 +289,22 @@ static inline void tree_pull(pool *nodes, tree *t, uint64_t a, uint64_t b)
 
 static inline int power_of(uint64_t size) { return 63 - __builtin_clzll(size); }
 
-static inline place or_larger(const pool *nodes, const tree *t, int power, place p)
-{
+static inline place or_larger(const pool *nodes, const tree *t, int power, place p) {
     while (!p.leaf && ++power < POWERS)
         p = tree_before(nodes, t + power, UINT64_MAX, UINT64_MAX);
     return p;
 }
 
 /* The first one that is so large at least, the next one, and the last one that is below a pair. */
-static inline place size_from(const pool *nodes, const tree *t, uint64_t size)
-{
+static inline place size_from(const pool *nodes, const tree *t, uint64_t size) {
     return or_larger(nodes, t, power_of(size), tree_before(nodes, t + power_of(size), ~size + 1, 0));
 }
 
-static inline place size_next(const pool *nodes, const tree *t, place p)
-{
+static inline place size_next(const pool *nodes, const tree *t, place p) {
     return or_larger(nodes, t, power_of(~entry_at(p)->a), tree_previous(nodes, p));
 }
 
-static inline const entry *size_before(const pool *nodes, const tree *t, uint64_t size, uint64_t tie)
-{
+static inline const entry *size_before(const pool *nodes, const tree *t, uint64_t size, uint64_t tie) {
     int power = power_of(size);
     const entry *e = entry_from(nodes, t + power, ~size + !tie, ~tie + 1);
     while (e == &NOTHING && power-- > 0)

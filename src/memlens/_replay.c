@@ -109,8 +109,7 @@ static inline block *b_(const state *s, uint32_t number) { return (block *)s->bl
 static inline chunk *c_(const state *s, const block *b) { return (chunk *)s->chunks.items + b->chunk; }
 
 /* What the longest step needs of blocks, chunks and nodes, to be had before it begins. */
-static inline int ready(state *s)
-{
+static inline int ready(state *s) {
     enum { BLOCKS = 16, CHUNKS = 16, PUTS = 12 };
     if ((s->blocks.spare < BLOCKS && pool_grow(&s->blocks, BLOCKS)) || (s->chunks.spare < CHUNKS && pool_grow(&s->chunks, CHUNKS)) ||
         (s->nodes.spare < PUTS * NODES_OF_A_PUT && pool_grow(&s->nodes, PUTS * NODES_OF_A_PUT)))
@@ -118,8 +117,7 @@ static inline int ready(state *s)
     return s->fault;
 }
 
-static void note(state *s, int8_t kind, uint64_t addr, int64_t size)
-{
+static void note(state *s, int8_t kind, uint64_t addr, int64_t size) {
     if (!s->number[TRACE])
         return;
     if (pool_grow(&s->changes, 1))
@@ -129,8 +127,7 @@ static void note(state *s, int8_t kind, uint64_t addr, int64_t size)
 }
 
 /* Memory taken from the device, or given back to it. */
-static void count(state *s, int8_t kind, uint64_t addr, int64_t size)
-{
+static void count(state *s, int8_t kind, uint64_t addr, int64_t size) {
     const int back = kind == GIVEN_BACK || kind == UNMAPPED;
     s->times[back]++;
     s->bytes[back][0] += (uint64_t)size;
@@ -150,31 +147,26 @@ static inline int looks_around(const state *s) { return s->number[PLACEMENT] == 
 static inline uint64_t up_to(uint64_t number, uint64_t step) { return (number + step - 1) / step * step; }
 
 /* Two of a kind at one place are chunks that overlap: nothing can be told apart by its address then. */
-static void add_to(state *s, tree *t, uint64_t a, uint64_t b, uint32_t value)
-{
+static void add_to(state *s, tree *t, uint64_t a, uint64_t b, uint32_t value) {
     if (!tree_put(&s->nodes, t, a, b, value) && !s->fault)
         s->fault = NOT_APART;
 }
 
-static int vacant(const state *s, uint64_t base, uint64_t size)
-{
+static int vacant(const state *s, uint64_t base, uint64_t size) {
     return entry_before(&s->nodes, &s->held, base, 0)->b <= base && base + size <= entry_from(&s->nodes, &s->held, base, 0)->a;
 }
 
-static void vacate(state *s, uint64_t base, uint64_t size)
-{
+static void vacate(state *s, uint64_t base, uint64_t size) {
     add_to(s, &s->ranges, size, base, 0);
     add_to(s, &s->starts, base, size, 0);
 }
 
-static void no_longer_vacant(state *s, uint64_t base, uint64_t size)
-{
+static void no_longer_vacant(state *s, uint64_t base, uint64_t size) {
     tree_pull(&s->nodes, &s->ranges, size, base);
     tree_pull(&s->nodes, &s->starts, base, size);
 }
 
-static int reused(state *s, uint64_t size, uint64_t *base)
-{
+static int reused(state *s, uint64_t size, uint64_t *base) {
     uint64_t whole = up_to(size, STEP);
     const entry found = *entry_from(&s->nodes, &s->ranges, whole, 0);
     if (found.a == NOTHING.a)
@@ -186,15 +178,13 @@ static int reused(state *s, uint64_t size, uint64_t *base)
     return 1;
 }
 
-static uint64_t mixed(uint64_t word)
-{
+static uint64_t mixed(uint64_t word) {
     word = (word ^ word >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
     word = (word ^ word >> 27) * UINT64_C(0x94D049BB133111EB);
     return word ^ word >> 31;
 }
 
-static int chosen(state *s, uint64_t size, uint64_t *base)
-{
+static int chosen(state *s, uint64_t size, uint64_t *base) {
     switch (s->number[PLACEMENT]) {
     case RECORDED:
         if (s->next_recorded >= ITEMS(recorded))
@@ -224,8 +214,7 @@ static int chosen(state *s, uint64_t size, uint64_t *base)
     }
 }
 
-static int range(state *s, int64_t size, uint64_t *base)
-{
+static int range(state *s, int64_t size, uint64_t *base) {
     if (!chosen(s, (uint64_t)size, base)) {
         if (s->up > END - STEP - (uint64_t)size)
             return 0;
@@ -237,8 +226,7 @@ static int range(state *s, int64_t size, uint64_t *base)
     return 1;
 }
 
-static void addresses_given_back(state *s, uint64_t base, uint64_t size)
-{
+static void addresses_given_back(state *s, uint64_t base, uint64_t size) {
     if (looks_around(s))
         tree_pull(&s->nodes, &s->held, base, base + size);
     if (s->number[PLACEMENT] != REUSE)
@@ -259,16 +247,14 @@ static void addresses_given_back(state *s, uint64_t base, uint64_t size)
 
 /* --- what is free ----------------------------------------------------------------------------------------------------- */
 
-static uint32_t new_block(state *s, uint32_t of, uint64_t addr, int64_t size, int used, int mapped)
-{
+static uint32_t new_block(state *s, uint32_t of, uint64_t addr, int64_t size, int used, int mapped) {
     uint32_t number = pool_take(&s->blocks);
     const chunk *c = (chunk *)s->chunks.items + of;
     *b_(s, number) = (block){addr, size, of, NONE, NONE, c->group, (uint8_t)used, (uint8_t)mapped, c->page > 0};
     return number;
 }
 
-static uint32_t new_chunk(state *s, uint64_t base, int64_t size, int32_t group, int64_t page)
-{
+static uint32_t new_chunk(state *s, uint64_t base, int64_t size, int32_t group, int64_t page) {
     uint32_t number = pool_take(&s->chunks);
     uint64_t origin = s->number[OLDEST_FIRST] ? s->next_origin : base;
     s->next_origin += (uint64_t)size;
@@ -278,8 +264,7 @@ static uint32_t new_chunk(state *s, uint64_t base, int64_t size, int32_t group, 
     return number;
 }
 
-static void follow(state *s, uint32_t number, uint32_t before, uint32_t after)
-{
+static void follow(state *s, uint32_t number, uint32_t before, uint32_t after) {
     b_(s, number)->before = before;
     b_(s, number)->after = after;
     if (before != NONE)
@@ -289,8 +274,7 @@ static void follow(state *s, uint32_t number, uint32_t before, uint32_t after)
 }
 
 /* What decides between blocks of one size. */
-static inline uint64_t tie(const state *s, const block *b)
-{
+static inline uint64_t tie(const state *s, const block *b) {
     return s->number[OLDEST_FIRST] ? b->addr - c_(s, b)->base + c_(s, b)->origin : b->addr;
 }
 
@@ -298,8 +282,7 @@ static inline uint64_t tie(const state *s, const block *b)
 static inline int is_idle(const block *b) { return (b->before & b->after) == NONE && !b->expandable; }
 
 /* A free block of an expandable chunk that has whole pages: where the first begins and the last ends, from the chunk's base. */
-static inline int has_pages(const block *b, const chunk *c, uint64_t *first, uint64_t *last)
-{
+static inline int has_pages(const block *b, const chunk *c, uint64_t *first, uint64_t *last) {
     uint64_t ahead = b->addr - c->base, page = (uint64_t)c->page;
     if (!page)
         return 0;
@@ -309,8 +292,7 @@ static inline int has_pages(const block *b, const chunk *c, uint64_t *first, uin
 }
 
 /* The tree of idle chunks, or of what can be unmapped, that a free block is in; NULL: none. */
-static inline tree *spare_of(state *s, const block *b, uint64_t *a, uint64_t *other)
-{
+static inline tree *spare_of(state *s, const block *b, uint64_t *a, uint64_t *other) {
     uint64_t first, last;
     *a = (uint64_t)b->size;
     *other = tie(s, b);
@@ -326,8 +308,7 @@ static inline tree *spare_of(state *s, const block *b, uint64_t *a, uint64_t *ot
     return b->expandable && has_pages(b, c_(s, b), &first, &last) ? &s->by_group[b->group].loose : NULL;
 }
 
-static void put(state *s, uint32_t number)
-{
+static void put(state *s, uint32_t number) {
     block *b = b_(s, number);
     uint64_t a, other;
     b->used = 0;
@@ -340,37 +321,32 @@ static void put(state *s, uint32_t number)
 }
 
 /* Of the trees beside that of free blocks. */
-static void pull_spare(state *s, const block *b)
-{
+static void pull_spare(state *s, const block *b) {
     uint64_t a, other;
     tree *spare = spare_of(s, b, &a, &other);
     if (spare)
         tree_pull(&s->nodes, spare, a, other);
 }
 
-static void pull(state *s, uint32_t number)
-{
+static void pull(state *s, uint32_t number) {
     const block *b = b_(s, number);
     tree_pull(&s->nodes, s->by_group[b->group].unused + power_of((uint64_t)b->size), ~(uint64_t)b->size, ~tie(s, b));
     pull_spare(s, b);
 }
 
-static void put_unmapped(state *s, uint32_t number)
-{
+static void put_unmapped(state *s, uint32_t number) {
     block *b = b_(s, number);
     b->used = b->mapped = 0;
     add_to(s, &s->by_group[b->group].unmapped, b->addr, 0, number);
 }
 
-static void pull_unmapped(state *s, uint32_t number)
-{
+static void pull_unmapped(state *s, uint32_t number) {
     const block *b = b_(s, number);
     tree_pull(&s->nodes, &s->by_group[b->group].unmapped, b->addr, 0);
 }
 
 /* Join a block with those around it that are free and mapped, or not mapped, like it. */
-static void merge(state *s, uint32_t number)
-{
+static void merge(state *s, uint32_t number) {
     block *b = b_(s, number);
     const uint32_t around[] = {b->before, b->after};
     for (int i = 0; i < 2; i++) {
@@ -394,8 +370,7 @@ static void merge(state *s, uint32_t number)
 }
 
 /* Cut so many bytes off a block, at its end or its beginning: the number of what is cut off, which is free. */
-static uint32_t cut_off(state *s, uint32_t number, int64_t size, int beginning)
-{
+static uint32_t cut_off(state *s, uint32_t number, int64_t size, int beginning) {
     block *b = b_(s, number);
     b->size -= size;
     const uint32_t other = new_block(s, b->chunk, b->addr + (beginning ? 0 : (uint64_t)b->size), size, 0, b->mapped);
@@ -411,8 +386,7 @@ static uint32_t cut_off(state *s, uint32_t number, int64_t size, int beginning)
 /* --- giving back ------------------------------------------------------------------------------------------------------ */
 
 /* A block that fills its chunk goes, and the chunk with it. */
-static void drop_chunk(state *s, uint32_t number)
-{
+static void drop_chunk(state *s, uint32_t number) {
     const block *b = b_(s, number);
     const uint64_t base = b->addr, size = (uint64_t)b->size;
     pool_return(&s->chunks, b->chunk);
@@ -420,8 +394,7 @@ static void drop_chunk(state *s, uint32_t number)
     addresses_given_back(s, base, size);
 }
 
-static void release_chunk(state *s, uint32_t number)
-{
+static void release_chunk(state *s, uint32_t number) {
     const uint64_t base = b_(s, number)->addr;
     const int64_t size = b_(s, number)->size;
     pull(s, number);
@@ -429,8 +402,7 @@ static void release_chunk(state *s, uint32_t number)
     count(s, GIVEN_BACK, base, size);
 }
 
-static void unmap(state *s, uint32_t number)
-{
+static void unmap(state *s, uint32_t number) {
     block *b = b_(s, number);
     const chunk *c = c_(s, b);
     uint64_t first, last, ahead = b->addr - c->base, end = ahead + (uint64_t)b->size;
@@ -452,14 +424,12 @@ static void unmap(state *s, uint32_t number)
     }
 }
 
-static void release_all(state *s, tree *idle)
-{
+static void release_all(state *s, tree *idle) {
     while (idle->count && !ready(s))
         release_chunk(s, entry_from(&s->nodes, idle, 0, 0)->value);
 }
 
-static void give_back(state *s, int32_t family)
-{
+static void give_back(state *s, int32_t family) {
     s->work += s->by_family[family + 1].first - s->by_family[family].first + 1;
     if (s->number[SORTING] == CREATION)
         release_all(s, &s->by_group[s->by_family[family].first].idle);
@@ -474,14 +444,12 @@ static void give_back(state *s, int32_t family)
             unmap(s, entry_from(&s->nodes, &s->by_group[group].loose, 0, 0)->value);
 }
 
-static void give_back_all(state *s)
-{
+static void give_back_all(state *s) {
     for (int32_t family = 0; family < s->families && !s->fault; family++)
         give_back(s, family);
 }
 
-static int give_back_enough(state *s, int32_t group, int64_t size)
-{
+static int give_back_enough(state *s, int32_t group, int64_t size) {
     int64_t most = s->number[MAX_SPLIT], total = 0;
     if (most == NO_LIMIT)
         return 0;
@@ -515,8 +483,7 @@ typedef struct {
     uint32_t number;
 } aged;
 
-static void collect(state *s)
-{
+static void collect(state *s) {
     int64_t excess = s->reserved - s->number[COLLECT_ABOVE], ages = 0;
     uint64_t room = 0;
     size_t count = 0;
@@ -562,8 +529,7 @@ static void collect(state *s)
 
 /* --- growth ----------------------------------------------------------------------------------------------------------- */
 
-static uint32_t room_for(state *s, int32_t group, int64_t size)
-{
+static uint32_t room_for(state *s, int32_t group, int64_t size) {
     for (place at = tree_from(&s->nodes, &s->by_group[group].unmapped, 0, 0); at.leaf; at = tree_next(&s->nodes, at)) {
         uint32_t first = entry_at(at)->value, before = b_(s, first)->before;
         int64_t room = 0;
@@ -586,8 +552,7 @@ static uint32_t room_for(state *s, int32_t group, int64_t size)
     return number;
 }
 
-static int map(state *s, uint32_t number, int64_t size)
-{
+static int map(state *s, uint32_t number, int64_t size) {
     block *b = b_(s, number);
     chunk *c = c_(s, b);
     uint64_t ahead = b->addr - c->base, base = b->addr;
@@ -608,8 +573,7 @@ static int map(state *s, uint32_t number, int64_t size)
     return 1;
 }
 
-static uint32_t expanded(state *s, int32_t group, int64_t size)
-{
+static uint32_t expanded(state *s, int32_t group, int64_t size) {
     uint32_t number = room_for(s, group, size);
     if (number == NONE)
         return NONE;
@@ -627,8 +591,7 @@ static uint32_t expanded(state *s, int32_t group, int64_t size)
     return number;
 }
 
-static uint32_t take_memory(state *s, int32_t group, int64_t size, int64_t growth)
-{
+static uint32_t take_memory(state *s, int32_t group, int64_t size, int64_t growth) {
     uint64_t base;
     s->refused = growth;
     if (ready(s) || growth > s->number[ALLOWED] - s->reserved)
@@ -642,8 +605,7 @@ static uint32_t take_memory(state *s, int32_t group, int64_t size, int64_t growt
     return new_block(s, new_chunk(s, base, growth, group, 0), base, growth, 0, 1);
 }
 
-static uint32_t grown(state *s, int32_t group, int64_t size, int64_t growth)
-{
+static uint32_t grown(state *s, int32_t group, int64_t size, int64_t growth) {
     if (s->number[IDLE] == BEFORE_GROWTH)
         give_back(s, s->family[group]);
     if (s->number[COLLECT_ABOVE] >= 0)
@@ -666,13 +628,11 @@ static uint32_t grown(state *s, int32_t group, int64_t size, int64_t growth)
 /* --- a request and a free --------------------------------------------------------------------------------------------- */
 
 /* Bytes that a block has or could have, if what follows it were mapped. */
-static int64_t reach(const state *s, const block *b)
-{
+static int64_t reach(const state *s, const block *b) {
     return b->size + (b->after != NONE && !b_(s, b->after)->mapped ? b_(s, b->after)->size : 0);
 }
 
-static uint32_t fitting(state *s, int32_t group, int64_t size)
-{
+static uint32_t fitting(state *s, int32_t group, int64_t size) {
     tree *unused = s->by_group[group].unused;
     int64_t most = s->number[MAX_SPLIT];
     if (s->number[COLLECT_ABOVE] >= 0)
@@ -700,8 +660,7 @@ static uint32_t fitting(state *s, int32_t group, int64_t size)
     return number;
 }
 
-static uint32_t request(state *s, int32_t group, int64_t size, int64_t growth)
-{
+static uint32_t request(state *s, int32_t group, int64_t size, int64_t growth) {
     uint32_t number = fitting(s, group, size);
     if (number == NONE)
         number = grown(s, group, size, growth);
@@ -718,8 +677,7 @@ static uint32_t request(state *s, int32_t group, int64_t size, int64_t growth)
     return number;
 }
 
-static void give(state *s, uint32_t number)
-{
+static void give(state *s, uint32_t number) {
     block *b = b_(s, number);
     s->allocated -= b->size;
     merge(s, number);
@@ -730,8 +688,7 @@ static void give(state *s, uint32_t number)
 
 /* --- a replay --------------------------------------------------------------------------------------------------------- */
 
-static void fail(state *s, int32_t group, int64_t size)
-{
+static void fail(state *s, int32_t group, int64_t size) {
     const entry *last = size_before(&s->nodes, s->by_group[group].unused, UINT64_MAX, UINT64_MAX);
     if (s->first_failed < 0) {
         s->first_failed = s->at;
@@ -743,8 +700,7 @@ static void fail(state *s, int32_t group, int64_t size)
 }
 
 /* The block that a request got. */
-static inline void placed(state *s, int64_t at, uint32_t number)
-{
+static inline void placed(state *s, int64_t at, uint32_t number) {
     s->block_of[at] = number;
     if (s->number[TRACE]) {
         s->address[at] = b_(s, number)->addr;
@@ -752,8 +708,7 @@ static inline void placed(state *s, int64_t at, uint32_t number)
     }
 }
 
-static inline void step(state *s)
-{
+static inline void step(state *s) {
     const int64_t at = s->at;
     const int8_t operation = s->operation[at];
     if (ready(s))
@@ -788,8 +743,7 @@ static inline void step(state *s)
 }
 
 /* Begin with the chunks of the opening, and with those taken when the allocator is made. */
-static void begin(state *s)
-{
+static void begin(state *s) {
     const int64_t *use = s->tile_use;
     const Py_ssize_t chunks = ITEMS(chunk_base), tiles = ITEMS(tile_chunk);
     uint32_t *numbers = malloc((size_t)(chunks + tiles + 1) * sizeof *numbers), *made;
@@ -839,8 +793,7 @@ static void begin(state *s)
 
 static const char capsule_name[] = "memlens._replay.state";
 
-static void close_state(state *s)
-{
+static void close_state(state *s) {
     pool_close(&s->blocks);
     pool_close(&s->chunks);
     pool_close(&s->nodes);
@@ -854,14 +807,12 @@ static void close_state(state *s)
     free(s);
 }
 
-static void destroy(PyObject *capsule)
-{
+static void destroy(PyObject *capsule) {
     close_state(PyCapsule_GetPointer(capsule, capsule_name));
 }
 
 /* What is needed of the columns, NULL where they have it. */
-static const char *wrong(const state *s)
-{
+static const char *wrong(const state *s) {
     const int64_t n = ITEMS(operation), groups = ITEMS(family), chunks = ITEMS(chunk_base), tiles = ITEMS(tile_chunk);
     const int64_t *number = s->number, *page = s->page, *chunk_of = s->tile_chunk;
     int64_t all = 0;
@@ -898,8 +849,7 @@ static const char *wrong(const state *s)
     return NULL;
 }
 
-static int open_state(state *s)
-{
+static int open_state(state *s) {
     s->operations = ITEMS(operation);
     s->groups = (int32_t)ITEMS(family);
     s->families = s->groups ? s->family[s->groups - 1] + 1 : 0;
@@ -926,8 +876,7 @@ static int open_state(state *s)
     return 0;
 }
 
-static PyObject *start(PyObject *Py_UNUSED(module), PyObject *args)
-{
+static PyObject *start(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *capsule = NULL;
     state *s = calloc(1, sizeof *s);
     if (!s)
@@ -962,8 +911,7 @@ static PyObject *start(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 /* For PyArg_ParseTuple: the state in a capsule, if no other thread is at work on it. */
-static int state_of(PyObject *capsule, void *into)
-{
+static int state_of(PyObject *capsule, void *into) {
     state *s = *(state **)into = PyCapsule_GetPointer(capsule, capsule_name);
     if (s && s->busy)
         PyErr_SetString(PyExc_RuntimeError, "the replay is at work");
@@ -972,8 +920,7 @@ static int state_of(PyObject *capsule, void *into)
 
 /* Go on by so many operations at most, until the end or until more is reserved: whether something is wrong, whether there is more to do at
    once (1; 2: more is reserved), and the changes since the last call, where there is a trace, as they lie in memory. */
-static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
-{
+static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args) {
     long long count, until;
     state *s;
     if (!PyArg_ParseTuple(args, "O&LL:run", state_of, &s, &count, &until))
@@ -995,8 +942,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
     return Py_BuildValue("iiy#", s->fault, more << (s->reserved > until), bytes ? s->changes.items : "", bytes);
 }
 
-static void *copy_of(const void *from, size_t bytes)
-{
+static void *copy_of(const void *from, size_t bytes) {
     void *to = malloc(bytes + 1);
     if (to && bytes)
         memcpy(to, from, bytes);
@@ -1004,8 +950,7 @@ static void *copy_of(const void *from, size_t bytes)
 }
 
 /* A replay that goes on from here under another limit, beside the one that it is copied from; neither is traced. */
-static PyObject *fork_of(PyObject *Py_UNUSED(module), PyObject *args)
-{
+static PyObject *fork_of(PyObject *Py_UNUSED(module), PyObject *args) {
     long long limit;
     state *from, *s;
     if (!PyArg_ParseTuple(args, "O&L:fork", state_of, &from, &limit))
@@ -1033,8 +978,7 @@ static PyObject *fork_of(PyObject *Py_UNUSED(module), PyObject *args)
     return made;
 }
 
-static PyObject *result(PyObject *Py_UNUSED(module), PyObject *args)
-{
+static PyObject *result(PyObject *Py_UNUSED(module), PyObject *args) {
     state *s;
     if (!PyArg_ParseTuple(args, "O&:result", state_of, &s))
         return NULL;

@@ -37,8 +37,7 @@ static _Thread_local struct {
 } here = {.text = "-", .size = 1};
 
 /* The header of a line, which begins with the second: its size. */
-static int put_header(char *into)
-{
+static int put_header(char *into) {
     static time_t second = -1;
     static char text[HEADER / 2];
     static int size;
@@ -60,8 +59,7 @@ static int put_header(char *into)
 }
 
 /* Write the line of the call that the thread is within, in one piece. */
-static void put(void)
-{
+static void put(void) {
     char line[HEADER + HEADER + LINE];
     int size = put_header(line);
     ssize_t done;
@@ -79,8 +77,7 @@ static void put(void)
 /* What is written of the place where a frame is: bytes, None where it is not the user's, NULL after an exception.
 
    While a function of Python's runs another thread may come here, so that what is used after it is held. */
-static PyObject *words_of(PyObject *frame, PyObject *code)
-{
+static PyObject *words_of(PyObject *frame, PyObject *code) {
     const size_t slot = (uintptr_t)code / 32 % (sizeof known / sizeof *known);
     if (known[slot].code != code) {
         PyObject *entry = PyObject_CallFunctionObjArgs(meet, code, NULL), *before = known[slot].entry;
@@ -105,8 +102,7 @@ static PyObject *words_of(PyObject *frame, PyObject *code)
 }
 
 /* Add to a text the frames of the user's that called one: the size of the text, -1 after an exception. */
-static int put_frames(char *text, int size, PyObject *frame)
-{
+static int put_frames(char *text, int size, PyObject *frame) {
     PyObject *words = NULL;
     Py_INCREF(frame);
     for (int frames = 0, looked = 0; looked < DEEPEST; looked++) {
@@ -136,8 +132,7 @@ static int put_frames(char *text, int size, PyObject *frame)
 }
 
 /* Put the line of a call that begins: whether it was written. */
-static int put_call(const char *operator, Py_ssize_t length)
-{
+static int put_call(const char *operator, Py_ssize_t length) {
     const int pass = sizeof PASS - 1, outer = here.size - pass;
     char text[LINE];
     int size = length < LONGEST ? (int)length : LONGEST;
@@ -157,8 +152,7 @@ static int put_call(const char *operator, Py_ssize_t length)
     return 1;
 }
 
-static PyObject *begin(PyObject *Py_UNUSED(module), PyObject *operator)
-{
+static PyObject *begin(PyObject *Py_UNUSED(module), PyObject *operator) {
     char *name;
     Py_ssize_t length;
     PyObject *before = PyBytes_FromStringAndSize(here.text, here.size);
@@ -169,8 +163,7 @@ static PyObject *begin(PyObject *Py_UNUSED(module), PyObject *operator)
     Py_RETURN_NONE;
 }
 
-static PyObject *end(PyObject *Py_UNUSED(module), PyObject *before)
-{
+static PyObject *end(PyObject *Py_UNUSED(module), PyObject *before) {
     char *text;
     Py_ssize_t size;
     if (PyBytes_AsStringAndSize(before, &text, &size))
@@ -183,8 +176,7 @@ static PyObject *end(PyObject *Py_UNUSED(module), PyObject *before)
     Py_RETURN_NONE;
 }
 
-static PyObject *setup(PyObject *Py_UNUSED(module), PyObject *given)
-{
+static PyObject *setup(PyObject *Py_UNUSED(module), PyObject *given) {
     if (meet)
         return PyErr_Format(PyExc_RuntimeError, "another interpreter of this process writes lines");
     if (!PyArg_ParseTuple(given, "OOOOO", &meet, &word, &name_code, &name_back, &name_instruction))
@@ -195,8 +187,7 @@ static PyObject *setup(PyObject *Py_UNUSED(module), PyObject *given)
     Py_RETURN_NONE;
 }
 
-static PyObject *bytes_written(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
-{
+static PyObject *bytes_written(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
     return PyLong_FromLongLong(written);
 }
 
@@ -211,7 +202,6 @@ static PyMethodDef methods[] = {
 static PyModuleDef_Slot slots[] = {{0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_calls", MEMLENS_SOURCES, 0, methods, slots, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__calls(void)
-{
+PyMODINIT_FUNC PyInit__calls(void) {
     return PyModuleDef_Init(&definition);
 }
