@@ -21,7 +21,6 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,18 +131,13 @@ def step_ends(line: str) -> None:
 
 @cache
 def operators() -> list[tuple[Any, str, Any, Any]]:
-    """Where operators of Paddle stand: a module or a class, a name, the function of memlens that has its place, and the operator itself."""
+    """Where operators of Paddle stand: a module or a class, a name, what memlens has put there, compiled, and the operator itself."""
     owners = [paddle.Tensor, *(module for name, module in sys.modules.items() if name.startswith("paddle") and module)]
     return [
-        (
-            owner,
-            name,
-            value,
-            dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))["function"].cell_contents,
-        )
+        (owner, name, value, value.__call__.__self__)
         for owner in owners
         for name, value in list(vars(owner).items())
-        if isinstance(value, FunctionType) and value.__code__.co_filename.endswith("program_lines.py")
+        if type(value).__module__ == "memlens"
     ]
 
 

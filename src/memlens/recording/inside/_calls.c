@@ -1,4 +1,4 @@
-/* The lines of the operators that a program calls: program_lines.py says what they are, and has the reference of each function.
+/* What stands in the place of the operators that a program calls, and writes their lines: program_lines.py says what these are, and has the reference.
 
    It is loaded by its path into programs whose Python may be any from 3.8 on.  State is guarded by the interpreter lock.  */
 
@@ -15,12 +15,13 @@
 #include "../../_sources.h"
 
 /* As in program_lines.py.  A hook's line ends in that of the pass that calls it. */
-enum { FRAMES = 6, LONGEST = 240, DEEPEST = 200, LINE = 2 * LONGEST + 4, HEADER = 96 };
+enum { FRAMES = 6, LONGEST = 240, DEEPEST = 200, EACH = 16, LINE = 2 * LONGEST + 4, HEADER = 96 };
 
 static const char CALLS[] = "line.py:0] memlens calls ", PASS[] = "run_backward";
 
-/* Functions that take in a code object, and that write down a place in it; names of attributes. */
-static PyObject *meet, *word, *name_code, *name_back, *name_instruction;
+/* Functions that take in a code object, and that write down a place in it; that are called before and after some operators, and with what one raised;
+   the type of methods; names of attributes. */
+static PyObject *meet, *word, *before, *after, *failed, *method, *name_code, *name_back, *name_instruction;
 /* What a frame runs, and the frame that called it: in a tenth of the time of an attribute, where this Python has them. */
 static PyObject *(*get_code)(PyObject *), *(*get_back)(PyObject *);
 /* Of code objects met last what was taken in, which holds them, so that no other gets the place of one. */
@@ -28,6 +29,16 @@ static struct {
     PyObject *code, *entry;
 } known[1 << 14];
 static long long written;
+/* Operators so far; after each so many-th one, where it is not 0, `after` is called. */
+static unsigned long calls, each = 1;
+
+/* What stands in an operator's place. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *function, *name;
+    int backward;
+} replacement;
+static PyObject *replacements; /* their type */
 
 static _Thread_local struct {
     char text[LINE]; /* the call that the thread is within */
@@ -80,12 +91,12 @@ static void put(void) {
 static PyObject *words_of(PyObject *frame, PyObject *code) {
     const size_t slot = (uintptr_t)code / 32 % (sizeof known / sizeof *known);
     if (known[slot].code != code) {
-        PyObject *entry = PyObject_CallFunctionObjArgs(meet, code, NULL), *before = known[slot].entry;
+        PyObject *entry = PyObject_CallFunctionObjArgs(meet, code, NULL), *old = known[slot].entry;
         if (!entry)
             return NULL;
         known[slot].code = code;
         known[slot].entry = entry;
-        Py_XDECREF(before);
+        Py_XDECREF(old);
     }
     PyObject *places = PyTuple_GetItem(known[slot].entry, 1), *words = places;
     Py_INCREF(places);
@@ -101,30 +112,28 @@ static PyObject *words_of(PyObject *frame, PyObject *code) {
     return words;
 }
 
-/* Add to a text the frames of the user's that called one: the size of the text, -1 after an exception. */
+/* Add to a text the frames of the user's, from one on: the size of the text, -1 after an exception. */
 static int put_frames(char *text, int size, PyObject *frame) {
     PyObject *words = NULL;
     Py_INCREF(frame);
-    for (int frames = 0, looked = 0; looked < DEEPEST; looked++) {
-        PyObject *inner = frame, *code = NULL;
+    for (int frames = 0, looked = 0; frame && frame != Py_None && looked < DEEPEST; looked++) {
+        PyObject *inner = frame, *code = get_code ? get_code(frame) : PyObject_GetAttr(frame, name_code);
         char *bytes;
         Py_ssize_t length;
-        frame = get_back ? get_back(inner) : PyObject_GetAttr(inner, name_back);
-        Py_DECREF(inner);
-        if (frame && frame != Py_None)
-            code = get_code ? get_code(frame) : PyObject_GetAttr(frame, name_code);
         Py_XDECREF(words);
         words = code ? words_of(frame, code) : NULL;
         Py_XDECREF(code); /* the frame has it */
-        if (words == Py_None)
-            continue;
-        if (!words || PyBytes_AsStringAndSize(words, &bytes, &length) || ++frames > FRAMES || (length > LONGEST - size && frames > 1))
-            break;
-        if (length > LONGEST - size)
-            for (length = LONGEST - size; length && (bytes[length] & 0xc0) == 0x80; length--)
-                ; /* whole characters */
-        memcpy(text + size, bytes, (size_t)length);
-        size += (int)length;
+        if (words != Py_None) {
+            if (!words || PyBytes_AsStringAndSize(words, &bytes, &length) || ++frames > FRAMES || (length > LONGEST - size && frames > 1))
+                break;
+            if (length > LONGEST - size)
+                for (length = LONGEST - size; length && (bytes[length] & 0xc0) == 0x80; length--)
+                    ; /* whole characters */
+            memcpy(text + size, bytes, (size_t)length);
+            size += (int)length;
+        }
+        frame = get_back ? get_back(inner) : PyObject_GetAttr(inner, name_back);
+        Py_DECREF(inner);
     }
     Py_XDECREF(words);
     Py_XDECREF(frame);
@@ -136,7 +145,7 @@ static int put_call(const char *operator, Py_ssize_t length) {
     const int pass = sizeof PASS - 1, outer = here.size - pass;
     char text[LINE];
     int size = length < LONGEST ? (int)length : LONGEST;
-    PyObject *frame = (PyObject *)PyEval_GetFrame(); /* the function that stands in the operator's place */
+    PyObject *frame = (PyObject *)PyEval_GetFrame();
     memcpy(text, operator, (size_t)size);
     if (!frame || (size = put_frames(text, size, frame)) < 0)
         return 0;
@@ -152,39 +161,91 @@ static int put_call(const char *operator, Py_ssize_t length) {
     return 1;
 }
 
-static PyObject *begin(PyObject *Py_UNUSED(module), PyObject *operator) {
-    char *name;
-    Py_ssize_t length;
-    PyObject *before = PyBytes_FromStringAndSize(here.text, here.size);
-    if (before && meet && !PyBytes_AsStringAndSize(operator, &name, &length) && put_call(name, length))
-        return before;
-    Py_XDECREF(before);
-    PyErr_Clear(); /* a recursion at its limit */
-    Py_RETURN_NONE;
+/* Call a function of Python's beside an operator: a number that it gives says after how many it is called again. */
+static void tell(PyObject *function, PyObject *one, PyObject *two) {
+    PyObject *given = PyObject_CallFunctionObjArgs(function, one, two, NULL);
+    if (given && PyLong_Check(given))
+        each = PyLong_AsUnsignedLong(given);
+    Py_XDECREF(given);
+    PyErr_Clear();
 }
 
-static PyObject *end(PyObject *Py_UNUSED(module), PyObject *before) {
-    char *text;
-    Py_ssize_t size;
-    if (PyBytes_AsStringAndSize(before, &text, &size))
+static PyObject *call(PyObject *self, PyObject *args, PyObject *names) {
+    const replacement *r = (replacement *)self;
+    char text[LINE], *name;
+    const int size = here.size;
+    Py_ssize_t length;
+    PyObject *kind, *error, *trace;
+    if (names && !PyDict_Size(names))
+        names = NULL; /* a constructor of Paddle 3.0 takes an empty dictionary for one with names */
+    if (!meet)
+        return PyObject_Call(r->function, args, names);
+    const unsigned long number = ++calls;
+    if (r->backward || number % EACH == 0)
+        tell(before, r->name, NULL);
+    memcpy(text, here.text, (size_t)size);
+    const int begun = !PyBytes_AsStringAndSize(r->name, &name, &length) && put_call(name, length);
+    PyErr_Clear(); /* a recursion at its limit */
+    PyObject *result = PyObject_Call(r->function, args, names);
+    PyErr_Fetch(&kind, &error, &trace);
+    if (kind && PyErr_GivenExceptionMatches(kind, PyExc_Exception)) {
+        PyErr_NormalizeException(&kind, &error, &trace);
+        tell(failed, error, NULL);
+    }
+    if (begun) {
+        memcpy(here.text, text, (size_t)size);
+        here.size = size;
+        if (meet)
+            put();
+    }
+    if (result && meet && (r->backward || (each && number % each == 0)))
+        tell(after, r->name, args);
+    PyErr_Restore(kind, error, trace);
+    return result;
+}
+
+/* All else that it is asked is the operator's own. */
+static PyObject *attribute(PyObject *self, PyObject *name) { return PyObject_GetAttr(((replacement *)self)->function, name); }
+
+static PyObject *bound(PyObject *self, PyObject *object, PyObject *Py_UNUSED(type)) {
+    if (object)
+        return PyObject_CallFunctionObjArgs(method, self, object, NULL);
+    Py_INCREF(self);
+    return self;
+}
+
+static PyType_Slot of_replacements[] = {{Py_tp_call, call}, {Py_tp_getattro, attribute}, {Py_tp_descr_get, bound}, {0, NULL}};
+static PyType_Spec specification = {"memlens.operator", sizeof(replacement), 0, Py_TPFLAGS_DEFAULT, of_replacements};
+
+static PyObject *replaced(PyObject *Py_UNUSED(module), PyObject *given) {
+    PyObject *function, *name;
+    if (!PyArg_ParseTuple(given, "OS", &function, &name))
         return NULL;
-    here.size = size < LINE ? (int)size : LINE;
-    memcpy(here.text, text, (size_t)here.size);
-    if (meet)
-        put();
-    PyErr_Clear();
+    replacement *r = PyObject_New(replacement, (PyTypeObject *)replacements);
+    if (!r)
+        return NULL;
+    Py_INCREF(given); /* and what is in it */
+    r->function = function;
+    r->name = name;
+    r->backward = !strcmp(PyBytes_AsString(name), PASS);
+    return (PyObject *)r;
+}
+
+static PyObject *stop(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
+    meet = NULL;
     Py_RETURN_NONE;
 }
 
 static PyObject *setup(PyObject *Py_UNUSED(module), PyObject *given) {
-    if (meet)
+    if (replacements)
         return PyErr_Format(PyExc_RuntimeError, "another interpreter of this process writes lines");
-    if (!PyArg_ParseTuple(given, "OOOOO", &meet, &word, &name_code, &name_back, &name_instruction))
+    if (!PyArg_ParseTuple(given, "OOOOOOOOO", &meet, &word, &before, &after, &failed, &method, &name_code, &name_back, &name_instruction))
         return NULL;
     Py_INCREF(given); /* and what is in it, to the end of the process */
     *(void **)&get_code = dlsym(RTLD_DEFAULT, "PyFrame_GetCode"); /* from 3.9 on */
     *(void **)&get_back = dlsym(RTLD_DEFAULT, "PyFrame_GetBack");
-    Py_RETURN_NONE;
+    replacements = PyType_FromSpec(&specification);
+    return replacements ? PyLong_FromLong(0) : NULL;
 }
 
 static PyObject *bytes_written(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
@@ -192,9 +253,9 @@ static PyObject *bytes_written(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(
 }
 
 static PyMethodDef methods[] = {
-    {"begin", begin, METH_O, "Write the line of a call: that of the one that it is within, None where nothing is written."},
-    {"end", end, METH_O, "Write that a call is over, and which one it was within."},
-    {"setup", setup, METH_VARARGS, "Once in a process: the functions that take in a code object and write down a place, and names of attributes."},
+    {"setup", setup, METH_VARARGS, "Once in a process: the functions that are called, the type of methods, and names of attributes."},
+    {"replaced", replaced, METH_VARARGS, "What stands in the place of an operator, given that and its name as bytes."},
+    {"stop", stop, METH_NOARGS, "Write no more lines."},
     {"written", bytes_written, METH_NOARGS, "The bytes of lines so far."},
     {NULL, NULL, 0, NULL},
 };

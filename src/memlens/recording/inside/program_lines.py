@@ -2,7 +2,7 @@
 
 Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
 
-Once Paddle's operators are imported, each is replaced by a function that writes one line to file descriptor 2, where glog writes, and goes on::
+Once Paddle's operators are imported, something that writes one line to file descriptor 2, where glog writes, and goes on is put in the place of each::
 
     I1120 10:54:54.176385 14189 line.py:0] memlens calls matmul < mlp.py:25 forward < train.py:13 main
     I1120 10:54:54.176411 14189 line.py:0] memlens calls -
@@ -12,7 +12,7 @@ the standard library.  Operators of Paddle are built-in functions of the modules
 that Python's own operators call.  Nothing of the program is kept alive, no code of its is run, and whatever fails here ends the lines and not the
 program.  A forked child writes none.
 
-``_calls.c`` writes the same lines in a third of the time, where it was built and the program's Python can load it; what is here is its reference.
+``_calls.c`` does the same in a third of the time, where it was built and the program's Python can load it; what is here is its reference.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from functools import partial
+from types import MethodType
 
 from .graphs import Graphs
 from .walks import Walks, others_wait, own_name_of
@@ -66,15 +67,15 @@ class _Local(threading.local):
 _local = _Local()
 _on = [True]
 _walks: list[Walks] = []
-#: Calls so far, of which each so many-th may be a moment to look who holds tensors.
-_calls, _EACH = [0], 16
+#: Calls so far, of which each so many-th may be a moment to look who holds tensors; after how many it is asked whether the peak rose, 0 for never.
+_calls, _EACH, _each = [0], 16, [1]
 #: Bytes of the lines of calls so far; the second of the last header, and how that is written.
 _text = [0]
 _second: list[Any] = [0, b""]
 #: By its id each code object that was met, itself, and what is written of it by the instruction that it is at; ``None`` where it is not the user's.
 _codes: dict[int, tuple[CodeType, dict[int, bytes] | None]] = {}
 _MOST_CODES = 10_000
-#: What begins and ends a call, and gives the bytes of lines so far.
+#: What stands in the place of an operator, given that and its name, what ends all lines, and what gives the bytes of lines so far.
 _lines: list[Callable[..., Any]] = []
 
 
@@ -87,7 +88,7 @@ def start(asked: dict[str, Any], when_imported: Callable[[str, Callable[[Any], N
     """
     if _lines:  # once in a process
         return
-    _lines[:] = _compiled(asked.get("compiled")) or [_begin, _end, _written]
+    _lines[:] = _compiled(asked.get("compiled")) or [_replaced, int, _written]
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_stop)
     for module, places in _MODULES.items():
@@ -104,6 +105,7 @@ def marked() -> None:
 
 def _stop() -> None:
     _on[0] = False
+    _lines[1]()
     for walks in _walks:
         walks.on = False
 
@@ -115,47 +117,59 @@ def _imported(places: tuple[str, ...], module: Any) -> None:
             owner = getattr(owner, part, None)
         for operator, function in list(getattr(owner, "__dict__", {}).items()):
             if type(function) is _BUILT_IN and not operator.startswith("__"):
-                setattr(owner, operator, _replaced(operator, function))
+                setattr(owner, operator, _lines[0](function, operator.encode("utf-8", "replace")))
     for operator, function in list(vars(module.Tensor).items()) if places == _WITH_TENSOR else ():
         if (operator.startswith("__") and type(function) is _METHOD) or operator in _METHODS:
             name = "Tensor" if operator == "__init__" else operator.strip("_")
-            setattr(module.Tensor, operator, _replaced(name, function))
+            setattr(module.Tensor, operator, _lines[0](function, name.encode()))
 
 
 _BUILT_IN, _METHOD = type(len), type(str.join)
 
 
-def _replaced(operator: str, function: Any) -> Any:
-    moment, name = "backward" if operator == _BACKWARD else "operator", operator.encode("utf-8", "replace")
-    on, (begin, end, _) = _on, _lines
+def _replaced(function: Any, operator: bytes) -> Any:
+    on, backward = _on, operator == _PASS
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        for walks in _walks:
-            _calls[0] += 1
-            if moment == "backward" or not _calls[0] % _EACH:
-                walks.look(moment)
-        within = begin(name) if on[0] else None
+        number = _calls[0] = _calls[0] + 1
+        if backward or number % _EACH == 0:
+            _each[0] = _before(operator)
+        within = _begin(operator) if on[0] else None
         try:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
             result = function(*args, **kwargs) if kwargs else function(*args)
-        except (RuntimeError, MemoryError, SystemError, OSError) as error:
+        except Exception as error:
             if on[0]:
                 _failed(error)
             raise
         finally:
             if within is not None and on[0]:
-                end(within)
-        for walks in _walks:
-            if moment == "backward":  # and now gradients are there
-                walks.look("gradients")
-            elif not _calls[0] % walks.each and walks.peak() > walks.above_peak:
-                walks.ran(operator, args)
+                _end(within)
+        if backward or (_each[0] and number % _each[0] == 0):
+            _each[0] = _after(operator, args)
         return result
 
-    call.__name__ = call.__qualname__ = getattr(function, "__name__", operator)
+    call.__name__ = call.__qualname__ = getattr(function, "__name__", operator.decode())
     call.__module__ = getattr(function, "__module__", None) or "paddle"
     call.__doc__ = function.__doc__
     return call
+
+
+def _before(operator: bytes) -> int:
+    """An operator or a backward pass is about to run, which may be the time to walk; gives after how many :func:`_after` is to be called."""
+    for walks in _walks:
+        walks.look("backward" if operator == _PASS else "operator")
+    return _walks[0].each if _walks else 0
+
+
+def _after(operator: bytes, args: tuple[Any, ...]) -> int:
+    """An operator or a backward pass has run, in which the peak may have risen, or gradients were made; gives the same."""
+    for walks in _walks:
+        if operator == _PASS:
+            walks.look("gradients")
+        elif walks.peak() > walks.above_peak:
+            walks.ran(operator.decode(), args)
+    return _walks[0].each if _walks else 0
 
 
 def _failed(error: BaseException) -> None:
@@ -260,10 +274,10 @@ def _compiled(file: str | None) -> list[Callable[..., Any]] | None:
         loader = ExtensionFileLoader("_calls", file)
         module: Any = loader.create_module(ModuleSpec("_calls", loader, origin=file))
         loader.exec_module(module)
-        module.setup(_met, _words, "f_code", "f_back", "f_lasti")
+        module.setup(_met, _words, _before, _after, _failed, MethodType, "f_code", "f_back", "f_lasti")
     except Exception:  # noqa: BLE001  for another machine, or another interpreter of this process has them
         return None
-    return [module.begin, module.end, module.written]
+    return [module.replaced, module.stop, module.written]
 
 
 def _begin(operator: bytes) -> bytes | None:
