@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from memlens.columns import rows_alike
 from memlens.facts import Kind
 
 if TYPE_CHECKING:
@@ -45,6 +46,48 @@ class Calls(NamedTuple):
         """The operators that run at some events, and what their numbers mean; -1 where none does or that is not known."""
         numbers = np.full(len(events), -1) if self.operator is None else self.operator[events].astype(np.int64)
         return numbers, self.operators
+
+    def let_go(self, after: Ints, free: Ints) -> Flags:
+        """Whether blocks that operators were given were given back before the next one, bool: no variable had them.
+
+        Args:
+            after: How many events stand before the end of the operator of each, int64.
+            free: Where it is given back, int64; past the last event where it is not.
+        """
+        inside = np.concatenate(([0], np.cumsum(~self.outside), [len(self.outside) + 1]))
+        went: Flags = (inside[free + 1] == inside[after]) & (free < self.told)
+        return went
+
+    def within_a_line(self, alloc: Ints, free: Ints) -> Flags:
+        """Whether blocks are given back while no operator runs, and none was called elsewhere meanwhile, bool: values within an expression.
+
+        Args:
+            alloc: Where each block is made, int64.
+            free: Where it is given back, int64; past the last event where it is not.
+        """
+        last = np.maximum.accumulate(np.where(self.place >= 0, np.arange(len(self.place)), 0))
+        changes = np.concatenate(([0], np.cumsum(np.diff(self.place[last]) != 0)))
+        freed = free < min(self.told, len(changes))
+        at = np.where(freed, free, 0)
+        within: Flags = freed & self.outside[at] & (changes[at] == changes[alloc])
+        return within
+
+    def last_like(self, blocks: Ints, seen: Ints, alloc: Ints, size: Ints) -> Ints:
+        """Of each of some blocks the last of others that the same operator at the same line made in the same size, int64, -1 where there is none.
+
+        Args:
+            blocks: The blocks, as indices of all.
+            seen: The others.
+            alloc: Where each of all blocks is made, int64.
+            size: Its bytes, int64.
+        """
+        place = self.place if self.alike is None else self.alike
+        seen = seen[np.isin(size[seen], size[blocks]) & (place[alloc[seen]] >= 0)]
+        both = np.append(seen, blocks)
+        _, key = rows_alike(self.operator_of(alloc[both])[0], place[alloc[both]], size[both])
+        last = np.full(len(both), -1)
+        last[key[: len(seen)]] = seen
+        return last[key[len(seen) :]]
 
 
 def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str], kind: NDArray[np.int8]) -> Calls | None:

@@ -21,7 +21,6 @@ from memlens.claims.roles import (
     UNSEEN,
     role_of,
 )
-from memlens.columns import rows_alike
 from memlens.events import pair
 from memlens.facts import Kind
 
@@ -160,82 +159,136 @@ def held(
         calls: What runs at each event; ``None`` where that is not known.
         of_all_threads: FREEs of all threads are recorded: else what nobody holds and has none may have been given back by another.
     """
-    partner = pair(kind, addr).partner
-    alloc = np.flatnonzero(kind == Kind.ALLOC)
-    free = np.where(partner[alloc] >= 0, partner[alloc], len(kind))
-    block = _blocks_of(before, named, alloc, free, addr)
-    given = np.array([*(text.startswith(GIVEN) for text in names), False])[name]
-    if given.any():
-        last_given = _last(given, block, len(alloc))
-        given[last_given[_let_go(before[last_given], free, calls) & (last_given >= 0)]] = False
-        before, named, name, block = (column[~given] for column in (before, named, name, block))
-    row = _last(np.ones(len(block), np.bool_), block, len(alloc))
-    # The last walk that saw all while the block was live, and the end of the walk before it.
-    graph = np.array([*(text.startswith(_GRAPH) for text in names), False])[name]
-    ends = np.flatnonzero((named == 0) & ~graph)
-    saw_all = np.array([*(text == SAW_ALL for text in names), False])[name[ends]]
-    began, start = np.append(-1, before[ends[saw_all]]), np.append(-1, np.append(-1, ends[:-1])[: len(ends)][saw_all])
-    last = began[1:].searchsorted(free, "right")
-    found = np.where(row >= 0, name[row], -1) if len(name) else row
-    stays = np.array([*(text.startswith(STAYING) for text in names), False])
-    nobody = (began[last] > alloc) & (row <= start[last]) & ~stays[found]
-    # What somebody held for longer than nobody did, at the end of a function perhaps, was held.
-    seen = np.flatnonzero(nobody & (row >= 0))
-    lost = began[start.searchsorted(row[seen])]
-    nobody[seen] = np.minimum(free[seen], len(kind)) - lost >= before[row[seen]] - alloc[seen]
-    every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE))
-    number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
-    nobody |= found == number[NO_VARIABLE]  # of what was said to be held, a walk says so
+    search = _Search(before, named, name, names, kind, addr, size, calls)
+    search.by_walks(of_all_threads=of_all_threads)
     if calls is not None:
-        looked = began[last] - alloc
-        nobody &= ~_too_young(np.flatnonzero(nobody & (row < 0)), looked, alloc, size, before, block, calls)
-    found[nobody] = np.where((free[nobody] < len(kind)) | of_all_threads, number[NO_VARIABLE], -1)
-    if calls is not None:
-        walk = ends[saw_all].searchsorted(np.flatnonzero(graph)) + 1
-        within = nobody & _within_a_line(alloc, free, calls)
-        found[within] = number[TEMPORARY]
-        those = np.flatnonzero(nobody & ~within)
-        for blocks, text in _saved(
-            walk, [names[at] for at in name[graph]], last[those], calls.operator_of(alloc[those])
-        ):
-            found[those[blocks]] = number.setdefault(text, len(number))
+        search.by_graphs(calls)
+        search.by_lives(calls)
+    holder = np.full(len(kind), -1, np.int64)
+    holder[search.alloc] = search.found
+    freed = search.free < len(kind)
+    holder[search.free[freed]] = search.found[freed]
+    if len(named) and len(search.alloc):
+        blocks, at_peak = search.at_peak()
+        holder[search.alloc[blocks]] = at_peak
+    return holder, (*search.number,)
+
+
+class _Search:
+    """Finds who holds each block, by one rule of :func:`held` after the other; the arguments are those of that.
+
+    Attributes:
+        alloc: Where each block is made, int64.
+        free: Where it is given back, int64; past the last event where it is not.
+        number: The number of each holder.
+        found: That of the holder of each block, int64, -1 where unknown.
+    """
+
+    def __init__(
+        self,
+        before: Ints,
+        named: NDArray[np.uint64],
+        name: Ints,
+        names: Sequence[str],
+        kind: NDArray[np.int8],
+        addr: NDArray[np.uint64],
+        size: Ints,
+        calls: Calls | None,
+    ) -> None:
+        partner = pair(kind, addr).partner
+        self.alloc = alloc = np.flatnonzero(kind == Kind.ALLOC)
+        self.free = free = np.where(partner[alloc] >= 0, partner[alloc], len(kind))
+        self._events, self._size, self._calls, self._names = len(kind), size, calls, names
+        every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE))
+        self.number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
+        block = _blocks_of(before, named, alloc, free, addr)
+        given = self._begins(GIVEN)[name]
+        if given.any():
+            last_given = _last(given, block, len(alloc))
+            if calls is not None:
+                given[last_given[calls.let_go(before[last_given], free) & (last_given >= 0)]] = False
+            before, named, name, block = before[~given], named[~given], name[~given], block[~given]
+        # The rows of walks, and of each block the last one; the rows of graphs, and the ends of walks.
+        self._before, self._name, self._block = before, name, block
+        self._row = _last(np.ones(len(block), np.bool_), block, len(alloc))
+        graph = self._begins(_GRAPH)[name]
+        self._graphs, self._ends = np.flatnonzero(graph), np.flatnonzero((named == 0) & ~graph)
+        # Walks that saw all, after one that never was: the events before each, the end of the walk before, and the last one while a block was live.
+        all_seen = np.array([*(text == SAW_ALL for text in names), False])[name[self._ends]]
+        self._whole = self._ends[all_seen]
+        self._began = np.append(-1, before[self._whole])
+        self._start = np.append(-1, np.append(-1, self._ends[:-1])[: len(self._ends)][all_seen])
+        self._last = self._began[1:].searchsorted(free, "right")
+
+    def _begins(self, text: str | tuple[str, ...]) -> Flags:
+        """Which holders have names that begin so, with one more that has not."""
+        return np.array([*(name.startswith(text) for name in self._names), False])
+
+    def by_walks(self, *, of_all_threads: bool) -> None:
+        """Whom the last row of each block names, or nobody where the last walk that saw all has none."""
+        alloc, free, row, began, last = self.alloc, self.free, self._row, self._began, self._last
+        found = self.found = np.where(row >= 0, self._name[row], -1) if len(self._name) else row
+        self._stays = self._begins(STAYING)
+        nobody = (began[last] > alloc) & (row <= self._start[last]) & ~self._stays[found]
+        # What somebody held for longer than nobody did, at the end of a function perhaps, was held.
+        seen = self._seen = np.flatnonzero(nobody & (row >= 0))
+        lost = self._lost = began[self._start.searchsorted(row[seen])]
+        nobody[seen] = np.minimum(free[seen], self._events) - lost >= self._before[row[seen]] - alloc[seen]
+        nobody |= found == self.number[NO_VARIABLE]  # of what was said to be held, a walk says so
+        if self._calls is not None:
+            looked, blocks = began[last] - alloc, np.flatnonzero(nobody & (row < 0))
+            nobody &= ~_too_young(blocks, looked, alloc, self._size, self._before, self._block, self._calls)
+        found[nobody] = np.where((free[nobody] < self._events) | of_all_threads, self.number[NO_VARIABLE], -1)
+        self._nobody = nobody
+
+    def by_graphs(self, calls: Calls) -> None:
+        """The graph that saved what nobody holds; values within an expression are temporaries."""
+        within = self._nobody & calls.within_a_line(self.alloc, self.free)
+        self.found[within] = self.number[TEMPORARY]
+        those = np.flatnonzero(self._nobody & ~within)
+        walk = self._whole.searchsorted(self._graphs) + 1
+        rows = [self._names[at] for at in self._name[self._graphs]]
+        for blocks, text in _saved(walk, rows, self._last[those], calls.operator_of(self.alloc[those])):
+            self.found[those[blocks]] = self.number.setdefault(text, len(self.number))
+
+    def by_lives(self, calls: Calls) -> None:
+        """What the lives of blocks tell of those that no walk saw, and what others like them are."""
+        alloc, found, number, size = self.alloc, self.found, self.number, self._size[self.alloc]
         # Weights that lie in one block may have gradients in several.
         of_weight = np.array([*(text.startswith(("parameter ", "gradient ")) for text in number), False])[found]
-        like_one = np.isin(size[alloc], size[alloc][of_weight])
-        for life, text in _by_life(alloc, free, found < 0, nobody, like_one, calls):
+        like_one = np.isin(size, size[of_weight])
+        for life, text in _by_life(alloc, self.free, found < 0, self._nobody, like_one, calls):
             found[life] = number[text]
         # What goes when nothing is made any more goes with the program, whoever held it: as others like it.  States of optimizers go at any time.
         unseen, roles = np.flatnonzero(found == number[UNSEEN]), [role_of(text) for text in (*number, "")]
         saved, state, variable, garbage = (
             np.array([role == one for role in roles])[found] for one in ("saved", "optimizer", "variable", "garbage")
         )
-        late = free[unseen] > alloc[-1:].sum()
+        late = self.free[unseen] > alloc[-1:].sum()
         variable[unseen] = False
-        like = _last_like(unseen, np.flatnonzero(saved | state | variable | garbage), calls, alloc, size[alloc])
+        like = calls.last_like(unseen, np.flatnonzero(saved | state | variable | garbage), alloc, size)
         found[unseen[(like >= 0) & late & saved[like]]] = number[GRAPH]
         found[unseen[(like >= 0) & state[like]]] = number[STATE]
         waits = (like >= 0) & garbage[like]
         found[unseen[waits]] = found[like[waits]]
         if calls.operator is not None and calls.backward.any():
             found[unseen[like < 0]] = number[EITHER]
-    holder = np.full(len(kind), -1, np.int64)
-    holder[alloc] = found
-    frees = np.flatnonzero((kind == Kind.FREE) & (partner >= 0))
-    holder[frees] = holder[partner[frees]]
-    if len(named) and len(alloc):
-        change = np.zeros(len(kind), np.int64)
-        change[alloc], change[frees] = size[alloc], -size[partner[frees]]
+
+    def at_peak(self) -> tuple[Ints, Ints]:
+        """The blocks that are live at the peak and do not stay, and whom the row nearest the peak names."""
+        alloc, free, before, block, name = self.alloc, self.free, self._before, self._block, self._name
+        change, freed = np.zeros(self._events, np.int64), free < self._events
+        change[alloc], change[free[freed]] = self._size[alloc], -self._size[alloc[freed]]
         peak = int(change.cumsum().argmax()) + 1
         # Of the later walks only those rows count that name somebody: who let go of it since may have had it then.
         early = _last(before <= peak, block, len(alloc))
-        later = _last(((before > peak) & (name != number[NO_VARIABLE]))[::-1], block[::-1], len(alloc))
+        later = _last(((before > peak) & (name != self.number[NO_VARIABLE]))[::-1], block[::-1], len(alloc))
         late = np.where(later >= 0, len(block) - 1 - later, -1)
         nearer = (late >= 0) & ((early < 0) | (before[late] - peak < peak - before[early]))
         row = np.where(nearer, late, early)
-        passing = (row >= 0) & ~stays[name[row]] & (alloc < peak) & (peak <= free) & (free < alloc[-1])
-        passing[seen[lost <= peak]] = False  # nobody held it then
-        holder[alloc[passing]] = name[row[passing]]
-    return holder, (*number,)
+        passing = (row >= 0) & ~self._stays[name[row]] & (alloc < peak) & (peak <= free) & (free < alloc[-1])
+        passing[self._seen[self._lost <= peak]] = False  # nobody held it then
+        return np.flatnonzero(passing), name[row[passing]]
 
 
 def _blocks_of(before: Ints, named: NDArray[np.uint64], alloc: Ints, free: Ints, addr: NDArray[np.uint64]) -> Ints:
@@ -298,37 +351,6 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _let_go(after: Ints, free: Ints, calls: Calls | None) -> Flags:
-    """Whether blocks that operators were given were given back before the next one: no variable had them.
-
-    Args:
-        after: How many events stand before the end of the operator of each, int64.
-        free: Where it is given back, int64; past the last event where it is not.
-        calls: What runs at each event.
-    """
-    if calls is None:
-        return np.zeros(len(free), np.bool_)
-    inside = np.concatenate(([0], np.cumsum(~calls.outside), [len(calls.outside) + 1]))
-    went: Flags = (inside[free + 1] == inside[after]) & (free < calls.told)
-    return went
-
-
-def _within_a_line(alloc: Ints, free: Ints, calls: Calls) -> Flags:
-    """Whether blocks are given back while no operator runs, and none was called elsewhere meanwhile: values within an expression.
-
-    Args:
-        alloc: Where each block is made, int64.
-        free: Where it is given back, int64; past the last event where it is not.
-        calls: What runs at each event.
-    """
-    last = np.maximum.accumulate(np.where(calls.place >= 0, np.arange(len(calls.place)), 0))
-    changes = np.concatenate(([0], np.cumsum(np.diff(calls.place[last]) != 0)))
-    freed = free < min(calls.told, len(changes))
-    at = np.where(freed, free, 0)
-    within: Flags = freed & calls.outside[at] & (changes[at] == changes[alloc])
-    return within
-
-
 def _too_young(blocks: Ints, looked: Ints, alloc: Ints, size: Ints, before: Ints, block: Ints, calls: Calls) -> Flags:
     """Which of some blocks that no walk had a row of were no older, when one last looked, than the last that the same call made was when it was found.
 
@@ -346,20 +368,9 @@ def _too_young(blocks: Ints, looked: Ints, alloc: Ints, size: Ints, before: Ints
         return young
     first = np.full(len(alloc), most := len(calls.place) + 1)
     np.minimum.at(first, block[block >= 0], before[block >= 0])
-    like = _last_like(blocks, np.flatnonzero(first < most), calls, alloc, size[alloc])
+    like = calls.last_like(blocks, np.flatnonzero(first < most), alloc, size[alloc])
     young[blocks] = (like >= 0) & (looked[blocks] < first[like] - alloc[like])
     return young
-
-
-def _last_like(blocks: Ints, seen: Ints, calls: Calls, alloc: Ints, size: Ints) -> Ints:
-    """Of each of some blocks the last of others that the same operator at the same line made in the same size, int64, -1 where there is none."""
-    place = calls.place if calls.alike is None else calls.alike
-    seen = seen[np.isin(size[seen], size[blocks]) & (place[alloc[seen]] >= 0)]
-    both = np.append(seen, blocks)
-    _, key = rows_alike(calls.operator_of(alloc[both])[0], place[alloc[both]], size[both])
-    last = np.full(len(both), -1)
-    last[key[: len(seen)]] = seen
-    return last[key[len(seen) :]]
 
 
 def _by_life(
