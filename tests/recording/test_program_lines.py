@@ -115,6 +115,23 @@ def test_an_exception_passes_and_ends_the_call(ran: Ran) -> None:
     assert said(done)[-1] == "-"
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_an_interrupt_that_comes_within_an_operator_is_the_programs(ran: Ran, compiled: bool) -> None:
+    """Python looks for signals when the next function of its own runs, which may be one of memlens."""
+    done = ran(
+        "import signal\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        "for _ in range(3):\n"
+        "    signal.setitimer(signal.ITIMER_REAL, 0.01)\n"
+        "    try:\n        _C_ops.sort(range(2_000_000))\n        print('went on')\n"
+        "    except KeyboardInterrupt:\n        print('interrupted')\n",
+        "holders",
+        compiled=compiled,
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted\n" * 3)
+    assert said(done)[-1] == "-"
+
+
 def test_a_recursion_at_its_limit_ends_as_it_would(ran: Ran) -> None:
     done = ran(
         "def deeper():\n    _C_ops.matmul(1)\n    deeper()\n"

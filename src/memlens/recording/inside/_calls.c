@@ -161,13 +161,20 @@ static int put_call(const char *operator, Py_ssize_t length) {
     return 1;
 }
 
-/* Call a function of Python's beside an operator: a number that it gives says after how many it is called again. */
-static void tell(PyObject *function, PyObject *one, PyObject *two) {
+/* Whether no exception is left, of those that are the program's affair: not a recursion at its limit. */
+static int goes_on(void) {
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    return !PyErr_Occurred();
+}
+
+/* Call a function of Python's beside an operator: a number that it gives says after how many it is called again.  Whether the program goes on. */
+static int tell(PyObject *function, PyObject *one, PyObject *two) {
     PyObject *given = PyObject_CallFunctionObjArgs(function, one, two, NULL);
     if (given && PyLong_Check(given))
         each = PyLong_AsUnsignedLong(given);
     Py_XDECREF(given);
-    PyErr_Clear();
+    return goes_on();
 }
 
 static PyObject *call(PyObject *self, PyObject *args, PyObject *names) {
@@ -181,12 +188,11 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *names) {
     if (!meet)
         return PyObject_Call(r->function, args, names);
     const unsigned long number = ++calls;
-    if (r->backward || number % EACH == 0)
-        tell(before, r->name, NULL);
+    if ((r->backward || number % EACH == 0) && !tell(before, r->name, NULL))
+        return NULL;
     memcpy(text, here.text, (size_t)size);
     const int begun = !PyBytes_AsStringAndSize(r->name, &name, &length) && put_call(name, length);
-    PyErr_Clear(); /* a recursion at its limit */
-    PyObject *result = PyObject_Call(r->function, args, names);
+    PyObject *result = goes_on() ? PyObject_Call(r->function, args, names) : NULL;
     PyErr_Fetch(&kind, &error, &trace);
     if (kind && PyErr_GivenExceptionMatches(kind, PyExc_Exception)) {
         PyErr_NormalizeException(&kind, &error, &trace);
@@ -198,9 +204,10 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *names) {
         if (meet)
             put();
     }
-    if (result && meet && (r->backward || (each && number % each == 0)))
-        tell(after, r->name, args);
-    PyErr_Restore(kind, error, trace);
+    if (kind)
+        PyErr_Restore(kind, error, trace);
+    else if (meet && (r->backward || (each && number % each == 0)) && !tell(after, r->name, args))
+        Py_CLEAR(result);
     return result;
 }
 
