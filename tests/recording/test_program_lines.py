@@ -153,9 +153,13 @@ def test_a_forked_child_writes_nothing_and_each_thread_has_its_own_number(ran: R
     assert [thread for thread in threads for _ in "x"] == [one for one in done.stdout.split() for _ in range(2)]
 
 
-def test_the_program_gets_what_it_would_get(ran: Ran) -> None:
-    text = "print(_C_ops.sort([2, 3, 1], reverse=True), _C_ops.matmul.__name__, _C_ops.matmul.__doc__ == abs.__doc__)\n"
-    assert ran(text).stdout == "[3, 2, 1] abs True\n"
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_program_gets_what_it_would_get(ran: Ran, compiled: bool) -> None:
+    text = (
+        "import copy\nprint(_C_ops.sort([2, 3, 1], reverse=True), _C_ops.matmul.__name__, _C_ops.matmul.__doc__ == abs.__doc__,"
+        " copy.deepcopy(_C_ops.matmul) is _C_ops.matmul, paddle.Tensor(1).clone.__self__, hasattr(_C_ops.sort, 'missing'))\n"
+    )
+    assert ran(text, compiled=compiled).stdout == "[3, 2, 1] abs True True 1 False\n"
 
 
 def test_holders_are_written_when_a_backward_pass_begins_and_at_exit(ran: Ran) -> None:

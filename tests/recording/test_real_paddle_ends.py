@@ -129,7 +129,9 @@ def test_a_signal_to_the_recorder_ends_the_program_as_it_would_alone(
         assert run.end() == 128 + number
         said = run.read_said()
     text = text_of(log)
-    assert text.splitlines().count("KeyboardInterrupt") == (number is signal.SIGINT)  # Python's own answer; SIGTERM has none
+    assert text.splitlines().count("KeyboardInterrupt") == (
+        number is signal.SIGINT
+    )  # Python's own answer; SIGTERM has none
     assert number.name in said
     assert_log_is_whole(text)
     assert memlens.analyze(log).answer is not None
