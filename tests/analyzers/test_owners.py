@@ -135,8 +135,12 @@ def test_blocks_without_an_owner_are_named_by_where_they_come_from() -> None:
 @given(st.integers(0, 1 << 30), st.integers(12, 40), st.sampled_from(("kept", "joined", "shared", "bounded")))
 def test_of_whom_more_and_more_is_live_is_named_whatever_the_sizes(seed: int, count: int, kind: str) -> None:
     chance, steps, level, levels = random.Random(seed), [], 0, []
-    for number in range(count):
-        size = 4000 * (number + 1) if kind == "joined" else chance.randrange(3000, 6000)
+    sizes = [chance.randrange(3000, 6000) for _ in range(count)]
+    if kind == "joined":
+        sizes = [4000 * (number + 1) for number in range(count)]
+    elif kind == "bounded":  # back to where they began: else one of some hundreds has a trend by chance
+        sizes[count // 2 :] = sizes[(count - 1) // 2 :: -1]
+    for number, size in enumerate(sizes):
         kept = {"joined": 1, "bounded": 3}.get(kind, 0)
         mine = [(size, owner, kept) for owner in ((0, 1) if kind == "shared" else (0,))]
         steps.append([(500, 2, 1), (chance.randrange(1, 500), 2, 0 if number == 2 else 1), *mine])
