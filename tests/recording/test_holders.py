@@ -204,6 +204,19 @@ def test_a_path_leads_from_a_variable_to_the_tensor(keep: Callable[[Tensor], Any
 LISTED: list[Tensor] = []
 
 
+def test_what_a_function_was_given_has_the_name_that_its_caller_gives_it_though_the_own_one_is_shorter() -> None:
+    def forward(self: Any) -> list[tuple[str, str, str]]:
+        h = Tensor()
+        return [(role, path, where) for tensor, role, path, where in walked() if tensor in (h, self.weight)]
+
+    net = SimpleNamespace(blocks=[SimpleNamespace(weight=Tensor())])
+    here = test_what_a_function_was_given_has_the_name_that_its_caller_gives_it_though_the_own_one_is_shorter.__name__
+    assert forward(net.blocks[0]) == [
+        ("variable", "net.blocks[*].weight", f"{here}, program.py"),
+        ("variable", "h", "forward, program.py"),
+    ]
+
+
 def test_a_global_variable_is_named_by_its_module() -> None:
     LISTED.append(Tensor())
     found = [(role, path, where) for _, role, path, where in walked() if path.startswith("LISTED")]

@@ -2,8 +2,9 @@
 
 Runs inside the program, whose Python may be an older one (3.8) and need not have memlens: the standard library alone.
 
-The walk goes breadth first from the global variables of the program's own modules and the local ones of their frames on all threads, through containers,
-attributes, closures, bound methods and frames that wait, and stops at tensors: the first path that is found is a short name.  Of a long
+The walk goes breadth first from the global variables of the program's own modules and the local ones of the functions that began their threads, then from those
+of the functions that these have called, which are there for the time of a call; through containers,
+attributes, closures, bound methods and frames that wait, and stops at tensors: the first path that is found is a short name, and the same in each walk.  Of a long
 container some elements are looked at in each turn, so that a large data set in memory hides no model.  No code of the program is run (no property, no ``__getattr__``,
 no ``__iter__``, no ``repr``), and nothing is kept when the walk has ended.
 """
@@ -80,11 +81,15 @@ class Walk:
     def run(self, *, short: bool = False) -> list[tuple[Any, str, str, str]]:
         """Walk, and return what was found; ``short``: from the local variables of functions alone, and not far, in a tenth of the time."""
         try:
-            self._roots(of_modules=not short)
+            called = self._roots(of_modules=not short)
             if short:
+                self._called_by_these(called)
                 self._turns(_FEW_TURNS)
                 self.whole = False
                 return self.found
+            self._turns(_MOST_TURNS // 2)
+            self.whole = True
+            self._called_by_these(called)
             self._go()
             if self.whole and self._and_garbage is not False:
                 self._garbage()
@@ -226,39 +231,54 @@ class Walk:
                     yield value
         yield from filter(None, [made() for made in self._kept["classes"].values()])
 
-    def _roots(self, *, of_modules: bool) -> None:
+    def _roots(self, *, of_modules: bool) -> list[types.FrameType]:
+        """Begin at the variables of modules, and of the functions that began threads; gives the frames that these have called."""
         self._spaces += self._modules() if of_modules else ()
         names = [values.get("__name__") for values, _ in self._spaces]
         self.contents.modules.update(name for name in names if type(name) is str)
         for values, where in self._spaces:
             self._variables(values, where)
         frames, within = list(self._frames()), False
+        first: types.FrameType | None = None
+        begun: list[types.FrameType] = []
         for frame in reversed(frames):
             own = self._own_name(frame.f_code.co_filename)
             within = own is not None or (within and frame.f_back is not None)
             # Walks of Paddle are taken between operators, too, whose arguments are there for the length of a call.
             if within and own is None and not is_of_memlens(frame, "paddle."):
                 self._called.append(frame)
-        frames += [waiting for frame in frames for waiting in waiting_in(frame)]
+            first = first if frame.f_back is not None else None
+            if first is None and own is not None and frame.f_code.co_name != "<module>":
+                first = frame
+                begun.append(frame)
         ended: list[types.FrameType] = []  # by an exception, or what a prompt has shown
         at = getattr(sys, "last_traceback", None)
         while type(at) is types.TracebackType:
             ended.insert(0, at.tb_frame)
             at = at.tb_next
-        frames += ended
-        for frame in frames:
-            name = self._own_name(frame.f_code.co_filename)
-            if name is not None and frame.f_code.co_name != "<module>":
-                self._variables(locals_of(frame), f"{frame.f_code.co_name}, {name}")
+        if of_modules:
+            for frame in (*begun, *ended):
+                self._function(frame)
+        if ended:
+            error = getattr(sys, "last_value", None)
+            self._reach(error, "variable", type.__dict__["__name__"].__get__(type(error)), _UNCAUGHT)
+        return frames
+
+    def _called_by_these(self, frames: list[types.FrameType]) -> None:
+        """Go on at the variables of the functions of some frames, the innermost first, and at what threads have beside these."""
+        for frame in (*frames, *(waiting for one in frames for waiting in waiting_in(one))):
+            self._function(frame)
         for variable, value in copy_context().items():
             self._reach(value, "variable", variable.name, _CONTEXT)
         # Exceptions that are being handled, whose frames no variable need lead to.  Python 3.10 has those of all threads.
         for one in getattr(sys, "_current_exceptions", lambda: {0: sys.exc_info()})().values():
             error = one[1] if type(one) is tuple else one
             self._reach(error, "variable", type.__dict__["__name__"].__get__(type(error)), _HANDLED)
-        if ended:
-            error = getattr(sys, "last_value", None)
-            self._reach(error, "variable", type.__dict__["__name__"].__get__(type(error)), _UNCAUGHT)
+
+    def _function(self, frame: types.FrameType) -> None:
+        name = self._own_name(frame.f_code.co_filename)
+        if name is not None and frame.f_code.co_name != "<module>":
+            self._variables(locals_of(frame), f"{frame.f_code.co_name}, {name}")
 
     def _modules(self) -> Iterator[tuple[dict[str, Any], str]]:
         """The variables of the program's own modules, and the names of their files; of one that is run in a namespace of its own, too."""
