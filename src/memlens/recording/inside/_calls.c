@@ -15,7 +15,7 @@
 #include "../../_sources.h"
 
 /* As in program_lines.py.  A hook's line ends in that of the pass that calls it. */
-enum { FRAMES = 6, LONGEST = 240, DEEPEST = 200, EACH = 16, LINE = 2 * LONGEST + 4, HEADER = 96 };
+enum { FRAMES = 6, LONGEST = 240, DEEPEST = 200, EACH = 16, PAUSE = 250000, LINE = 2 * LONGEST + 4, HEADER = 96 };
 
 static const char CALLS[] = "line.py:0] memlens calls ", PASS[] = "run_backward";
 
@@ -29,8 +29,11 @@ static struct {
     PyObject *code, *entry;
 } known[1 << 14];
 static long long written;
-/* Operators so far; after each so many-th one, where it is not 0, `after` is called. */
-static unsigned long calls, each = 1;
+/* Operators so far, and when `after` is called: as walks.py says. */
+enum { NEVER, ALWAYS, AT_TIMES };
+static unsigned long calls;
+static long asks = ALWAYS;
+static int64_t now, asked; /* nanoseconds: when a line was written last, and before which one `after` was called */
 
 /* What stands in an operator's place. */
 typedef struct {
@@ -52,17 +55,18 @@ static int put_header(char *into) {
     static time_t second = -1;
     static char text[HEADER / 2];
     static int size;
-    struct timespec now;
+    struct timespec at;
     if (!here.head_size)
         here.head_size = snprintf(here.head, sizeof here.head, " %5lu %s", PyThread_get_thread_native_id(), CALLS);
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec != second) {
+    clock_gettime(CLOCK_REALTIME, &at);
+    now = at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
+    if (at.tv_sec != second) {
         struct tm parts;
-        second = now.tv_sec;
+        second = at.tv_sec;
         size = (int)strftime(text, sizeof text, "I%m%d %H:%M:%S.", localtime_r(&second, &parts));
     }
     memcpy(into, text, (size_t)size);
-    long part = now.tv_nsec / 1000; /* by hand: printf is cold between operators */
+    long part = at.tv_nsec / 1000; /* by hand: printf is cold between operators */
     for (int i = 5; i >= 0; i--, part /= 10)
         into[size + i] = (char)('0' + part % 10);
     memcpy(into + size + 6, here.head, (size_t)here.head_size);
@@ -168,11 +172,11 @@ static int goes_on(void) {
     return !PyErr_Occurred();
 }
 
-/* Call a function of Python's beside an operator: a number that it gives says after how many it is called again.  Whether the program goes on. */
+/* Call a function of Python's beside an operator: a number that it gives says when `after` is called.  Whether the program goes on. */
 static int tell(PyObject *function, PyObject *one, PyObject *two) {
     PyObject *given = PyObject_CallFunctionObjArgs(function, one, two, NULL);
     if (given && PyLong_Check(given))
-        each = PyLong_AsUnsignedLong(given);
+        asks = PyLong_AsLong(given);
     Py_XDECREF(given);
     return goes_on();
 }
@@ -187,8 +191,7 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *names) {
         names = NULL; /* a constructor of Paddle 3.0 takes an empty dictionary for one with names */
     if (!meet)
         return PyObject_Call(r->function, args, names);
-    const unsigned long number = ++calls;
-    if ((r->backward || number % EACH == 0) && !tell(before, r->name, NULL))
+    if ((r->backward | !(++calls % EACH)) && !tell(before, r->name, NULL))
         return NULL;
     memcpy(text, here.text, (size_t)size);
     const int begun = !PyBytes_AsStringAndSize(r->name, &name, &length) && put_call(name, length);
@@ -204,10 +207,13 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *names) {
         if (meet)
             put();
     }
-    if (kind)
+    if (kind) {
         PyErr_Restore(kind, error, trace);
-    else if (meet && (r->backward || (each && number % each == 0)) && !tell(after, r->name, args))
-        Py_CLEAR(result);
+    } else if (meet && (r->backward || asks == ALWAYS || (asks == AT_TIMES && (now < asked || now - asked > PAUSE)))) {
+        asked = now;
+        if (!tell(after, r->name, args))
+            Py_CLEAR(result);
+    }
     return result;
 }
 

@@ -26,7 +26,7 @@ from functools import partial
 from types import MethodType
 
 from .graphs import Graphs
-from .walks import Walks, others_wait, own_name_of
+from .walks import ALWAYS, AT_TIMES, NEVER, PAUSE, Walks, others_wait, own_name_of
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class _Local(threading.local):
 _local = _Local()
 _on = [True]
 _walks: list[Walks] = []
-#: Calls so far, of which each so many-th may be a moment to look who holds tensors; after how many it is asked whether the peak rose, 0 for never.
-_calls, _EACH, _each = [0], 16, [1]
+#: Calls so far, of which each so many-th may be a moment to look who holds tensors; when it is asked whether the peak rose, and when it was last.
+_calls, _EACH, _asks, _asked = [0], 16, [ALWAYS], [0.0]
 #: Bytes of the lines of calls so far; the second of the last header, and how that is written.
 _text = [0]
 _second: list[Any] = [0, b""]
@@ -133,7 +133,7 @@ def _replaced(function: Any, operator: bytes) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         number = _calls[0] = _calls[0] + 1
         if backward or number % _EACH == 0:
-            _each[0] = _before(operator)
+            _asks[0] = _before(operator)
         within = _begin(operator) if on[0] else None
         try:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
@@ -145,8 +145,8 @@ def _replaced(function: Any, operator: bytes) -> Any:
         finally:
             if within is not None and on[0]:
                 _end(within)
-        if backward or (_each[0] and number % _each[0] == 0):
-            _each[0] = _after(operator, args)
+        if backward or _asks[0] == ALWAYS or (_asks[0] == AT_TIMES and time.monotonic() > _asked[0] + PAUSE):
+            _asks[0], _asked[0] = _after(operator, args), time.monotonic()
         return result
 
     call.__name__ = call.__qualname__ = getattr(function, "__name__", operator.decode())
@@ -156,10 +156,10 @@ def _replaced(function: Any, operator: bytes) -> Any:
 
 
 def _before(operator: bytes) -> int:
-    """An operator or a backward pass is about to run, which may be the time to walk; gives after how many :func:`_after` is to be called."""
+    """An operator or a backward pass is about to run, which may be the time to walk; gives when :func:`_after` is to be called."""
     for walks in _walks:
         walks.look("backward" if operator == _PASS else "operator")
-    return _walks[0].each if _walks else 0
+    return _walks[0].asks if _walks else NEVER
 
 
 def _after(operator: bytes, args: tuple[Any, ...]) -> int:
@@ -169,7 +169,7 @@ def _after(operator: bytes, args: tuple[Any, ...]) -> int:
             walks.look("gradients")
         elif walks.peak() > walks.above_peak:
             walks.ran(operator.decode(), args)
-    return _walks[0].each if _walks else 0
+    return _walks[0].asks if _walks else NEVER
 
 
 def _failed(error: BaseException) -> None:

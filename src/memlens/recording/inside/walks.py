@@ -29,8 +29,10 @@ _SHARE_OF_LITTLE = 10
 _SOME_CALLS, _PART = 16, 8
 #: Seconds from one end of what runs without gradients to the next at which it is looked at what is allocated.
 _MOMENT = 0.02
-#: Whether the peak rose is asked after each operator; each second or fourth where it has not for so many of the times that operators are looked at.
-_QUIET = (64, 1024)
+#: Whether the peak rose, which takes Paddle some microseconds to say, is asked after each operator; where it has not for so many of the times that
+#: operators are looked at, once in :data:`PAUSE` seconds.
+_QUIET, PAUSE = 64, 250e-6
+NEVER, ALWAYS, AT_TIMES = range(3)
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.  After operators it must be higher
 #: by a power of it with each quarter of the time for such walks that is taken in a hurry: what building a model takes leaves some for its steps.
 _HIGHER = 1.01
@@ -141,7 +143,7 @@ class Walks:
         on: Whether it looks at all; what fails switches it off.
         peak: Gives the bytes that were allocated at most.
         above_peak: After an operator where it gives more than this, :meth:`ran` is to be called.
-        each: How many operators lie between two times that this is asked.
+        asks: When this is asked: ``ALWAYS`` after an operator, or ``AT_TIMES``.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class Walks:
         #: What the peak must rise to for another walk after an operator, and to what it must have risen for one after the next.
         self.above_peak = self._risen = float("inf")
         self.peak: Callable[[], float] = framework.peak
-        self.each, self._rose_at = 1, 0
+        self.asks, self._rose_at = ALWAYS, 0
         self._counts: dict[str, int] = {}
         self._kept: dict[str, Any] = {}
         #: By its address, each tensor that stays, as its id, and what was written of it last.
@@ -184,7 +186,7 @@ class Walks:
             self._longest = max(self._longest, counts.get("operator", 0) - self._passed)
             self._passed = counts.get("operator", 0)
         if of_operator:
-            self.each = 1 << sum(count > self._rose_at + quiet for quiet in _QUIET)
+            self.asks = ALWAYS if count <= self._rose_at + _QUIET else AT_TIMES
         trains = "backward" in counts
         if of_operator and trains:  # more operators have run since than between two passes, which are over
             count -= self._passed + 2 * self._longest
@@ -225,7 +227,7 @@ class Walks:
             tensors: What it was given, which may be held by nothing else.
         """
         rose = self.peak() > self._risen
-        self.each, self._rose_at = 1, self._counts.get("operator", 0)
+        self.asks, self._rose_at = ALWAYS, self._counts.get("operator", 0)
         if self.on and 4 * self._taken_short <= self._budget() >= self._taken:
             self._rose = True
             self.walk(passed=(operator, tensors))
