@@ -15,6 +15,7 @@ from logs import LogText
 from night import chance_of
 
 import memlens
+from memlens.diffing.explaining import explained
 from memlens.diffing.result import Diff
 from memlens.events import Kind
 from memlens.facts import Facts
@@ -239,6 +240,30 @@ def test_blocks_of_one_size_cancel_whichever_window_keeps_them(tmp_path: Path) -
     diff = compared(steps(9, kept(2, -1)), steps(9, kept(1, 3)), tmp_path)
     what = "All of the 64.00 KiB is a block of 64.00 KiB that only head has: head allocates it at line "
     assert diff.answer.sentences[1].startswith(what)
+
+
+def test_a_missing_free_is_of_the_window_in_which_one_run_frees_the_block_and_the_first_is_what_is_freed_first(
+    tmp_path: Path,
+) -> None:
+    """Base lets go of two blocks of each step in the one after it, the second of them first; head keeps them to the end."""
+
+    def step(number: int) -> list[Row]:
+        born, older = ([block(of, 60 + which, 512 * KIB) for which in range(2)] for of in (number, number - 1))
+        frees = [free for _, free in reversed(older)] if number else []
+        return [*work(number), *(alloc for alloc, _ in born), *frees]
+
+    base = steps(9, step)
+    kept = [row for row in base if row[0] == "FREE" and row[1] == 512 * KIB]
+    head = [*(row for row in base if row not in kept), *kept]
+    diff = compared(base, head, tmp_path)
+    first = line_of(base, block(0, 61, 512 * KIB)[1])
+    assert f" in 7 windows. Base frees the first at line {first}, head " in diff.verdict
+    found = explained(diff)
+    assert found is not None
+    # Those of STEP 0 to STEP 6: those of STEP 7 are live at both peaks, in STEP 8.
+    assert (diff.windows[found.cause.window].label, found.cause.windows, found.cause.finding.count) == ("STEP 1", 7, 14)
+    assert found.cause.finding.base is not None
+    assert found.cause.finding.base.freed == "in_window"
 
 
 def test_where_both_peaks_are_alike_and_only_the_start_differs_nothing_raises_the_peak(tmp_path: Path) -> None:
