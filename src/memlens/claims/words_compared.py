@@ -285,7 +285,7 @@ _GO_ON: dict[str, Wording] = {
     "grows": "memory grows by {gained_bytes_per_window:bytes} a {unit}[ from {since:short_window} on], "
         "{gained_bytes:bytes} over [the last {last_windows:count} of ]{windows:units}{within_limit?, within the limit|}",
     "piles_up": "{blocks:count} × {size_bytes:bytes}[ ({owner:name})] pile up, {total_bytes:bytes}{kinds>1?, first "
-        "of {kinds:plural kind}|}[; {holder:owner} holds {held_in_part?at least half of |}them]",
+        "of {kinds:plural kind}|}[; {held_in_part?at least half of them are held by {holder:owner}|{holder:owner} holds them}]",
     "figures_unjudged": _unjudged,
     "peak_may_be_higher": "the peak may be higher, because the log starts late",
     "held_and_not_needed": "what a run held when it ran out of memory is less than what it needs",
