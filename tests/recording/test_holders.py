@@ -185,7 +185,7 @@ KEPT = {
     "an iterator over iterators": (lambda tensor: enumerate(iter([tensor])), "kept[*]"),
     "the values of a dictionary": (lambda tensor: {1: tensor}.values(), "kept[*]"),
     "a method of a list": (lambda tensor: [tensor].append, "kept[*]"),
-    "a function that caches": (cached, "kept"),
+    "a function that caches": (cached, "kept[*]"),
     "a function that caches without end by what it is given": (cached_by_it, "kept.keys()[*][*]"),
     "a variable of a thread": (in_thread, "kept.last"),
     "an argument of an exception": (KeyError, "kept[*]"),
