@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -50,6 +51,8 @@ _NODES = {
     "getitem_index_not_tensor": ("slice", "stridedslice"),
     "clone": ("assign",),
 }
+#: What of a holder names the variable whose attributes lead on, and where that is.
+_LEADS = re.compile(r"variable [^.\[ ]+(?=\.)| \([^()]*\)$")
 #: Characters of a holder, at most.
 _LONGEST = 240
 
@@ -174,6 +177,7 @@ def held(
     graph = np.array([*(text.startswith(_GRAPH) for text in names), False])[name]
     ends = np.flatnonzero((named == 0) & ~graph)
     saw_all = np.array([*(text == SAW_ALL for text in names), False])[name[ends]]
+    name = _known_as(name, names, block, np.append(saw_all, False)[ends.searchsorted(np.arange(len(name)))])
     began, start = np.append(-1, before[ends[saw_all]]), np.append(-1, np.append(-1, ends[:-1])[: len(ends)][saw_all])
     last = began[1:].searchsorted(free, "right")
     found = np.where(row >= 0, name[row], -1) if len(name) else row
@@ -255,6 +259,31 @@ def _last(rows: Flags, block: Ints, count: int) -> Ints:
     found = np.full(count, -1)
     (some,) = np.nonzero(rows & (block >= 0))
     np.maximum.at(found, block[some], some)
+    return found
+
+
+def _known_as(name: Ints, names: Sequence[str], block: Ints, whole: Flags) -> Ints:
+    """The names of rows, those of a short walk, which begins at functions alone, by what a walk that saw all last called the block.
+
+    That is where the one leads on from its variable as the other does (``self.preds[*]`` and ``metric.preds[*]``), and where it is of a role that stays.
+
+    Args:
+        name: The number of who holds the block of each row, int64.
+        names: The holders.
+        block: The block of each row, int64, -1 for none.
+        whole: Its walk saw all.
+    """
+    tails: dict[str, int] = {}
+    tail = [tails.setdefault(_LEADS.sub("", text), len(tails)) if _LEADS.match(text) else -1 for text in names]
+    stays, leads = np.array([*(text.startswith(STAYING) for text in names), False]), np.array([*tail, -1])
+    order = np.argsort(block, kind="stable")
+    known, of = name[order], block[order]
+    last = np.maximum.accumulate(np.where(whole[order] | stays[known], np.arange(len(order)), -1))
+    earlier = known[last]
+    alike = stays[earlier] & ~stays[known] | (leads[earlier] == leads[known]) & (leads[known] >= 0)
+    known = np.where(alike & (last >= 0) & (of[last] == of) & (of >= 0) & ~whole[order], earlier, known)
+    found = name.copy()
+    found[order] = known
     return found
 
 
