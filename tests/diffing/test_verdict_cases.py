@@ -298,6 +298,18 @@ def test_what_the_peak_is_led_with_is_what_is_explained(tmp_path: Path) -> None:
     )
 
 
+def test_where_only_the_moments_of_frees_differ_no_more_is_said_than_that_all_are_freed(tmp_path: Path) -> None:
+    """Head keeps to the end what base frees at once, and both peak before that."""
+    top = [*block(0, 1, 9 * MIB)]
+    born = [block(1, 10 + which, MIB) for which in range(8)]
+    base = [*top, *(row for ends in born for row in ends)]
+    head = [*top, *(alloc for alloc, _ in born), *(free for _, free in born)]
+    said = compared(base, head, tmp_path).verdict
+    assert said.startswith(
+        "No difference: every allocation has its partner in the other run, and both free it sooner or later, or"
+    )
+
+
 def test_two_programs_share_little_and_no_cause_is_named(shared: Path) -> None:
     folder = shared / "data/paddle"
     cnn, transformer = folder / "05_fixed_331.log.gz", folder / "04_threads_30_ast_pt_transformer.log.gz"

@@ -27,7 +27,7 @@ _OPPOSITE = "{needs=less?more|less}"
 _IN_WINDOW = "[, in {window:called}]"
 _DIFFERENCE = (
     "{window_pairs?{window_pairs=1?the one pair of windows is|all {window_pairs:plural pair} of windows are} %s"
-    "|every allocation has its partner in the other run, and both are freed alike}"
+    "|every allocation has its partner in the other run, and both free it sooner or later, or neither does}"
 )
 _BALANCE = "{%s_remaining_bytes<0?frees {%s_remaining_bytes:size} more than it allocates|leaves {%s_remaining_bytes:bytes} behind}"
 
