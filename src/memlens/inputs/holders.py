@@ -15,6 +15,7 @@ from memlens.claims.roles import (
     GRAPH,
     NO_VARIABLE,
     OF_BACKWARD,
+    OF_GRAPH,
     SAW_ALL,
     STATE,
     STAYING,
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
     from memlens.columns import Flags, Ints
     from memlens.inputs.calls import Calls
 
-#: A row of how many nodes of each operator the graph has that a tensor leads to; that tensor's share of all of an operator's nodes, in tenths, at least, for
-#: what they have saved to be of its graph.
-_GRAPH, _SHARE = "graph ", 9
+#: A tensor's share of all of an operator's nodes, in tenths, at least, for what they have saved to be of its graph.
+_SHARE = 9
 #: Nodes that are not called after the operator.
 _NODES = {
     "linear": ("matmul", "add"),
@@ -174,7 +174,7 @@ def held(
         before, named, name, block = (column[~given] for column in (before, named, name, block))
     row = _last(np.ones(len(block), np.bool_), block, len(alloc))
     # The last walk that saw all while the block was live, and the end of the walk before it.
-    graph = np.array([*(text.startswith(_GRAPH) for text in names), False])[name]
+    graph = np.array([*(text.startswith(OF_GRAPH) for text in names), False])[name]
     ends = np.flatnonzero((named == 0) & ~graph)
     saw_all = np.array([*(text == SAW_ALL for text in names), False])[name[ends]]
     name = _known_as(name, names, block, np.append(saw_all, False)[ends.searchsorted(np.arange(len(name)))])
@@ -301,7 +301,7 @@ def _saved(
     made, operators = operator
     by_walk = defaultdict[int, defaultdict[str, Counter[str]]](lambda: defaultdict(Counter))
     for at, row in zip(walk.tolist(), rows, strict=True):
-        path, _, counts = row.removeprefix(_GRAPH).rpartition(": ")
+        path, _, counts = row.removeprefix(OF_GRAPH).rpartition(": ")
         words = counts.split()
         for node, count in zip(words[::2], words[1::2], strict=False) if path else ():
             by_walk[at][path][_plain(node).removesuffix("final")] += int(count) if count.isdecimal() else 0
