@@ -42,8 +42,8 @@ def text_of(lines: list[tuple[Any, ...]]) -> str:
             addr, holder, number = values
             log.say(f"memlens holds {addr << 12:#x} {holder.format(number)}", "line.py:0")
         else:
-            row = "-" if what == "whole" else "graph loss.grad_fn (main, t.py): Add 1 Mean 1"
-            log.say(f"memlens holds 0x0 {row}", "line.py:0")
+            for row in ["graph loss.grad_fn (main, t.py): Add 1 Mean 1"] * (what == "graph") + ["-"]:
+                log.say(f"memlens holds 0x0 {row}", "line.py:0")
     return log.text
 
 
