@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from claim_judge import judge
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from logs import LogText
 from raw_runs import of_paddle
@@ -74,6 +74,7 @@ def plain_walks(text: str) -> list[Walk]:
     return found
 
 
+@example([("event", 1, 2), ("holds", 1, HOLDERS[1], 0), ("graph",)], 3000)
 @given(LINES, st.integers(30, 3000))
 def test_a_walk_has_what_a_plain_program_finds_however_the_log_grows(
     tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[Any, ...]], piece: int
