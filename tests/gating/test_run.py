@@ -85,6 +85,19 @@ def test_of_what_piles_up_that_which_the_base_does_not_have_is_named_though_its_
     assert "10 × 2.00 MiB (relu" in memlens.gate(head, budgets=["peak=1MiB"]).explanation
 
 
+def test_a_window_that_is_a_number_is_called_one(tmp_path: Path) -> None:
+    """Window 0 has the peak of both runs, and window 3 needs 5 MiB more."""
+    logs = []
+    for name, more in (("base.log", 0), ("head.log", 5)):
+        lines = []
+        for number, size in enumerate((200, 100, 100, 100 + more, 100, 100)):
+            lines += [f"STEP {number} START", f"+{size * MIB}@a{number}", f"-{size * MIB}@a{number}"]
+        logs.append(log(tmp_path, name, *lines))
+    base, head = logs
+    said = memlens.gate(head, base=base, by=STEPS, limits=["peak=1%"]).explanation
+    assert said.startswith("Regression in window 3: peak went from 100.00 MiB to 105.00 MiB")
+
+
 def test_a_leaking_run_grows_by_what_it_grows_by_and_counts_its_steps_as_analyze_does() -> None:
     leak = EXAMPLES / "leak.log.gz"
     verdict = memlens.gate(leak, base=leak, limits=["growth=0"])

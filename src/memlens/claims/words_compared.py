@@ -218,7 +218,7 @@ _BEGIN: dict[str, Wording] = {
     "largest_in_one": "the largest that {side} has more of {blocks=1?is 1|are {blocks:count}} of {size_bytes:size}",
     # A run and its limits.
     "not_judged": "not judged[: {reasons:listed ;}][; and {more:plural more reason}]",
-    "regression": "regression{whole? in the run|[ in {window:name}]}",
+    "regression": "regression{whole? in the run|[ in {window:called}]}",
     "within_limits": "within limits[: the {metric} of the run is {head_bytes:bytes}[, {d_bytes:signed} against "
         "{base_bytes:bytes}], {limit_from=budget?budget|limit} {limit_bytes:bytes}{limit_from=floor?" + _FLOOR +
         "|}]",
