@@ -237,6 +237,15 @@ def test_a_leak_under_a_sawtooth_has_its_rate_wherever_the_last_tooth_is_cut(win
     assert (found.verdict, found.gained_bytes_per_window) == ("growing", 64)
 
 
+def test_two_jumps_beside_a_leak_of_each_window_are_not_its_rate() -> None:
+    """26 windows keep 128 KiB each, and of two of them other things stay too: 519 KiB of the first, 1 MiB of the ninth."""
+    live = np.cumsum([258, 128 + 519, *[128] * 7, 128 + 1024, *[128] * 17])
+    found = judge(live)
+    assert (found.verdict, found.since, found.gained_bytes, found.every) == ("growing", 1, 26 * 128 + 519 + 1024, None)
+    # From the first rise, which is not counted, to the last one.
+    assert found.gained_bytes_per_window == (25 * 128 + 1024) / 25
+
+
 def test_ten_thousand_windows_take_no_quadratic_time() -> None:
     # comparing every window with every other would take a hundred million steps
     assert judge(np.arange(10_000) * 512).since == 1

@@ -71,7 +71,9 @@ def test_a_gate_names_who_holds_what_piles_up_and_points_at_the_line_of_the_prog
     assert all(line.startswith("::error file=src/train.py,line=10,title=memlens gate") for line in errors)
     shared = tmp_path / "shared.log"
     shared.write_text(head.read_text().replace("variable feats[2]", "variable best"))
-    assert "; feats[*] (main, train.py) holds at least half of them." in memlens("gate", shared, "--base", base).out
+    assert (
+        "; at least half of them are held by feats[*] (main, train.py)." in memlens("gate", shared, "--base", base).out
+    )
     # Of two files of one name it is not known which one is meant.
     (repository / "tests").mkdir()
     (repository / "tests/train.py").touch()

@@ -15,6 +15,7 @@ from logs import LogText
 from night import chance_of
 
 import memlens
+from memlens.diffing.explaining import explained
 from memlens.diffing.result import Diff
 from memlens.events import Kind
 from memlens.facts import Facts
@@ -241,6 +242,30 @@ def test_blocks_of_one_size_cancel_whichever_window_keeps_them(tmp_path: Path) -
     assert diff.answer.sentences[1].startswith(what)
 
 
+def test_a_missing_free_is_of_the_window_in_which_one_run_frees_the_block_and_the_first_is_what_is_freed_first(
+    tmp_path: Path,
+) -> None:
+    """Base lets go of two blocks of each step in the one after it, the second of them first; head keeps them to the end."""
+
+    def step(number: int) -> list[Row]:
+        born, older = ([block(of, 60 + which, 512 * KIB) for which in range(2)] for of in (number, number - 1))
+        frees = [free for _, free in reversed(older)] if number else []
+        return [*work(number), *(alloc for alloc, _ in born), *frees]
+
+    base = steps(9, step)
+    kept = [row for row in base if row[0] == "FREE" and row[1] == 512 * KIB]
+    head = [*(row for row in base if row not in kept), *kept]
+    diff = compared(base, head, tmp_path)
+    first = line_of(base, block(0, 61, 512 * KIB)[1])
+    assert f" in 7 windows. Base frees the first at line {first}, head " in diff.verdict
+    found = explained(diff)
+    assert found is not None
+    # Those of STEP 0 to STEP 6: those of STEP 7 are live at both peaks, in STEP 8.
+    assert (diff.windows[found.cause.window].label, found.cause.windows, found.cause.finding.count) == ("STEP 1", 7, 14)
+    assert found.cause.finding.base is not None
+    assert found.cause.finding.base.freed == "in_window"
+
+
 def test_where_both_peaks_are_alike_and_only_the_start_differs_nothing_raises_the_peak(tmp_path: Path) -> None:
     base, head = ([*before, ("STEP", 0, 0), *work(0), ("STEP", 1, 0)] for before in ([("ALLOC", MIB, 1)], []))
     # Head's window rises by 1 MiB more to the same level.
@@ -270,6 +295,18 @@ def test_what_the_peak_is_led_with_is_what_is_explained(tmp_path: Path) -> None:
         "Head peaks at 8.73 MiB, 768.00 KiB more than base (7.98 MiB).",
         "All of the 768.00 KiB is a block of 768.00 KiB that only head has.",
         f"Head allocates it at line {line} and frees it at line {line + 1}.",
+    )
+
+
+def test_where_only_the_moments_of_frees_differ_no_more_is_said_than_that_all_are_freed(tmp_path: Path) -> None:
+    """Head keeps to the end what base frees at once, and both peak before that."""
+    top = [*block(0, 1, 9 * MIB)]
+    born = [block(1, 10 + which, MIB) for which in range(8)]
+    base = [*top, *(row for ends in born for row in ends)]
+    head = [*top, *(alloc for alloc, _ in born), *(free for _, free in born)]
+    said = compared(base, head, tmp_path).verdict
+    assert said.startswith(
+        "No difference: every allocation has its partner in the other run, and both free it sooner or later, or"
     )
 
 

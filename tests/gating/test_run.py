@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from commands import HERE
-from logs import HEADER, write_log
+from logs import HEADER, LogText, write_log
 from night import some
 
 import memlens
@@ -61,6 +61,41 @@ def test_growth_is_judged_over_the_steps_where_one_window_is_asked_for_too(tmp_p
     assert (verdict.verdict, found(verdict)) == ("regression", [(WHOLE, "growth")])
     (row,) = verdict.failing
     assert (row.base_bytes, row.head_bytes) == (39 * 256, 39 * (256 + 8192))
+
+
+def test_of_what_piles_up_that_which_the_base_does_not_have_is_named_though_its_lines_have_moved(
+    tmp_path: Path,
+) -> None:
+    """Both runs keep 2 MiB in each step, and head another MiB, made at a line above the one that both have."""
+    paths = []
+    for name, line, more in (("base.log", 9, False), ("head.log", 10, True)):
+        text = LogText()
+        for number in range(12):
+            text.lines.append(f"STEP {number} START")
+            kept = [(f"relu < train.py:{line} main", 2 * MIB), *[("matmul < train.py:4 main", MIB)] * more]
+            for which, (owner, size) in enumerate(kept):
+                text.say(f"memlens calls {owner}", "line.py:0")
+                text.alloc(size, (2 * number + which + 1) << 24)
+                text.say("memlens calls -", "line.py:0")
+        paths.append(tmp_path / name)
+        paths[-1].write_text(text.text)
+    base, head = paths
+    named = "10 × 1.00 MiB (matmul < train.py:4 main) pile up, 10.00 MiB, first of 2 kinds"
+    assert named in memlens.gate(head, base=base).explanation
+    assert "10 × 2.00 MiB (relu" in memlens.gate(head, budgets=["peak=1MiB"]).explanation
+
+
+def test_a_window_that_is_a_number_is_called_one(tmp_path: Path) -> None:
+    """Window 0 has the peak of both runs, and window 3 needs 5 MiB more."""
+    logs = []
+    for name, more in (("base.log", 0), ("head.log", 5)):
+        lines = []
+        for number, size in enumerate((200, 100, 100, 100 + more, 100, 100)):
+            lines += [f"STEP {number} START", f"+{size * MIB}@a{number}", f"-{size * MIB}@a{number}"]
+        logs.append(log(tmp_path, name, *lines))
+    base, head = logs
+    said = memlens.gate(head, base=base, by=STEPS, limits=["peak=1%"]).explanation
+    assert said.startswith("Regression in window 3: peak went from 100.00 MiB to 105.00 MiB")
 
 
 def test_a_leaking_run_grows_by_what_it_grows_by_and_counts_its_steps_as_analyze_does() -> None:

@@ -199,6 +199,26 @@ def test_what_is_younger_than_another_was_when_it_was_found_may_be_held_as_that_
     assert [every[n] for n in found[[2, 7]].tolist()] == [names[0], holder]
 
 
+@pytest.mark.parametrize(
+    ("seen", "short", "kept"),
+    [
+        ("variable metric.preds[*] (train.py)", "variable self.preds[*] (result, train.py)", True),
+        ("optimizer opt (main, train.py)", "variable v (<dictcomp>, train.py)", True),
+        ("variable metric.preds[*] (train.py)", "variable self.best (result, train.py)", False),
+        ("variable batch (train.py)", "variable x (forward, train.py)", False),
+    ],
+)
+def test_what_a_walk_from_functions_alone_calls_otherwise_keeps_the_name_that_it_is_known_by(
+    seen: str, short: str, *, kept: bool
+) -> None:
+    """An attribute that another variable leads to, and the state of an optimizer that a loop goes through, and not the next block at that address."""
+    kind, addr = np.array([0, 1, 0, 1], np.int8), np.ones(4, np.uint64)
+    before, named = np.array([1, 1, 1, 1, 3, 3]), np.array([1, 0, 1, 0, 1, 0], np.uint64)
+    names = (seen, "-", short, "some")
+    found, every = held(before, named, np.array([0, 1, 2, 3, 2, 3]), names, kind, addr, np.full(4, 512), None)
+    assert [every[n] for n in found] == [seen if kept else short] * 2 + [short] * 2
+
+
 @pytest.mark.parametrize("read_log", [of_snapshot, of_trace])
 def test_a_walk_before_the_first_event_says_nothing_of_blocks_that_were_there(read_log: Any) -> None:
     assert set(holders(read_log(noted((5, [(A, 0), (B, 1)]))))) == {None}

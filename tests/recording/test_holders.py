@@ -185,7 +185,7 @@ KEPT = {
     "an iterator over iterators": (lambda tensor: enumerate(iter([tensor])), "kept[*]"),
     "the values of a dictionary": (lambda tensor: {1: tensor}.values(), "kept[*]"),
     "a method of a list": (lambda tensor: [tensor].append, "kept[*]"),
-    "a function that caches": (cached, "kept"),
+    "a function that caches": (cached, "kept[*]"),
     "a function that caches without end by what it is given": (cached_by_it, "kept.keys()[*][*]"),
     "a variable of a thread": (in_thread, "kept.last"),
     "an argument of an exception": (KeyError, "kept[*]"),
@@ -654,6 +654,21 @@ def test_where_a_path_is_too_long_to_be_written_not_all_is_named() -> None:
 
     assert walk() == (True, False)
     assert len(chain) == 1
+
+
+def test_of_a_list_of_things_that_each_lead_to_the_next_the_far_ones_have_one_name() -> None:
+    """As they have where there are more than a path may have characters."""
+
+    def linked(step: Callable[[Any], Any]) -> list[str]:
+        head: Any = None
+        for _ in range(60):
+            head = step(head)
+        return [path for _, path in held("linked")]
+
+    by_attribute = linked(lambda rest: SimpleNamespace(x=Tensor(), prev=rest))
+    assert by_attribute == ["head.x", "head.prev.x", "head.prev.prev.x", *["head.prev.prev[*].x"] * 57]
+    by_key = linked(lambda rest: {"x": Tensor(), "prev": rest})
+    assert set(by_key[3:]) == {"head['prev']['prev'][*]['x']"}
 
 
 def test_a_cycle_ends() -> None:

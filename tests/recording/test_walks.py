@@ -193,9 +193,9 @@ def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_
         def __init__(self, address: int) -> None:
             self.address = address
 
-    def walked() -> list[tuple[int, str]]:
+    def walked(**short: Any) -> list[tuple[int, str]]:
         rows.clear()
-        looks.walk()
+        looks.walk(**short)
         return [(address, text.partition(" (")[0]) for address, text in rows]
 
     kind = type("Optimizer", (), {"__module__": "torch.optim.optimizer"})
@@ -214,6 +214,15 @@ def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_
     assert walked() == [(1, "no variable"), (0, "-")]
     mine.clear()
     assert walked() == [(2, "no variable"), (0, "-")]
+    # What goes on to another variable is said to be there by the next walk that sees all, though a short one saw it there first and says nothing of it.
+    mine[:] = [kind()]
+    vars(mine[0]).update(state={0: {"mean": Tensor(3)}})
+    assert walked() == [(3, path), (0, "-")]
+    kept = [mine.pop()]
+    assert walked(passed=("relu", ())) == [(0, "some")]
+    assert walked() == [(3, "optimizer kept[*].mean[*]"), (0, "-")]
+    kept.clear()
+    walked()
     # Where no walk sees all, as many are known as there are addresses, and not as many as there ever were tensors.
     framework.whole = False
     for _ in range(8):

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from statistics import median_low
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memlens.summarizing.figures import COLUMNS, METRICS, NOT_KNOWN, WindowTable
-from memlens.summarizing.largest import LargestGroups
+from memlens.summarizing.largest import LargestGroups, holder_of_most
 
 amounts = st.integers(0, 1 << 40)
 rows = st.lists(st.tuples(*[amounts | st.just(NOT_KNOWN)] * (len(COLUMNS) - 2), st.booleans(), st.booleans()), min_size=1, max_size=9)  # fmt: skip
@@ -82,3 +83,14 @@ def test_the_groups_of_a_rank_are_few_kilobytes() -> None:
     assert (len(held.counts), held.left_out_bytes) == (128, 3 * (9998 - 128))
     assert len(pickle.dumps(held)) < 12_000
     assert pickle.loads(pickle.dumps(held)) == held
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("self.preds[*] (result, a.py)", 3400), ("self.labels[*] (result, a.py)", 3900), ("preds[*] (a.py)", 3900)],
+)
+def test_what_the_base_holds_by_another_name_of_the_same_attribute_is_not_more(name: str, more: int) -> None:
+    """Base peaks in a method of the object that has the list, which is ``self`` there."""
+    most = "variable metric.preds[*] (a.py)"
+    base = {f"variable {name}": 500, "variable x (a.py)": 64}
+    assert holder_of_most({most: 3900, "variable x (a.py)": 64}, base, 3500) == (most, more)

@@ -35,6 +35,19 @@ _ROLES = {
 }
 
 
+#: What leads on from a variable.
+_LEADS = re.compile(r"variable [^.\[ ]+(\..*) \([^()]*\)")
+
+
+def _known_as(row: tuple[int, int, str], earlier: Sequence[tuple[int, int, str]], whole: set[int]) -> str:
+    """The holder that a row of a block names; a short walk says no other one than a walk that saw all before, where both lead on alike, or that one's stays."""
+    (_, walk, name), known = row, [one[2] for one in earlier if one[1] in whole or one[2].startswith(_STAYING)]
+    if walk in whole or name.startswith(_STAYING) or not known:
+        return name
+    one, other = _LEADS.fullmatch(known[-1]), _LEADS.fullmatch(name)
+    return known[-1] if known[-1].startswith(_STAYING) or (one and other and one[1] == other[1]) else name
+
+
 def _of_a_pass(call: str) -> bool:
     """Whether a backward pass runs within a call."""
     return "GradNode" in call.split(" < ", maxsplit=1)[0] or "run_backward" in call.split(" < ")
@@ -197,7 +210,9 @@ class RawRun:
             freed = self.partner.get(born)
             if last and (freed is None or any(one.call != "-" for one in self.events[last[0] : freed + 1])):
                 last = None
-            rows[born] = [row for row in seen if not row[2].startswith("temporary ") or row == last]
+            kept = [row for row in seen if not row[2].startswith("temporary ") or row == last]
+            of_whole = {walk for _, walk in whole}
+            rows[born] = [(*row[:2], _known_as(row, kept[:k], of_whole)) for k, row in enumerate(kept)]
         return {born: seen for born, seen in rows.items() if seen}, whole
 
     def _is_young(self, born: int, looked: int, rows: Mapping[int, Sequence[tuple[int, int, str]]]) -> bool:

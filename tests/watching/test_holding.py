@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from claim_judge import judge
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from logs import LogText
 from raw_runs import of_paddle
@@ -22,7 +22,7 @@ from memlens.watching.watch import Watching
 HOLDERS = ("variable feats[{}] (main, t.py)", "variable x{} (t.py)", "parameter net.w{} (t.py)", "variable h (f, t.py)")
 ROWS = st.tuples(st.just("holds"), st.integers(1, 6), st.sampled_from(HOLDERS), st.integers(0, 2))
 EVENTS = st.tuples(st.just("event"), st.integers(1, 6), st.integers(1, 9))
-LINES = st.lists(EVENTS | ROWS | st.just(("whole",)), max_size=60)
+LINES = st.lists(EVENTS | ROWS | st.sampled_from([("whole",), ("graph",)]), max_size=60)
 KIB = 1 << 10
 
 
@@ -42,7 +42,8 @@ def text_of(lines: list[tuple[Any, ...]]) -> str:
             addr, holder, number = values
             log.say(f"memlens holds {addr << 12:#x} {holder.format(number)}", "line.py:0")
         else:
-            log.say("memlens holds 0x0 -", "line.py:0")
+            for row in ["graph loss.grad_fn (main, t.py): Add 1 Mean 1"] * (what == "graph") + ["-"]:
+                log.say(f"memlens holds 0x0 {row}", "line.py:0")
     return log.text
 
 
@@ -58,7 +59,7 @@ def plain_walks(text: str) -> list[Walk]:
             del live[words[-1]]
             said.pop(words[-1], None)
             last = number
-        elif words[:3] == ["memlens", "holds", "0x0"]:
+        elif words[:4] == ["memlens", "holds", "0x0", "-"]:
             held = dict[str, tuple[int, int]]()
             for addr, (holder, at) in said.items():
                 if at == walk or holder.startswith("parameter"):
@@ -73,6 +74,7 @@ def plain_walks(text: str) -> list[Walk]:
     return found
 
 
+@example([("event", 1, 2), ("holds", 1, HOLDERS[1], 0), ("graph",)], 3000)
 @given(LINES, st.integers(30, 3000))
 def test_a_walk_has_what_a_plain_program_finds_however_the_log_grows(
     tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[Any, ...]], piece: int

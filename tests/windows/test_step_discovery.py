@@ -55,6 +55,7 @@ def test_steps_in_some_of_which_the_run_is_evaluated_are_not_lost_to_the_ends_of
         ("START loading shard {}", "loading shard {}", Work.PART),
         ("STEP {} END loss=3.6", "STEP {} END", Work.STEP),
         ("round {}", "round {}", Work.STEP),
+        ("[episode {}] start", "[episode {}]", Work.STEP),
         ("Request {} done", "Request {} done", Work.STEP),
         ("processing sample {}", "processing sample {}", Work.STEP),
         ("    step {}", "step {}", Work.STEP),
@@ -165,9 +166,9 @@ def test_lines_that_come_again_evenly_are_steps_whether_or_not_they_count() -> N
 
 
 def test_lines_without_a_word_of_steps_are_called_by_their_number_too() -> None:
-    of = found(*steps("episode {}"))
+    of = found(*steps("game {}"))
     assert of is not None
-    assert [*of.anchors[0].names] == [f"episode {n}" for n in range(5)]
+    assert [*of.anchors[0].names] == [f"game {n}" for n in range(5)]
 
 
 def test_an_annotation_in_which_something_happens_is_where_its_step_begins_whatever_its_words_are(

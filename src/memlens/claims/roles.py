@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: The name in the row after a walk that looked at all that variables lead to.
 SAW_ALL = "-"
+#: What a row begins with, as such a row without an address, that says how many nodes of each operator the graph has that a tensor leads to.
+OF_GRAPH = "graph "
 #: Who holds a block that a walk found nobody to hold, though it saw all that variables lead to.
 NO_VARIABLE = "no variable"
 #: … that a backward pass gave back, and that was made before it.

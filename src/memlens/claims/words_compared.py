@@ -27,7 +27,7 @@ _OPPOSITE = "{needs=less?more|less}"
 _IN_WINDOW = "[, in {window:called}]"
 _DIFFERENCE = (
     "{window_pairs?{window_pairs=1?the one pair of windows is|all {window_pairs:plural pair} of windows are} %s"
-    "|every allocation has its partner in the other run, and both are freed alike}"
+    "|every allocation has its partner in the other run, and both free it sooner or later, or neither does}"
 )
 _BALANCE = "{%s_remaining_bytes<0?frees {%s_remaining_bytes:size} more than it allocates|leaves {%s_remaining_bytes:bytes} behind}"
 
@@ -218,7 +218,7 @@ _BEGIN: dict[str, Wording] = {
     "largest_in_one": "the largest that {side} has more of {blocks=1?is 1|are {blocks:count}} of {size_bytes:size}",
     # A run and its limits.
     "not_judged": "not judged[: {reasons:listed ;}][; and {more:plural more reason}]",
-    "regression": "regression{whole? in the run|[ in {window:name}]}",
+    "regression": "regression{whole? in the run|[ in {window:called}]}",
     "within_limits": "within limits[: the {metric} of the run is {head_bytes:bytes}[, {d_bytes:signed} against "
         "{base_bytes:bytes}], {limit_from=budget?budget|limit} {limit_bytes:bytes}{limit_from=floor?" + _FLOOR +
         "|}]",
@@ -285,7 +285,7 @@ _GO_ON: dict[str, Wording] = {
     "grows": "memory grows by {gained_bytes_per_window:bytes} a {unit}[ from {since:short_window} on], "
         "{gained_bytes:bytes} over [the last {last_windows:count} of ]{windows:units}{within_limit?, within the limit|}",
     "piles_up": "{blocks:count} × {size_bytes:bytes}[ ({owner:name})] pile up, {total_bytes:bytes}{kinds>1?, first "
-        "of {kinds:plural kind}|}[; {holder:owner} holds {held_in_part?at least half of |}them]",
+        "of {kinds:plural kind}|}[; {held_in_part?at least half of them are held by {holder:owner}|{holder:owner} holds them}]",
     "figures_unjudged": _unjudged,
     "peak_may_be_higher": "the peak may be higher, because the log starts late",
     "held_and_not_needed": "what a run held when it ran out of memory is less than what it needs",

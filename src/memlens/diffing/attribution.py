@@ -42,7 +42,7 @@ class Cause(NamedTuple):
     Attributes:
         finding: The blocks; their effect is in ``d_peak_bytes`` at the peaks, else in ``d_remaining_bytes``.
         effect: That effect, above 0 where head has more.
-        window: The number of the pair of windows that the first block is of, -1 for none.
+        window: The number of the pair of windows that the first block is of, -1 for none: of a missing or an extra Free that in which one run frees it.
         windows: Pairs of windows that have some of them.
         base_blocks, head_blocks: How many blocks of this size each run has at its peak; 0 of what is left behind.
         late_by: How many windows later than the other run the run that has more frees each of them, where that is so in several windows; else 0.
@@ -233,8 +233,10 @@ def _live_items(
     free = values_at(mine[0].log.lifetimes.partner, own)
     freed_in, born_in = window_of(mine, free), window_of(mine, own)
     others = runs.base if side else runs.head
-    # Freed in a window that is judged, or in that in which the other run frees it, it is freed late; else it is missing.
-    sooner = freed_in <= window_of(others, values_at(others[0].log.lifetimes.partner, other))
+    # Freed in a window that is judged, or in that in which the other run frees it, it is freed late; else it is missing there.
+    others_free = values_at(others[0].log.lifetimes.partner, other)
+    there = window_of(others, others_free)
+    sooner = freed_in <= there
     late = (freed_in >= 0) & (np.array([*judged, False])[freed_in] | sooner)
     names = [_KIND[name] for name in _KINDS[1 - side]]
     kind = np.select([gone & ~late, gone, other >= 0], names[:3], names[3])
@@ -244,7 +246,9 @@ def _live_items(
     peak_ends = np.array(peaks[:1]), np.array(peaks[1:])
     pairs = Paired(blocks[0], blocks[1], Keys.of(*blocks), peak_ends, at[0], at[1])
     items = items_of(pairs, kind, fate, np.zeros(len(own), np.int64), sign)
-    return items._replace(window=born_in)
+    missing = (kind == names[0]) & (there >= 0)
+    order = np.argsort(np.where(missing, others_free, own), kind="stable")
+    return items._replace(window=np.where(missing, there, born_in)).take(order)
 
 
 def _blocks(log: EventLog, allocs: Ints, end: int) -> Blocks:

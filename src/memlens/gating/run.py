@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
@@ -10,7 +12,7 @@ from msgspec.structs import replace
 
 from memlens.analyzers.composition import peak_by_role
 from memlens.analyzers.failures import failure_claim, failures
-from memlens.analyzers.series.growth import Growth, growth
+from memlens.analyzers.series.growth import Growth, Pile, growth
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.errors import InputError, MemlensError, OutputError, UsageError
 from memlens.facts import CPU, Kind
@@ -215,7 +217,7 @@ def _judged(order: Order) -> Verdict:
         len(paired.judged),
         len(base),
         head.figures.steps_by,
-        _growth(head),
+        _growth(head, old),
         _failed(head.log),
         unit=head.unit,
         is_baseline=options.baseline is not None,
@@ -258,12 +260,21 @@ def _no_steps(head: _Read, kept: Baseline | None) -> str:
     return f"{what} found{advice}"
 
 
-def _growth(head: _Read) -> Growth | None:
-    """How memory develops over the steps of a log, with what piles up; ``None`` where it has too few."""
+def _growth(head: _Read, old: _Read | None) -> Growth | None:
+    """How memory develops over the steps of a log, with what piles up, most of what does not in the other run first; ``None`` where it has too few."""
     if len(head.figures.step_levels) < MINIMUM:
         return None
-    found = growth(head.steps)
-    return replace(found, piling=found.piling)  # looked up now, for the events may be dropped later
+    found, before = growth(head.steps), Counter[tuple[int, str]]()
+    if old is not None and old is not head and len(old.figures.step_levels) >= MINIMUM:
+        for pile in growth(old.steps).piling:
+            before[_alike(pile)] += pile.total_bytes
+    # Looked up now, for the events may be dropped later.
+    return replace(found, piling=tuple(sorted(found.piling, key=lambda pile: before[_alike(pile)] - pile.total_bytes)))
+
+
+def _alike(pile: Pile) -> tuple[int, str]:
+    """The size and the owner of blocks, whose lines may have moved."""
+    return pile.size_bytes, re.sub(r"\d+", "", pile.owner or "")
 
 
 def _failed(log: Log) -> Claim | None:

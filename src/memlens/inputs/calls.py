@@ -89,6 +89,26 @@ class Calls(NamedTuple):
         last[key[: len(seen)]] = seen
         return last[key[len(seen) :]]
 
+    def too_young(self, blocks: Ints, looked: Ints, alloc: Ints, size: Ints, before: Ints, block: Ints) -> Flags:
+        """Which of some blocks that no walk had a row of were no older, when one last looked, than the last that the same call made was when it was found, bool of all.
+
+        Args:
+            blocks: The blocks, as indices of all.
+            looked: How many events after the ALLOC of each of all blocks the last walk came that saw all.
+            alloc: Where each is made, int64.
+            size: Its bytes, int64.
+            before: How many events stand before each row, int64, not falling.
+            block: The block of each row, int64, -1 for none.
+        """
+        young: Flags = np.zeros(len(alloc), np.bool_)
+        if not len(blocks):
+            return young
+        first = np.full(len(alloc), most := len(self.place) + 1)
+        np.minimum.at(first, block[block >= 0], before[block >= 0])
+        like = self.last_like(blocks, np.flatnonzero(first < most), alloc, size)
+        young[blocks] = (like >= 0) & (looked[blocks] < first[like] - alloc[like])
+        return young
+
 
 def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str], kind: NDArray[np.int8]) -> Calls | None:
     """What runs where the owners are call stacks: threads of backward passes have none of Python, or one that begins with a function of autograd's.

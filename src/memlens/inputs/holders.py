@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -14,6 +15,7 @@ from memlens.claims.roles import (
     GRAPH,
     NO_VARIABLE,
     OF_BACKWARD,
+    OF_GRAPH,
     SAW_ALL,
     STATE,
     STAYING,
@@ -32,9 +34,8 @@ if TYPE_CHECKING:
     from memlens.columns import Flags, Ints
     from memlens.inputs.calls import Calls
 
-#: A row of how many nodes of each operator the graph has that a tensor leads to; that tensor's share of all of an operator's nodes, in tenths, at least, for
-#: what they have saved to be of its graph.
-_GRAPH, _SHARE = "graph ", 9
+#: A tensor's share of all of an operator's nodes, in tenths, at least, for what they have saved to be of its graph.
+_SHARE = 9
 #: Nodes that are not called after the operator.
 _NODES = {
     "linear": ("matmul", "add"),
@@ -49,6 +50,8 @@ _NODES = {
     "getitem_index_not_tensor": ("slice", "stridedslice"),
     "clone": ("assign",),
 }
+#: What of a holder names the variable whose attributes lead on, and where that is.
+_LEADS = re.compile(r"variable [^.\[ ]+(?=\.)| \([^()]*\)$")
 #: Characters of a holder, at most.
 _LONGEST = 240
 
@@ -209,13 +212,15 @@ class _Search:
                 given[last_given[calls.let_go(before[last_given], free) & (last_given >= 0)]] = False
             before, named, name, block = before[~given], named[~given], name[~given], block[~given]
         # The rows of walks, and of each block the last one; the rows of graphs, and the ends of walks.
-        self._before, self._name, self._block = before, name, block
+        self._before, self._block = before, block
         self._row = _last(np.ones(len(block), np.bool_), block, len(alloc))
-        graph = self._begins(_GRAPH)[name]
+        graph = self._begins(OF_GRAPH)[name]
         self._graphs, self._ends = np.flatnonzero(graph), np.flatnonzero((named == 0) & ~graph)
         # Walks that saw all, after one that never was: the events before each, the end of the walk before, and the last one while a block was live.
         all_seen = np.array([*(text == SAW_ALL for text in names), False])[name[self._ends]]
         self._whole = self._ends[all_seen]
+        of_whole = np.append(all_seen, False)[self._ends.searchsorted(np.arange(len(name)))]
+        self._name = _known_as(name, names, block, of_whole)
         self._began = np.append(-1, before[self._whole])
         self._start = np.append(-1, np.append(-1, self._ends[:-1])[: len(self._ends)][all_seen])
         self._last = self._began[1:].searchsorted(free, "right")
@@ -237,7 +242,7 @@ class _Search:
         nobody |= found == self.number[NO_VARIABLE]  # of what was said to be held, a walk says so
         if self._calls is not None:
             looked, blocks = began[last] - alloc, np.flatnonzero(nobody & (row < 0))
-            nobody &= ~_too_young(blocks, looked, alloc, self._size, self._before, self._block, self._calls)
+            nobody &= ~self._calls.too_young(blocks, looked, alloc, self._size[alloc], self._before, self._block)
         found[nobody] = np.where((free[nobody] < self._events) | of_all_threads, self.number[NO_VARIABLE], -1)
         self._nobody = nobody
 
@@ -311,6 +316,31 @@ def _last(rows: Flags, block: Ints, count: int) -> Ints:
     return found
 
 
+def _known_as(name: Ints, names: Sequence[str], block: Ints, whole: Flags) -> Ints:
+    """The names of rows, those of a short walk, which begins at functions alone, by what a walk that saw all last called the block.
+
+    That is where the one leads on from its variable as the other does (``self.preds[*]`` and ``metric.preds[*]``), and where it is of a role that stays.
+
+    Args:
+        name: The number of who holds the block of each row, int64.
+        names: The holders.
+        block: The block of each row, int64, -1 for none.
+        whole: Its walk saw all.
+    """
+    tails: dict[str, int] = {}
+    tail = [tails.setdefault(_LEADS.sub("", text), len(tails)) if _LEADS.match(text) else -1 for text in names]
+    stays, leads = np.array([*(text.startswith(STAYING) for text in names), False]), np.array([*tail, -1])
+    order = np.argsort(block, kind="stable")
+    known, of = name[order], block[order]
+    last = np.maximum.accumulate(np.where(whole[order] | stays[known], np.arange(len(order)), -1))
+    earlier = known[last]
+    alike = stays[earlier] & ~stays[known] | (leads[earlier] == leads[known]) & (leads[known] >= 0)
+    known = np.where(alike & (last >= 0) & (of[last] == of) & (of >= 0) & ~whole[order], earlier, known)
+    found = name.copy()
+    found[order] = known
+    return found
+
+
 def _saved(
     walk: Ints, rows: Sequence[str], last: Ints, operator: tuple[Ints, Sequence[str]]
 ) -> Iterator[tuple[Ints, str]]:
@@ -325,7 +355,7 @@ def _saved(
     made, operators = operator
     by_walk = defaultdict[int, defaultdict[str, Counter[str]]](lambda: defaultdict(Counter))
     for at, row in zip(walk.tolist(), rows, strict=True):
-        path, _, counts = row.removeprefix(_GRAPH).rpartition(": ")
+        path, _, counts = row.removeprefix(OF_GRAPH).rpartition(": ")
         words = counts.split()
         for node, count in zip(words[::2], words[1::2], strict=False) if path else ():
             by_walk[at][path][_plain(node).removesuffix("final")] += int(count) if count.isdecimal() else 0
@@ -349,28 +379,6 @@ def _saved_by(graphs: dict[str, Counter[str]], operator: str) -> str:
 
 def _plain(name: str) -> str:
     return name.replace("_", "").lower()
-
-
-def _too_young(blocks: Ints, looked: Ints, alloc: Ints, size: Ints, before: Ints, block: Ints, calls: Calls) -> Flags:
-    """Which of some blocks that no walk had a row of were no older, when one last looked, than the last that the same call made was when it was found.
-
-    Args:
-        blocks: The blocks, as indices of all.
-        looked: How many events after the ALLOC of each of all blocks the last walk came that saw all.
-        alloc: Where each is made, int64.
-        size: The sizes of all events, int64.
-        before: How many events stand before each row, int64, not falling.
-        block: The block of each row, int64, -1 for none.
-        calls: What runs at each event.
-    """
-    young: Flags = np.zeros(len(alloc), np.bool_)
-    if not len(blocks):
-        return young
-    first = np.full(len(alloc), most := len(calls.place) + 1)
-    np.minimum.at(first, block[block >= 0], before[block >= 0])
-    like = calls.last_like(blocks, np.flatnonzero(first < most), alloc, size[alloc])
-    young[blocks] = (like >= 0) & (looked[blocks] < first[like] - alloc[like])
-    return young
 
 
 def _by_life(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from itertools import islice, zip_longest
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Groups of blocks that are kept of a rank, the largest; and characters of an owner.
 _MOST_GROUPS, OF_OWNER = 128, 200
+#: The attribute that the path of a holder ends with, and what of it.
+_ATTRIBUTE = re.compile(r"\.[A-Za-z_]\w*(?:\[\*\])*(?= \([^()]*\)$)")
 
 
 class LargestGroups(Struct, frozen=True):
@@ -134,8 +137,22 @@ def bytes_by_holder(window: Window) -> dict[str, int]:
 
 
 def holder_of_most(held: Mapping[str, int], base: Mapping[str, int], more_bytes: int) -> tuple[str, int] | None:
-    """Who surely holds half of so many further bytes or more, and how many more."""
+    """Who surely holds half of so many further bytes or more, and how many more.
+
+    Two peaks may lie where one attribute is reached from two variables (``metric.preds[*]`` and, in its method, ``self.preds[*]``): what base holds more
+    of by another name is not more.
+    """
     left_out = min(base.values()) if len(base) >= _MOST_GROUPS - 1 else 0
     gained = {name: size - base.get(name, left_out) for name, size in held.items() if variable_of(name) is not None}
+    for other, size in base.items():
+        if (less := size - held.get(other, 0)) > 0 and (attribute := _attribute_of(other)):
+            for name in gained:
+                gained[name] -= less * (name != other and _attribute_of(name) == attribute)
     holder = max(gained, key=gained.__getitem__, default="")
     return (holder, gained[holder]) if holder and 2 * gained[holder] >= more_bytes else None
+
+
+def _attribute_of(holder: str) -> tuple[str, str] | None:
+    """The role of what a holder has, and the attribute that its path ends with; ``None`` where it ends otherwise."""
+    found = _ATTRIBUTE.search(holder)
+    return found and (holder.partition(" ")[0], found[0])

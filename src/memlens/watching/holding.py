@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlens.analyzers.groups import holders_alike
-from memlens.claims.roles import SAW_ALL, STAYING
+from memlens.claims.roles import OF_GRAPH, SAW_ALL, STAYING
 from memlens.columns import distinct
 from memlens.facts import Kind
 
@@ -85,6 +85,7 @@ class Holding:
         every, alike, _ = holders_alike(rows.names)
         numbers = [self._names.setdefault(name, len(self._names)) for name in every[len(rows.names) :]]
         ends = rows.addr == 0
+        ends &= ~np.array([name.startswith(OF_GRAPH) for name in rows.names], np.bool_)[rows.name]
         said = np.stack(
             (np.zeros_like(rows.name), np.array(numbers, np.int64)[alike[rows.name]], np.cumsum(ends) - ends)
         )

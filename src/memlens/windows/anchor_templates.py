@@ -81,7 +81,8 @@ _FIGURES = _set(
     "total attempt retry signal dim dims shape id uid slot level year month day hour"
 )
 _STEPS = _set(
-    "step steps gstep profilerstep iter iters iteration iterations batch batches minibatch round rounds loop loops sample samples request requests update updates"
+    "step steps gstep profilerstep iter iters iteration iterations batch batches minibatch round rounds loop loops sample samples request requests update updates "
+    "episode episodes"
 )
 _EPOCHS = _set("epoch epochs")
 #: Behind the number of what holds many steps a second number counts these: ``Train: [3/300][40/1251]``.

@@ -280,7 +280,12 @@ _ADDRESS = st.integers(1, 5)
 _CALLED = st.sampled_from(
     [MATMUL, "relu < mlp.py:26 forward < train.py:13 main", "run_backward < train.py:20 main", "-"]
 )
-_HELD = ["variable h (main, t.py)", "parameter w (t.py)", "gradient w.grad (t.py)"]
+_HELD = [
+    "variable h (main, t.py)",
+    "parameter w (t.py)",
+    "gradient w.grad (t.py)",
+    *(f"variable {one}.h (main, t.py)" for one in ("a", "b")),
+]
 _GIVEN = "temporary argument of relu (forward, mlp.py)"
 _ACT = st.one_of(
     _CALLED.map(lambda owner: ("calls", owner)),

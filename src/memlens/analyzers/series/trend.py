@@ -74,7 +74,7 @@ class Trend(Struct, frozen=True):
             the second quarter of the windows to the second half of them, or from all of the middle half to the last quarter.
         spanned: The number of windows between these two floors.
         gained_bytes_per_window: The same by that number.  Where the series grows, what the floor rose by from its first rise (not
-            included) to its last one, by the windows between, of the rises at least half as large as the largest: of a block in every
+            included) to its last one, by the windows between, of the rises at least half as large as the largest, where they are most of it: of a block in every
             tenth window a tenth, wherever the series begins and ends.
         every: So many windows lie between any two of these rises, by which most is gained; ``None`` where their distances differ, there are only
             two of them, or the series does not grow.
@@ -161,7 +161,7 @@ def _rate(tail: _Tail, since: int, plain: float) -> tuple[float, int | None]:
 
     Of these the first one is not counted, nor, where windows are taken together, are those that follow right after another one at the
     end, which may be a tooth that is cut off.  So it makes no difference where in a sawtooth the series ends.  Where there is only one,
-    all rises count; ``plain`` where there is one in all, or where it is less than half of that.
+    or they are less than half of what is gained, all rises count; ``plain`` where there is one in all, or where it is less than half of that.
     """
     floor = floor_of(tail.lowest)
     steps = np.diff(floor)[since - 1 :]
@@ -170,7 +170,7 @@ def _rate(tail: _Tail, since: int, plain: float) -> tuple[float, int | None]:
         apart = np.flatnonzero(np.diff(rises) > 1)
         if tail.width > 1 and len(apart) and rises[-1] == len(floor) - 1:
             rises = rises[: apart[-1] + 2]
-        if len(rises) > 1:
+        if len(rises) > 1 and 2 * steps[rises - since].sum() >= steps.sum():
             first, last = int(rises[0]), int(rises[-1])
             waits, gained = np.diff(rises), int(floor[last] - floor[first])
             rate = gained / (last - first)

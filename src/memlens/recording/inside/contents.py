@@ -6,6 +6,7 @@ run (no property, no ``__getattr__``, no ``__iter__``, no ``repr``).
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 import threading
@@ -113,7 +114,10 @@ class Contents:
             yield from self._attributes(value, kind)
             _, told, of_program, _ = self._kind(kind)
             if told:
-                yield from (("", inner, "") for inner in gc.get_referents(value))
+                for inner in gc.get_referents(value):
+                    # A cache of a function has its results beside that and the dictionary.
+                    one_of_many = kind is functools._lru_cache_wrapper and not (type(inner) is dict or callable(inner))
+                    yield "[*]" if one_of_many else "", inner, ""
             if of_program:
                 yield "", kind, ""
 

@@ -151,7 +151,8 @@ class Walk:
             begun, value, role, path, where = self._waiting.popleft()
             children, child = begun or self.contents.of(value), None
             for child in islice(children, _AT_ONCE):
-                self._reach(child[1], role if role == "garbage" else child[2] or role, path + child[0], where)
+                role_of_child = role if role == "garbage" else child[2] or role
+                self._reach(child[1], role_of_child, _further(path, child[0]), where)
             if child is not None:  # there may be more
                 self._waiting.append((children, value, role, path, where))
         self.whole = self.whole and not self._waiting
@@ -345,3 +346,13 @@ class Walk:
                     self._reach(inner, role, path, where)
         else:
             (self._later if of_class else self._waiting).append((None, value, role, path, where))
+
+
+def _further(path: str, step: str) -> str:
+    """A path, and a step from there; what one step leads on to a third time and more, in a list of things that each lead to the next one, is one name."""
+    if step and step != "[*]":
+        if path.endswith(2 * step) and not step[1:].isdigit():  # as layers are called within layers
+            return f"{path}[*]"
+        if path.endswith("[*]") and path.endswith(f"{2 * step}[*]"):
+            return path
+    return path + step

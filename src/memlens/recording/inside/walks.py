@@ -279,9 +279,10 @@ class Walks:
             said.add(address)
             text, (before, said_before) = f"{role} {path} ({where})", self._written.get(address, (0, ""))
             stays, same = role in _STAYING, before == id(tensor)
+            known = stays and same and (short or said_before == text)
             if stays:
-                written[address] = id(tensor), text
-            if not (stays and same and (short or said_before == text)):
+                written[address] = id(tensor), said_before if known else text
+            if not known:
                 yield address, text
         whole = walk.whole and walk.named and framework.whole and not at_exit and not short
         for address in self._written.keys() - said if whole else ():  # they were found before
