@@ -211,7 +211,8 @@ def test_what_a_function_was_given_has_the_name_that_its_caller_gives_it_though_
 
     net = SimpleNamespace(blocks=[SimpleNamespace(weight=Tensor())])
     here = test_what_a_function_was_given_has_the_name_that_its_caller_gives_it_though_the_own_one_is_shorter.__name__
-    assert forward(net.blocks[0]) == [
+    found = forward(net.blocks[0])
+    assert found == [
         ("variable", "net.blocks[*].weight", f"{here}, program.py"),
         ("variable", "h", "forward, program.py"),
     ]

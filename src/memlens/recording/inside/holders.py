@@ -233,7 +233,7 @@ class Walk:
         yield from filter(None, [made() for made in self._kept["classes"].values()])
 
     def _roots(self, *, of_modules: bool) -> list[types.FrameType]:
-        """Begin at the variables of modules, and of the functions that began threads; gives the frames that these have called."""
+        """Begin at the variables of modules, of the functions that began threads, and of contexts; gives all frames."""
         self._spaces += self._modules() if of_modules else ()
         names = [values.get("__name__") for values, _ in self._spaces]
         self.contents.modules.update(name for name in names if type(name) is str)
@@ -260,17 +260,17 @@ class Walk:
         if of_modules:
             for frame in (*begun, *ended):
                 self._function(frame)
+        for variable, value in copy_context().items():
+            self._reach(value, "variable", variable.name, _CONTEXT)
         if ended:
             error = getattr(sys, "last_value", None)
             self._reach(error, "variable", type.__dict__["__name__"].__get__(type(error)), _UNCAUGHT)
         return frames
 
     def _called_by_these(self, frames: list[types.FrameType]) -> None:
-        """Go on at the variables of the functions of some frames, the innermost first, and at what threads have beside these."""
+        """Go on at the variables of the functions of some frames, the innermost first, of those that wait in them, and at exceptions."""
         for frame in (*frames, *(waiting for one in frames for waiting in waiting_in(one))):
             self._function(frame)
-        for variable, value in copy_context().items():
-            self._reach(value, "variable", variable.name, _CONTEXT)
         # Exceptions that are being handled, whose frames no variable need lead to.  Python 3.10 has those of all threads.
         for one in getattr(sys, "_current_exceptions", lambda: {0: sys.exc_info()})().values():
             error = one[1] if type(one) is tuple else one
