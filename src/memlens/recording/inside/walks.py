@@ -143,7 +143,7 @@ class Walks:
         on: Whether it looks at all; what fails switches it off.
         peak: Gives the bytes that were allocated at most.
         above_peak: After an operator where it gives more than this, :meth:`ran` is to be called.
-        asks: When this is asked: ``ALWAYS`` after an operator, or ``AT_TIMES``.
+        asks: When this is asked: ``ALWAYS`` after an operator, ``AT_TIMES``, or ``NEVER`` until it is looked at an operator again.
     """
 
     def __init__(
@@ -186,7 +186,8 @@ class Walks:
             self._longest = max(self._longest, counts.get("operator", 0) - self._passed)
             self._passed = counts.get("operator", 0)
         if of_operator:
-            self.asks = ALWAYS if count <= self._rose_at + _QUIET else AT_TIMES
+            quiet = count > self._rose_at + _QUIET
+            self.asks = NEVER if not self._may_hurry() else AT_TIMES if quiet else ALWAYS
         trains = "backward" in counts
         if of_operator and trains:  # more operators have run since than between two passes, which are over
             count -= self._passed + 2 * self._longest
@@ -214,6 +215,10 @@ class Walks:
         """Seconds that walks may have taken by now."""
         return max(_SECONDS, (time.monotonic() - self._began) / _SHARE)
 
+    def _may_hurry(self) -> bool:
+        """Whether a quarter of the time for walks, and of all of it some, is left for those that follow a rise at once."""
+        return 4 * self._taken_short <= self._budget() >= self._taken
+
     def look(self, moment: str) -> None:
         """Walk if it is time to."""
         if self.due(moment):
@@ -226,9 +231,9 @@ class Walks:
             operator: Its name.
             tensors: What it was given, which may be held by nothing else.
         """
-        rose = self.peak() > self._risen
-        self.asks, self._rose_at = ALWAYS, self._counts.get("operator", 0)
-        if self.on and 4 * self._taken_short <= self._budget() >= self._taken:
+        rose, self.asks = self.peak() > self._risen, NEVER
+        if self.on and self._may_hurry():
+            self.asks, self._rose_at = ALWAYS, self._counts.get("operator", 0)
             self._rose = True
             self.walk(passed=(operator, tensors))
             self.above_peak = -1.0 if rose else self._risen
