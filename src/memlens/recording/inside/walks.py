@@ -31,7 +31,7 @@ _SOME_CALLS, _PART = 16, 8
 _MOMENT = 0.02
 #: Whether the peak rose, which takes Paddle some microseconds to say, is asked after each operator; where it has not for so many of the times that
 #: operators are looked at, once in :data:`PAUSE` seconds.
-_QUIET, PAUSE = 64, 250e-6
+_QUIET, PAUSE = 512, 250e-6
 NEVER, ALWAYS, AT_TIMES = range(3)
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.  After operators it must be higher
 #: by a power of it with each quarter of the time for such walks that is taken in a hurry: what building a model takes leaves some for its steps.
