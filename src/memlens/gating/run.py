@@ -265,11 +265,11 @@ def _growth(head: _Read, old: _Read | None) -> Growth | None:
     if len(head.figures.step_levels) < MINIMUM:
         return None
     found, before = growth(head.steps), Counter[tuple[int, str]]()
-    if old is not None and old is not head and len(old.figures.step_levels) >= MINIMUM:
+    piling = found.piling  # looked up now, for the events may be dropped later
+    if len(piling) > 1 and old is not None and old is not head and len(old.figures.step_levels) >= MINIMUM:
         for pile in growth(old.steps).piling:
             before[_alike(pile)] += pile.total_bytes
-    # Looked up now, for the events may be dropped later.
-    return replace(found, piling=tuple(sorted(found.piling, key=lambda pile: before[_alike(pile)] - pile.total_bytes)))
+    return replace(found, piling=tuple(sorted(piling, key=lambda pile: before[_alike(pile)] - pile.total_bytes)))
 
 
 def _alike(pile: Pile) -> tuple[int, str]:
