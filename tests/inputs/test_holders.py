@@ -15,6 +15,7 @@ from snapshots import entry, frame, read, segment
 
 from memlens.inputs.calls import Calls
 from memlens.inputs.holders import held
+from memlens.inputs.input_format import HolderLines
 from memlens.log import Log
 
 START = 1_700_000_000_000_000
@@ -90,7 +91,7 @@ def test_what_a_variable_held_for_longer_than_nobody_did_was_held_by_it(walks: t
     kind, addr = np.zeros(10, np.int8), np.arange(1, 11).astype(np.uint64)
     before, named = np.repeat(walks, (2, 1)), np.array([1, 0, 0], np.uint64)
     names = ("variable errors[*].h (run, a.py)", "some", "-")
-    found, every = held(before, named, np.arange(3), names, kind, addr, np.full(10, 512), None)
+    found, every = held(HolderLines(before, named, np.arange(3), names), kind, addr, np.full(10, 512), None)
     assert every[found[0]] == holder
 
 
@@ -130,7 +131,7 @@ def test_who_holds_a_block_at_the_peak_is_whom_the_walk_next_to_it_saw(
                 expected[free] = last
     before, address = np.array(rows, np.int64).reshape(-1, 2).T
     names = tuple(f"variable row{number} (main, a.py)" for number in range(len(rows)))
-    holder, _ = held(before, address.astype(np.uint64) + 1, np.arange(len(rows)), names, np.array(kind, np.int8),
+    holder, _ = held(HolderLines(before, address.astype(np.uint64) + 1, np.arange(len(rows)), names), np.array(kind, np.int8),
         np.array([place + 1 for place, _ in events], np.uint64), np.array(size, np.int64), None)  # fmt: skip
     assert holder.tolist() == expected
 
@@ -143,7 +144,9 @@ def test_what_goes_with_the_program_is_as_what_calls_alike_made_and_a_walk_saw(a
     place = np.array([0, 1, 0, 1, -1, -1, -1, -1] if alike is None else [*range(4), -1, -1, -1, -1], np.int32)
     calls = Calls(place, none, place < 0, alike=alike)
     names = ("saved y.grad_fn (a.py)", "variable z (a.py)")
-    holder, every = held(np.array([2, 2]), addr[:2], np.array([0, 1]), names, kind, addr, np.full(8, 512), calls)
+    holder, every = held(
+        HolderLines(np.array([2, 2]), addr[:2], np.array([0, 1]), names), kind, addr, np.full(8, 512), calls
+    )
     assert [every[n] for n in holder[:4].tolist()] == [*names, "the backward graph", "a variable that no walk saw"]
 
 
@@ -156,7 +159,7 @@ def test_a_value_within_an_expression_is_a_temporary_though_a_graph_has_the_node
     calls = Calls(place, np.zeros(6, np.bool_), place < 0, operator=place * 0, operators=("mul",))
     names = ("graph loss.grad_fn (main, a.py): Multiply 1", "-")
     rows = np.array([1, 1]), np.zeros(2, np.uint64), np.array([0, 1])
-    holder, every = held(*rows, names, kind, addr, np.full(6, 512), calls)
+    holder, every = held(HolderLines(*rows, names), kind, addr, np.full(6, 512), calls)
     assert every[holder[0]] == ("saved loss.grad_fn (main, a.py)" if elsewhere else "a temporary")
 
 
@@ -169,7 +172,7 @@ def test_what_no_walk_saw_is_as_garbage_that_was_made_so_and_in_a_training_may_b
     calls = Calls(place, backward, place < 0, operator=place, operators=("full", "relu", "grad"))
     garbage = "garbage Adam.moment1[*] (a cycle that gc.collect() frees)"
     size = np.full(8, 512)
-    holder, every = held(np.array([1]), addr[:1], np.array([0]), (garbage,), kind, addr, size, calls)
+    holder, every = held(HolderLines(np.array([1]), addr[:1], np.array([0]), (garbage,)), kind, addr, size, calls)
     graph = "a variable or a graph that no walk saw" if trained else "a variable that no walk saw"
     assert [every[n] for n in holder[:3].tolist()] == [garbage, garbage, graph]
 
@@ -182,7 +185,7 @@ def test_what_goes_on_to_another_is_held_by_who_had_it_at_the_peak_unless_it_sta
     kind[freed], addr[freed] = 1, 1
     names = ("variable queue[*] (fill, a.py)", "-", "variable x (main, a.py)")
     before, named, name = np.array([2, 2, 2, 5, 5]), np.array([1, 2, 0, 1, 0], np.uint64), np.array([0, 0, 1, 2, 1])
-    found, every = held(before, named, name, names, kind, addr, np.where(kind < 2, 512, 0), None)
+    found, every = held(HolderLines(before, named, name, names), kind, addr, np.where(kind < 2, 512, 0), None)
     assert [every[n] for n in found[:2].tolist()] == [holder, names[0]]
 
 
@@ -195,7 +198,7 @@ def test_what_is_younger_than_another_was_when_it_was_found_may_be_held_as_that_
     calls = Calls(place, np.zeros(15, np.bool_), place < 0)
     names = ("variable metric.seen[*] (main, fit.py)", "-")
     before, named, name = np.array([6, 6, walk, walk]), np.array([1, 0, 1, 0], np.uint64), np.array([0, 1, 0, 1])
-    found, every = held(before, named, name, names, kind, addr, np.full(15, 512), calls)
+    found, every = held(HolderLines(before, named, name, names), kind, addr, np.full(15, 512), calls)
     assert [every[n] for n in found[[2, 7]].tolist()] == [names[0], holder]
 
 
@@ -215,7 +218,9 @@ def test_what_a_walk_from_functions_alone_calls_otherwise_keeps_the_name_that_it
     kind, addr = np.array([0, 1, 0, 1], np.int8), np.ones(4, np.uint64)
     before, named = np.array([1, 1, 1, 1, 3, 3]), np.array([1, 0, 1, 0, 1, 0], np.uint64)
     names = (seen, "-", short, "some")
-    found, every = held(before, named, np.array([0, 1, 2, 3, 2, 3]), names, kind, addr, np.full(4, 512), None)
+    found, every = held(
+        HolderLines(before, named, np.array([0, 1, 2, 3, 2, 3]), names), kind, addr, np.full(4, 512), None
+    )
     assert [every[n] for n in found] == [seen if kept else short] * 2 + [short] * 2
 
 

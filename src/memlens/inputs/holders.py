@@ -25,6 +25,7 @@ from memlens.claims.roles import (
 )
 from memlens.events import pair
 from memlens.facts import Kind
+from memlens.inputs.input_format import HolderLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,16 +126,13 @@ def held_at(
     if walks is None:
         return {}
     late = (walks.time_us >= first)[walks.walk]
-    rows = before[walks.walk][late], walks.addr[late], walks.name[late]
-    holder, names = held(*rows, walks.names, kind, addr, size, calls, of_all_threads=of_all_threads)
+    rows = HolderLines(before[walks.walk][late], walks.addr[late], walks.name[late], walks.names)
+    holder, names = held(rows, kind, addr, size, calls, of_all_threads=of_all_threads)
     return {"holder": holder, "holder_names": names}
 
 
 def held(
-    before: Ints,
-    named: NDArray[np.uint64],
-    name: Ints,
-    names: Sequence[str],
+    rows: HolderLines,
     kind: NDArray[np.int8],
     addr: NDArray[np.uint64],
     size: Ints,
@@ -152,17 +150,14 @@ def held(
     training by a graph, unless a walk saw others like it.
 
     Args:
-        before: How many events stand before each row of a walk, int64, not falling.
-        named: The address of its block, uint64; 0 for the row after a walk.
-        name: The number of who holds it, int64.
-        names: The holders.
+        rows: What walks found.
         kind: The kinds of the events, int8.
         addr: Their addresses, uint64.
         size: Their sizes, int64.
         calls: What runs at each event; ``None`` where that is not known.
         of_all_threads: FREEs of all threads are recorded: else what nobody holds and has none may have been given back by another.
     """
-    search = _Search(before, named, name, names, kind, addr, size, calls)
+    search = _Search(rows, kind, addr, size, calls)
     search.by_walks(of_all_threads=of_all_threads)
     if calls is not None:
         search.by_graphs(calls)
@@ -171,7 +166,7 @@ def held(
     holder[search.alloc] = search.found
     freed = search.free < len(kind)
     holder[search.free[freed]] = search.found[freed]
-    if len(named) and len(search.alloc):
+    if len(rows.name) and len(search.alloc):
         blocks, at_peak = search.at_peak()
         holder[search.alloc[blocks]] = at_peak
     return holder, (*search.number,)
@@ -188,20 +183,13 @@ class _Search:
     """
 
     def __init__(
-        self,
-        before: Ints,
-        named: NDArray[np.uint64],
-        name: Ints,
-        names: Sequence[str],
-        kind: NDArray[np.int8],
-        addr: NDArray[np.uint64],
-        size: Ints,
-        calls: Calls | None,
+        self, rows: HolderLines, kind: NDArray[np.int8], addr: NDArray[np.uint64], size: Ints, calls: Calls | None
     ) -> None:
+        before, named, name, names = rows
         partner = pair(kind, addr).partner
         self.alloc = alloc = np.flatnonzero(kind == Kind.ALLOC)
         self.free = free = np.where(partner[alloc] >= 0, partner[alloc], len(kind))
-        self._events, self._size, self._calls, self._names = len(kind), size, calls, names
+        self._events, self._size, self._calls, self._names = len(kind), size[alloc], calls, names
         every = dict.fromkeys((*names, NO_VARIABLE, GRAPH, TEMPORARY, OF_BACKWARD, UNSEEN, EITHER, GRADIENT, STATE))
         self.number = {text: place for place, text in enumerate(every)}  # of the graphs more are added
         block = _blocks_of(before, named, alloc, free, addr)
@@ -242,7 +230,7 @@ class _Search:
         nobody |= found == self.number[NO_VARIABLE]  # of what was said to be held, a walk says so
         if self._calls is not None:
             looked, blocks = began[last] - alloc, np.flatnonzero(nobody & (row < 0))
-            nobody &= ~self._calls.too_young(blocks, looked, alloc, self._size[alloc], self._before, self._block)
+            nobody &= ~self._calls.too_young(blocks, looked, alloc, self._size, self._before, self._block)
         found[nobody] = np.where((free[nobody] < self._events) | of_all_threads, self.number[NO_VARIABLE], -1)
         self._nobody = nobody
 
@@ -258,7 +246,7 @@ class _Search:
 
     def by_lives(self, calls: Calls) -> None:
         """What the lives of blocks tell of those that no walk saw, and what others like them are."""
-        alloc, found, number, size = self.alloc, self.found, self.number, self._size[self.alloc]
+        alloc, found, number, size = self.alloc, self.found, self.number, self._size
         # Weights that lie in one block may have gradients in several.
         of_weight = np.array([*(text.startswith(("parameter ", "gradient ")) for text in number), False])[found]
         like_one = np.isin(size, size[of_weight])
@@ -283,7 +271,7 @@ class _Search:
         """The blocks that are live at the peak and do not stay, and whom the row nearest the peak names."""
         alloc, free, before, block, name = self.alloc, self.free, self._before, self._block, self._name
         change, freed = np.zeros(self._events, np.int64), free < self._events
-        change[alloc], change[free[freed]] = self._size[alloc], -self._size[alloc[freed]]
+        change[alloc], change[free[freed]] = self._size, -self._size[freed]
         peak = int(change.cumsum().argmax()) + 1
         # Of the later walks only those rows count that name somebody: who let go of it since may have had it then.
         early = _last(before <= peak, block, len(alloc))

@@ -305,7 +305,7 @@ class PaddleReader(LineReader["_Read"]):
             before = before if rows is None else np.append(0, np.cumsum(rows))[before]
             kind, addresses, size = (chosen(builder.column(name), rows) for name in ("kind", "addr", "size"))
             calls = None if owner is None else _calls(chosen(owner, rows), [*self._names])
-            holder, holders = held(before, addr, name, holders, kind, addresses, size, calls)
+            holder, holders = held(HolderLines(before, addr, name, holders), kind, addresses, size, calls)
         owner, requested, stream = (
             None if column is None else chosen(column, rows) for column in (owner, requested, stream)
         )
