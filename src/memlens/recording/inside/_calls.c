@@ -15,25 +15,26 @@
 #include "../../_sources.h"
 
 /* As in program_lines.py.  A hook's line ends in that of the pass that calls it. */
-enum { FRAMES = 6, LONGEST = 240, DEEPEST = 200, EACH = 16, PAUSE = 250000, LINE = 2 * LONGEST + 4, HEADER = 96 };
+enum { FRAMES = 6, LONGEST = 240, DEEPEST = 200, EACH = 16, FIRST = 256, PAUSE = 1000000, LOOK = 4000000, LINE = 2 * LONGEST + 4, HEADER = 96 };
 
 static const char CALLS[] = "line.py:0] memlens calls ", PASS[] = "run_backward";
 
-/* Functions that take in a code object, and that write down a place in it; that are called before and after some operators, and with what one raised;
-   the type of methods; names of attributes. */
-static PyObject *meet, *word, *before, *after, *failed, *method, *name_code, *name_back, *name_instruction;
-/* What a frame runs, and the frame that called it: in a tenth of the time of an attribute, where this Python has them. */
+/* Functions that give what is written of a frame; that are called before and after some operators, and with what one raised; the type of methods;
+   names of attributes. */
+static PyObject *words_of, *before, *after, *failed, *method, *name_code, *name_back, *name_instruction;
+/* What a frame runs, where it is in that, and the frame that called it: in a tenth of the time of an attribute, where this Python has them. */
 static PyObject *(*get_code)(PyObject *), *(*get_back)(PyObject *);
-/* Of code objects met last what was taken in, which holds them, so that no other gets the place of one. */
+static int (*get_instruction)(PyObject *);
+/* What is written of places that were met last.  It holds their code objects, so that no other gets the address of one. */
 static struct {
-    PyObject *code, *entry;
+    PyObject *code, *words;
+    long at;
 } known[1 << 14];
 static long long written;
-/* Operators so far, and when `after` is called: as walks.py says. */
+/* Operators so far, how many of each EACH `before` was told of, and when `after` is called: as walks.py says. */
 enum { NEVER, ALWAYS, AT_TIMES };
-static unsigned long calls;
-static long asks = ALWAYS;
-static int64_t now, asked; /* nanoseconds: when a line was written last, and before which one `after` was called */
+static long calls, told, asks = ALWAYS;
+static int64_t now, looked, asked; /* nanoseconds: when a line was written last, and before `before` and `after` were called */
 
 /* What stands in an operator's place. */
 typedef struct {
@@ -92,27 +93,26 @@ static void put(void) {
 /* What is written of the place where a frame is: bytes, None where it is not the user's, NULL after an exception.
 
    While a function of Python's runs another thread may come here, so that what is used after it is held. */
-static PyObject *words_of(PyObject *frame, PyObject *code) {
-    const size_t slot = (uintptr_t)code / 32 % (sizeof known / sizeof *known);
-    if (known[slot].code != code) {
-        PyObject *entry = PyObject_CallFunctionObjArgs(meet, code, NULL), *old = known[slot].entry;
-        if (!entry)
-            return NULL;
-        known[slot].code = code;
-        known[slot].entry = entry;
-        Py_XDECREF(old);
+static PyObject *known_words(PyObject *frame, PyObject *code) {
+    PyObject *number = get_instruction ? NULL : PyObject_GetAttr(frame, name_instruction);
+    const long at = get_instruction ? get_instruction(frame) : number ? PyLong_AsLong(number) : -1;
+    Py_XDECREF(number);
+    const size_t slot = ((uintptr_t)code / 32 + 37 * (size_t)at) % (sizeof known / sizeof *known);
+    PyObject *words = known[slot].words;
+    if (known[slot].code == code && known[slot].at == at) {
+        Py_INCREF(words);
+        return words;
     }
-    PyObject *places = PyTuple_GetItem(known[slot].entry, 1), *words = places;
-    Py_INCREF(places);
-    if (places != Py_None) {
-        PyObject *at = PyObject_GetAttr(frame, name_instruction);
-        words = at ? PyDict_GetItem(places, at) : NULL;
-        Py_XINCREF(words);
-        if (at && !words)
-            words = PyObject_CallFunctionObjArgs(word, places, frame, NULL);
-        Py_XDECREF(at);
-        Py_DECREF(places);
-    }
+    if ((at == -1 && PyErr_Occurred()) || !(words = PyObject_CallFunctionObjArgs(words_of, frame, NULL)))
+        return NULL;
+    PyObject *old_code = known[slot].code, *old_words = known[slot].words;
+    Py_INCREF(code);
+    Py_INCREF(words);
+    known[slot].code = code;
+    known[slot].words = words;
+    known[slot].at = at;
+    Py_XDECREF(old_code);
+    Py_XDECREF(old_words);
     return words;
 }
 
@@ -125,7 +125,7 @@ static int put_frames(char *text, int size, PyObject *frame) {
         char *bytes;
         Py_ssize_t length;
         Py_XDECREF(words);
-        words = code ? words_of(frame, code) : NULL;
+        words = code ? known_words(frame, code) : NULL;
         Py_XDECREF(code); /* the frame has it */
         if (words != Py_None) {
             if (!words || PyBytes_AsStringAndSize(words, &bytes, &length) || ++frames > FRAMES || (length > LONGEST - size && frames > 1))
@@ -181,6 +181,19 @@ static int tell(PyObject *function, PyObject *one, PyObject *two) {
     return goes_on();
 }
 
+/* Whether a time is so many nanoseconds ago, or the clock was set back. */
+static int past(int64_t time, int64_t pause) { return now < time || now - time > pause; }
+
+/* A backward pass, or the latest of some operators, is about to run. */
+static int tell_before(const replacement *r) {
+    PyObject *times = PyLong_FromLong(r->backward ? 1 : calls / EACH - told);
+    if (!r->backward)
+        told = calls / EACH, looked = now;
+    const int goes = times ? tell(before, r->name, times) : goes_on();
+    Py_XDECREF(times);
+    return goes;
+}
+
 static PyObject *call(PyObject *self, PyObject *args, PyObject *names) {
     const replacement *r = (replacement *)self;
     char text[LINE], *name;
@@ -189,9 +202,10 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *names) {
     PyObject *kind, *error, *trace;
     if (names && !PyDict_Size(names))
         names = NULL; /* a constructor of Paddle 3.0 takes an empty dictionary for one with names */
-    if (!meet)
+    if (!words_of)
         return PyObject_Call(r->function, args, names);
-    if ((r->backward | !(++calls % EACH)) && !tell(before, r->name, NULL))
+    calls++;
+    if ((r->backward || (calls % EACH == 0 && (calls <= FIRST || past(looked, LOOK)))) && !tell_before(r))
         return NULL;
     memcpy(text, here.text, (size_t)size);
     const int begun = !PyBytes_AsStringAndSize(r->name, &name, &length) && put_call(name, length);
@@ -204,12 +218,12 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *names) {
     if (begun) {
         memcpy(here.text, text, (size_t)size);
         here.size = size;
-        if (meet)
+        if (words_of)
             put();
     }
     if (kind) {
         PyErr_Restore(kind, error, trace);
-    } else if (meet && (r->backward || asks == ALWAYS || (asks == AT_TIMES && (now < asked || now - asked > PAUSE)))) {
+    } else if (words_of && (r->backward || asks == ALWAYS || (asks == AT_TIMES && past(asked, PAUSE)))) {
         asked = now;
         if (!tell(after, r->name, args))
             Py_CLEAR(result);
@@ -245,17 +259,18 @@ static PyObject *replaced(PyObject *Py_UNUSED(module), PyObject *given) {
 }
 
 static PyObject *stop(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)) {
-    meet = NULL;
+    words_of = NULL;
     Py_RETURN_NONE;
 }
 
 static PyObject *setup(PyObject *Py_UNUSED(module), PyObject *given) {
     if (replacements)
         return PyErr_Format(PyExc_RuntimeError, "another interpreter of this process writes lines");
-    if (!PyArg_ParseTuple(given, "OOOOOOOOO", &meet, &word, &before, &after, &failed, &method, &name_code, &name_back, &name_instruction))
+    if (!PyArg_ParseTuple(given, "OOOOOOOO", &words_of, &before, &after, &failed, &method, &name_code, &name_back, &name_instruction))
         return NULL;
     Py_INCREF(given); /* and what is in it, to the end of the process */
     *(void **)&get_code = dlsym(RTLD_DEFAULT, "PyFrame_GetCode"); /* from 3.9 on */
+    *(void **)&get_instruction = dlsym(RTLD_DEFAULT, "PyFrame_GetLasti"); /* from 3.11 on */
     *(void **)&get_back = dlsym(RTLD_DEFAULT, "PyFrame_GetBack");
     replacements = PyType_FromSpec(&specification);
     return replacements ? PyLong_FromLong(0) : NULL;

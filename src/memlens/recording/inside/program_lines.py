@@ -26,7 +26,7 @@ from functools import partial
 from types import MethodType
 
 from .graphs import Graphs
-from .walks import ALWAYS, AT_TIMES, NEVER, PAUSE, Walks, others_wait, own_name_of
+from .walks import ALWAYS, AT_TIMES, LOOK, NEVER, PAUSE, Walks, others_wait, own_name_of
 
 TYPE_CHECKING = False  # what is imported here is paid by every Python process of the program
 if TYPE_CHECKING:
@@ -67,14 +67,16 @@ class _Local(threading.local):
 _local = _Local()
 _on = [True]
 _walks: list[Walks] = []
-#: Calls so far, of which each so many-th may be a moment to look who holds tensors; when it is asked whether the peak rose, and when it was last.
-_calls, _EACH, _asks, _asked = [0], 16, [ALWAYS], [0.0]
+#: Calls so far, of which each so many-th may be a moment to look who holds tensors; how many of these were told, and when the last one was;
+#: when it is asked whether the peak rose, and when it was last.
+_calls, _EACH, _told, _looked, _asks, _asked = [0], 16, [0], [0.0], [ALWAYS], [0.0]
+_FIRST = 256
 #: Bytes of the lines of calls so far; the second of the last header, and how that is written.
 _text = [0]
 _second: list[Any] = [0, b""]
-#: By its id each code object that was met, itself, and what is written of it by the instruction that it is at; ``None`` where it is not the user's.
-_codes: dict[int, tuple[CodeType, dict[int, bytes] | None]] = {}
-_MOST_CODES = 10_000
+#: By the id of a code object and the instruction that it is at: itself, so that no other gets that id, and what is written of the place.
+_places: dict[tuple[int, int], tuple[CodeType, bytes | None]] = {}
+_MOST_PLACES = 10_000
 #: What stands in the place of an operator, given that and its name, what ends all lines, and what gives the bytes of lines so far.
 _lines: list[Callable[..., Any]] = []
 
@@ -132,8 +134,11 @@ def _replaced(function: Any, operator: bytes) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         number = _calls[0] = _calls[0] + 1
-        if backward or number % _EACH == 0:
-            _asks[0] = _before(operator)
+        if backward:
+            _asks[0] = _before(operator, 1)
+        elif number % _EACH == 0 and (number <= _FIRST or time.monotonic() > _looked[0] + LOOK):
+            times, _told[0], _looked[0] = number // _EACH - _told[0], number // _EACH, time.monotonic()
+            _asks[0] = _before(operator, times)
         within = _begin(operator) if on[0] else None
         try:
             # A constructor of Paddle 3.0 takes an empty dictionary for one with names.
@@ -155,10 +160,10 @@ def _replaced(function: Any, operator: bytes) -> Any:
     return call
 
 
-def _before(operator: bytes) -> int:
-    """An operator or a backward pass is about to run, which may be the time to walk; gives when :func:`_after` is to be called."""
+def _before(operator: bytes, times: int) -> int:
+    """A backward pass, or the latest of so many operators, is about to run, which may be the time to walk; gives when :func:`_after` is to be called."""
     for walks in _walks:
-        walks.look("backward" if operator == _PASS else "operator")
+        walks.look("backward" if operator == _PASS else "operator", times)
     return _walks[0].asks if _walks else NEVER
 
 
@@ -274,7 +279,7 @@ def _compiled(file: str | None) -> list[Callable[..., Any]] | None:
         loader = ExtensionFileLoader("_calls", file)
         module: Any = loader.create_module(ModuleSpec("_calls", loader, origin=file))
         loader.exec_module(module)
-        module.setup(_met, _words, _before, _after, _failed, MethodType, "f_code", "f_back", "f_lasti")
+        module.setup(_words, _before, _after, _failed, MethodType, "f_code", "f_back", "f_lasti")
     except Exception:  # noqa: BLE001  for another machine, or another interpreter of this process has them
         return None
     return [module.replaced, module.stop, module.written]
@@ -312,12 +317,14 @@ def _owner(operator: bytes, frame: FrameType | None) -> bytes:
     for _ in range(_DEEPEST):
         if frame is None:
             break
-        _, places = _met(frame.f_code)
-        if places is not None:
-            try:
-                piece = places[frame.f_lasti]
-            except KeyError:
-                piece = _words(places, frame)
+        code = frame.f_code
+        place = id(code), frame.f_lasti
+        if place not in _places:
+            if len(_places) >= _MOST_PLACES:
+                _places.clear()
+            _places[place] = code, _words(frame)
+        piece = _places[place][1]
+        if piece is not None:
             frames += 1
             if frames > _MOST_FRAMES or (len(text) + len(piece) > _LONGEST and frames > 1):
                 break
@@ -326,22 +333,11 @@ def _owner(operator: bytes, frame: FrameType | None) -> bytes:
     return text if len(text) <= _LONGEST else text[:_LONGEST].decode("utf-8", "ignore").encode()
 
 
-def _met(code: CodeType) -> tuple[CodeType, dict[int, bytes] | None]:
-    """A code object and what is written of its places; it is kept, so that no other gets its id."""
-    found = _codes.get(id(code))
-    if found is None:
-        if len(_codes) >= _MOST_CODES:
-            _codes.clear()
-        found = _codes[id(code)] = (code, None if own_name_of(code.co_filename) is None else {})
-    return found
-
-
-def _words(places: dict[int, bytes], frame: FrameType) -> bytes:
-    """What is written of the place where a frame is, which is kept."""
+def _words(frame: FrameType) -> bytes | None:
+    """What is written of the place where a frame is; ``None`` where that is not the user's."""
     code = frame.f_code
-    words = f" < {own_name_of(code.co_filename)}:{frame.f_lineno} {code.co_name}".encode("utf-8", "replace")
-    places[frame.f_lasti] = words
-    return words
+    name = own_name_of(code.co_filename)
+    return None if name is None else f" < {name}:{frame.f_lineno} {code.co_name}".encode("utf-8", "replace")
 
 
 def _write(text: bytes) -> None:

@@ -30,8 +30,8 @@ _SOME_CALLS, _PART = 16, 8
 #: Seconds from one end of what runs without gradients to the next at which it is looked at what is allocated.
 _MOMENT = 0.02
 #: Whether the peak rose, which takes Paddle some microseconds to say, is asked after each operator; where it has not for so many of the times that
-#: operators are looked at, once in :data:`PAUSE` seconds.
-_QUIET, PAUSE = 512, 250e-6
+#: operators are looked at, once in :data:`PAUSE` seconds.  They are looked at, which takes twice as long, once in :data:`LOOK` seconds.
+_QUIET, PAUSE, LOOK = 512, 1e-3, 4e-3
 NEVER, ALWAYS, AT_TIMES = range(3)
 #: Memory that is allocated, or was since the last walk, is higher by this, a hundredth, than at any walk before.  After operators it must be higher
 #: by a power of it with each quarter of the time for such walks that is taken in a hurry: what building a model takes leaves some for its steps.
@@ -169,8 +169,8 @@ class Walks:
         """Write all holders in the next walk."""
         self._written = {}
 
-    def due(self, moment: str) -> bool:
-        """Whether to walk at a moment.
+    def due(self, moment: str, times: int = 1) -> bool:
+        """Whether to walk at a moment, the latest of so many.
 
         An ``operator`` or a ``backward`` pass is about to run, its ``gradients`` are there, they are about to be given back (``zero_grad``), what ran
         without gradients is over (``inference``), memory ran out again (``failure``), or the program says a ``mark``.
@@ -180,7 +180,7 @@ class Walks:
             if "backward" in counts or time.monotonic() < self._asked + _MOMENT:
                 return False
             self._asked = time.monotonic()
-        count = counts[moment] = counts.get(moment, 0) + 1
+        count = counts[moment] = counts.get(moment, 0) + times
         of_operator = moment == "operator"
         if moment == "backward":
             self._longest = max(self._longest, counts.get("operator", 0) - self._passed)
@@ -208,7 +208,8 @@ class Walks:
             higher, self._rose = higher or self._rose, False
         else:
             self._rose = self._rose or higher
-        self._came = higher or not count & (count - 1) or (time.monotonic() >= self._next and self._room())
+        doubled = count.bit_length() > max(count - times, 0).bit_length()
+        self._came = higher or doubled or (time.monotonic() >= self._next and self._room())
         return self._came
 
     def _budget(self) -> float:
@@ -219,9 +220,9 @@ class Walks:
         """Whether a quarter of the time for walks, and of all of it some, is left for those that follow a rise at once."""
         return 4 * self._taken_short <= self._budget() >= self._taken
 
-    def look(self, moment: str) -> None:
-        """Walk if it is time to."""
-        if self.due(moment):
+    def look(self, moment: str, times: int = 1) -> None:
+        """Walk if it is time to, at the latest of so many moments."""
+        if self.due(moment, times):
             self.walk(after=moment in _AFTER)
 
     def ran(self, operator: str, tensors: tuple[Any, ...]) -> None:
