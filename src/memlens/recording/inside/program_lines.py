@@ -67,10 +67,9 @@ class _Local(threading.local):
 _local = _Local()
 _on = [True]
 _walks: list[Walks] = []
-#: Calls so far, of which each so many-th may be a moment to look who holds tensors; how many of these were told, and when the last one was;
-#: when it is asked whether the peak rose, and when it was last.
-_calls, _EACH, _told, _looked, _asks, _asked = [0], 16, [0], [0.0], [ALWAYS], [0.0]
-_FIRST = 256
+#: Calls so far, of which each so many-th may be a moment to look who holds tensors, once in :data:`~.walks.LOOK` seconds after the first ones; how many
+#: of these were told, and when the last one was; when it is asked whether the peak rose, and when it was last.
+_calls, _EACH, _FIRST, _told, _looked, _asks, _asked = [0], 16, 256, [0], [0.0], [ALWAYS], [0.0]
 #: Bytes of the lines of calls so far; the second of the last header, and how that is written.
 _text = [0]
 _second: list[Any] = [0, b""]
@@ -319,11 +318,12 @@ def _owner(operator: bytes, frame: FrameType | None) -> bytes:
             break
         code = frame.f_code
         place = id(code), frame.f_lasti
-        if place not in _places:
+        known = _places.get(place)
+        if known is None:
             if len(_places) >= _MOST_PLACES:
                 _places.clear()
-            _places[place] = code, _words(frame)
-        piece = _places[place][1]
+            known = _places[place] = code, _words(frame)
+        _, piece = known
         if piece is not None:
             frames += 1
             if frames > _MOST_FRAMES or (len(text) + len(piece) > _LONGEST and frames > 1):
