@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 from contextvars import ContextVar, copy_context
@@ -114,6 +115,19 @@ def test_operators_are_moments_again_once_backward_passes_are_over(monkeypatch: 
         looks.look("operator")
         walked += [operator] * (len(asked) > before)
     assert walked == [41, 42, 44, 48, 56, 72]
+
+
+def test_operators_that_are_told_of_together_are_a_moment_where_one_of_them_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(4)
+    for _ in range(50):
+        one_by_one, together = (looking(monkeypatch, taken=0, room=False)[0] for _ in range(2))
+        moments = 0
+        for _ in range(60):
+            times = chance.randint(1, 9)
+            moment = sum(one_by_one.due("operator") for _ in range(times)) > 0  # each is told
+            assert together.due("operator", times) == moment
+            moments += moment
+        assert moments >= 3
 
 
 def test_a_short_run_is_looked_at_all_along_and_a_long_one_for_a_hundredth_of_its_time(
