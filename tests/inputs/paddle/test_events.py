@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from in_threads import in_small_blocks
 from night import many, some
 from paddle import read
-from plain_paddle import microseconds, read_plain, rows, rows_of
+from plain_paddle import choose_plain, microseconds, read_plain, rows, rows_of
 from texts import mutate
 
+from memlens.inputs.paddle.layers import Layer
 from memlens.inputs.paddle.lines import column_of_times
 
 HEADER = "I1120 10:22:32.856307 13292 auto_growth_best_fit_allocator.cc:270] "
@@ -30,7 +31,7 @@ def assert_same(text: bytes, size: int = 1 << 20, threads: int = 1) -> None:
     with in_small_blocks(size, threads):
         log = read(io.BytesIO(text), columns=("thread", "time_us"), layer="auto_growth")
     plain = read_plain(text)
-    assert rows(log) == rows_of(plain.events)
+    assert rows(log) == rows_of(choose_plain(text, Layer.AUTO_GROWTH)[0])  # with streams, which other layers name
     assert log.facts.malformed == len(plain.malformed)
     assert [sample.offset for sample in log.facts.malformed_samples] == plain.malformed[:5]
     assert log.facts.threads == tuple(sorted({event.thread for event in plain.events} - {-1}))
@@ -92,6 +93,7 @@ sizes_of_blocks = st.sampled_from([(150, 1), (400, 3), (1 << 20, 1)])
 @given(texts, sizes_of_blocks)
 @settings(max_examples=many(400))
 @example(b"", (1 << 20, 1))
+@example(b"Thread 139 Allocate 256 bytes at address 0x7  , stream: 0x55\n", (150, 1))
 @example(b"Alloc 256 bytes, ptr = 0x7f01", (1 << 20, 1))
 @example(b"Alloc 256 bytes, ptr = 0x7f01Free 256 bytes, ptr = 0x7f01Alloc 1 bytes, ptr = 0x2\n", (1 << 20, 1))
 @example(HEADER.encode() + b"Alloc Alloc 256 bytes, ptr = 0x7f01\n", (1 << 20, 1))
