@@ -189,8 +189,8 @@ def test_what_no_walk_saw_is_as_garbage_that_was_made_so_and_in_a_training_may_b
     kind, addr = np.array([0, 0, 0, 0, 1, 1, 1, 0], np.int8), np.array([1, 2, 3, 4, 1, 2, 3, 5], np.uint64)
     place = np.array([0, 0, 1, 2, -1, -1, -1, 2], np.int32)
     backward = np.array([False, False, False, trained, False, False, False, False])
-    operators = {"operator": place, "operators": ("full", "relu", "grad")} if of_operators else {}
-    calls = Calls(place, backward, place < 0, **operators)
+    calls = Calls(place, backward, place < 0, operator=place, operators=("full", "relu", "grad"))
+    calls = calls if of_operators else calls._replace(operator=None)
     garbage = "garbage Adam.moment1[*] (a cycle that gc.collect() frees)"
     size = np.full(8, 512)
     holder, every = held(HolderLines(np.array([1]), addr[:1], np.array([0]), (garbage,)), kind, addr, size, calls)
