@@ -95,3 +95,24 @@ def test_what_is_freed_late_has_the_line_of_the_run_that_has_it_at_its_peak(tmp_
     for pair, kind in ((paths, "late_free"), (paths[::-1], "early_free")):
         (finding,) = memlens.diff(*pair).windows[0].findings
         assert (finding.kind, finding.owner) == (kind, "uniform < train.py:20 batches")
+
+
+def test_a_sentence_of_several_blocks_names_who_holds_most_of_them(tmp_path: Path) -> None:
+    """A loader that fetches four batches ahead of the one that the loop has taken, and none."""
+    paths = list[Path]()
+    for batches in (0, 5):
+        log = LogText()
+        log.alloc(4 * MIB, 9 << 24)
+        for k in range(batches):
+            log.say("memlens calls uniform < train.py:20 batches", "line.py:0")
+            log.alloc(MIB, (k + 1) << 24)
+        log.say("memlens calls -", "line.py:0")
+        for k in range(batches):
+            holder = "variable loader.ready[*] (main, train.py)" if k else "variable x (main, train.py)"
+            log.say(f"memlens holds {(k + 1) << 24:#x} {holder}", "line.py:0")
+        log.say("memlens holds 0x0 -", "line.py:0")
+        for k in range(batches):
+            log.free(MIB, (k + 1) << 24)
+        paths.append(tmp_path / f"{batches}.log")
+        paths[-1].write_text(log.text)
+    assert "; loader.ready[*] (main, train.py) holds most of them" in memlens.diff(*paths).verdict
