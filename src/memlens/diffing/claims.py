@@ -356,13 +356,13 @@ def _first_block(found: Explained, late: bool) -> tuple[str, dict[str, Any]]:
 
 
 def _held(finding: Finding, first: Side, name: str) -> dict[str, Any]:
-    """Who holds the first block of one run; or, where he was not seen to hold as many as another, who holds most of them."""
+    """Who holds the first block of one run; or, where that is somebody else, who holds most of them."""
     sides = (getattr(member, name) for member in finding.members)
     alike = Counter(who for side in sides if side is not None and (who := variable_of(in_common(side.holder or ""))))
     most = max(alike, key=alike.__getitem__, default="")
-    if alike[variable_of(in_common(first.holder or "")) or ""] == alike[most]:
-        return {"holder": variable_of(first.holder)}
-    return {"holder": most, "held_in_part": True} if 2 * alike[most] > finding.count else {}
+    if 2 * alike[most] > finding.count and most != variable_of(in_common(first.holder or "")):
+        return {"holder": most, "held_in_part": True}
+    return {"holder": variable_of(first.holder)}
 
 
 def _ends(side: Side, prefix: str = "") -> dict[str, Any]:
