@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -15,7 +16,8 @@ from night import chance_of, many
 import memlens
 from memlens.analyzers.composition import composition
 from memlens.analyzers.roles.activations import Activations, activations
-from memlens.claims.roles import GRAPH
+from memlens.claims.roles import GRAPH, OF_BACKWARD
+from memlens.facts import Kind
 from memlens.log import Log
 
 SEEDS, LAYERS = st.integers(0, 1 << 32), st.integers(2, 12)
@@ -109,6 +111,27 @@ def test_graphs_that_a_list_keeps_are_no_layers() -> None:
         found = found_in(named)
         assert [len(found.layers), len(found.recomputed)] == [layers, 3 * bool(layers)]
         assert sum(row.total_bytes for row in found.lines) == sum(row.total_bytes for row in found_in(log).lines)
+
+
+@pytest.mark.parametrize(("passes", "layers"), [(1, 6), (6, 0)])
+def test_graphs_that_backward_passes_leave_are_no_layers(passes: int, layers: int) -> None:
+    """Six times the same work, followed by one backward pass, or each by one of its own that retains its graph."""
+    rows, owner, holder = list[tuple[Kind, int, int]](), list[int](), list[int]()
+    for k in range(6):
+        made = [(Kind.ALLOC, 1 << 20, (2 * k + site + 1) << 21) for site in range(2)]
+        own = [(kind, 4096, 99 << 21) for kind in (Kind.ALLOC, Kind.FREE) if k >= 6 - passes]
+        rows += [*made, *own]
+        owner += [0, 1, *(2 for _ in own)]
+        holder += [0, 0, *(1 for _ in own)]
+    rows += [(Kind.FREE, 1 << 20, (k + 1) << 21) for k in range(12)[::-1]]
+    owner += [2] * 12
+    holder += [0] * 12
+    sites = ("gelu < a.py:9 forward", "linear < a.py:10 forward", "GeluGradNode < a.py:20 main")
+    columns = {"owner": np.array(owner, np.int32), "owner_names": sites}
+    log = Log.from_rows(rows, **columns, holder=np.array(holder), holder_names=(GRAPH, OF_BACKWARD))
+    found = found_in(log)
+    assert [len(found.layers), len(found.recomputed)] == [layers, 3 * bool(layers)]
+    assert sum(row.total_bytes for row in found.lines) == 12 << 20
 
 
 @given(SEEDS, LAYERS, st.booleans())

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import window_of
@@ -18,6 +19,7 @@ from night import chance_of
 from memlens.analyzers import get, growth
 from memlens.analyzers.series.growth import PILE_WINDOWS, Grown
 from memlens.analyzers.series.trend import judge
+from memlens.claims.roles import GRAPH
 from memlens.events import Kind
 from memlens.facts import Facts
 from memlens.log import Log
@@ -170,6 +172,18 @@ def test_who_holds_what_grew_is_said_and_not_who_holds_what_its_owner_made_befor
     grown = growth([window_of(log, window.lo, window.hi, window.name) for window in windows]).grown
     assert grown is not None
     assert (grown.owner, grown.holder, grown.held_in_part) == (NAMES[0], "rows[*] (a.py)", False)
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_what_grows_is_held_by_the_backward_graph_unless_the_next_pass_gives_it_back(kept: int) -> None:
+    """A queue that each step makes anew, larger, and of which the next pass saves the last one; and graphs that are kept, of any size."""
+    steps = [[(1000 * (step + 1) + 8 * step * step, 0, kept), (500, 1, 1)] for step in range(20)]
+    windows = run_of(steps, NAMES)
+    log = windows[0].log.without_cache(holder=np.zeros(len(windows[0].log), np.int64), holder_names=(GRAPH,))
+    assert isinstance(log, Log)
+    grown = growth([window_of(log, window.lo, window.hi, window.name) for window in windows[:-1]]).grown
+    assert grown is not None
+    assert (grown.owner, grown.holder) == (NAMES[0], None if kept else GRAPH)
 
 
 def test_of_two_equal_leaks_none_is_most_though_one_begins_before_the_growth() -> None:

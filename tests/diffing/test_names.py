@@ -73,3 +73,46 @@ def test_no_free_is_missing_of_what_another_line_of_the_program_makes(tmp_path: 
     found = {(row.finding.kind, row.finding.owner) for row in diff.repeated}
     assert found == {("only_head", "copy < train.py:16 main"), ("only_base", "divide < swa.py:156 update")}
     assert "missing Free" not in diff.verdict
+
+
+def test_what_is_freed_late_has_the_line_of_the_run_that_has_it_at_its_peak(tmp_path: Path) -> None:
+    """One run lets go of what a layer gives before its peak; the other one has fetched a batch, which is as large, and has it for longer."""
+    paths = list[Path]()
+    for call, late in (("linear < train.py:27 main", False), ("uniform < train.py:20 batches", True)):
+        log = LogText()
+        log.say(f"memlens calls {call}", "line.py:0")
+        log.alloc(MIB, 1 << 24)
+        if not late:
+            log.free(MIB, 1 << 24)
+        log.say("memlens calls full < train.py:30 main", "line.py:0")
+        log.alloc(4 * MIB, 2 << 24)
+        log.say("memlens calls -", "line.py:0")
+        log.free(4 * MIB, 2 << 24)
+        if late:
+            log.free(MIB, 1 << 24)
+        paths.append(tmp_path / f"{len(paths)}.log")
+        paths[-1].write_text(log.text)
+    for pair, kind in ((paths, "late_free"), (paths[::-1], "early_free")):
+        (finding,) = memlens.diff(*pair).windows[0].findings
+        assert (finding.kind, finding.owner) == (kind, "uniform < train.py:20 batches")
+
+
+def test_a_sentence_of_several_blocks_names_who_holds_most_of_them(tmp_path: Path) -> None:
+    """A loader that fetches four batches ahead of the one that the loop has taken, and none."""
+    paths = list[Path]()
+    for batches in (0, 5):
+        log = LogText()
+        log.alloc(4 * MIB, 9 << 24)
+        for k in range(batches):
+            log.say("memlens calls uniform < train.py:20 batches", "line.py:0")
+            log.alloc(MIB, (k + 1) << 24)
+        log.say("memlens calls -", "line.py:0")
+        for k in range(batches):
+            holder = "variable loader.ready[*] (main, train.py)" if k else "variable x (main, train.py)"
+            log.say(f"memlens holds {(k + 1) << 24:#x} {holder}", "line.py:0")
+        log.say("memlens holds 0x0 -", "line.py:0")
+        for k in range(batches):
+            log.free(MIB, (k + 1) << 24)
+        paths.append(tmp_path / f"{batches}.log")
+        paths[-1].write_text(log.text)
+    assert "; loader.ready[*] (main, train.py) holds most of them" in memlens.diff(*paths).verdict

@@ -163,13 +163,34 @@ def test_a_value_within_an_expression_is_a_temporary_though_a_graph_has_the_node
     assert every[holder[0]] == ("saved loss.grad_fn (main, a.py)" if elsewhere else "a temporary")
 
 
+@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("trained", [False, True])
-def test_what_no_walk_saw_is_as_garbage_that_was_made_so_and_in_a_training_may_be_of_a_graph(trained: bool) -> None:
+def test_what_goes_within_its_line_after_another_operator_is_a_temporary_unless_the_line_is_a_loop(
+    trained: bool, again: bool
+) -> None:
+    """``relu(linear(x))``, which no walk saw: what linear gave goes when relu has run, or linear once more."""
+    kind, addr = np.array([0, 0, 0, 1, 1, 1, 0, 0], np.int8), np.array([1, 2, 3, 1, 2, 3, 4, 5], np.uint64)
+    operator = np.array([0, 1, 0 if again else 2, -1, -1, -1, 3, 4], np.int32)
+    place, backward = np.array([0, 0, 0, -1, -1, -1, 1, 2], np.int32), np.array([False] * 7 + [trained])
+    calls = Calls(place, backward, place < 0, operator=operator, operators=("linear", "relu", "scale", "full", "grad"))
+    rows = HolderLines(np.array([7]), addr[6:7], np.array([0]), ("variable y (main, a.py)",))
+    holder, every = held(rows, kind, addr, np.full(8, 512), calls)
+    unseen = "a variable or a graph that no walk saw" if trained else "a variable that no walk saw"
+    went = [unseen if trained or again else "a temporary", unseen if trained else "a temporary", unseen]
+    assert [every[n] for n in holder[:3].tolist()] == went
+
+
+@pytest.mark.parametrize("of_operators", [False, True])
+@pytest.mark.parametrize("trained", [False, True])
+def test_what_no_walk_saw_is_as_garbage_that_was_made_so_and_in_a_training_may_be_of_a_graph(
+    trained: bool, of_operators: bool
+) -> None:
     """Two blocks of one call, of which a walk finds the first in a cycle; one of another call; and one of a backward pass."""
     kind, addr = np.array([0, 0, 0, 0, 1, 1, 1, 0], np.int8), np.array([1, 2, 3, 4, 1, 2, 3, 5], np.uint64)
     place = np.array([0, 0, 1, 2, -1, -1, -1, 2], np.int32)
     backward = np.array([False, False, False, trained, False, False, False, False])
     calls = Calls(place, backward, place < 0, operator=place, operators=("full", "relu", "grad"))
+    calls = calls if of_operators else calls._replace(operator=None)
     garbage = "garbage Adam.moment1[*] (a cycle that gc.collect() frees)"
     size = np.full(8, 512)
     holder, every = held(HolderLines(np.array([1]), addr[:1], np.array([0]), (garbage,)), kind, addr, size, calls)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -268,6 +268,15 @@ class RawRun:
                 holders[born] = like
             elif not like and trained:
                 holders[born] = "a variable or a graph that no walk saw"
+            elif not like and self._within_a_line(born):
+                after = self._calls_of(born)
+                if after and call not in after:
+                    holders[born] = "a temporary"
+
+    def _calls_of(self, born: int) -> list[str]:
+        """The calls after that which made a block until it goes, one after the other; those of the same operator at the same line are one."""
+        calls = [one.call for one in self.events[born : self.partner[born] + 1] if one.call != "-"]
+        return [call for before, call in pairwise(calls) if call != before]
 
     def _told_by_life(self, born: int, freed: int | None, holder: str | None, parameters: set[int]) -> str | None:
         if holder not in (None, "no variable"):

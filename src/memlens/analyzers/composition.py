@@ -11,7 +11,7 @@ import numpy as np
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import holders_alike, holders_of, owner_labels, owners_of
 from memlens.analyzers.roles.twins import Twin, Twins
-from memlens.claims.roles import INFERRED, ROLE_NUMBERS, ROLES, STATE, UNSEEN, role_of
+from memlens.claims.roles import EITHER, INFERRED, ROLE_NUMBERS, ROLES, STATE, UNSEEN, role_of
 from memlens.facts import Kind
 from memlens.folding import bounds, peak_ends, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
@@ -212,7 +212,9 @@ def _held_by(holder: Ints, names: Sequence[str], by_stack: NDArray[np.int8] | No
     more[-1] = True
     for number, (name, of) in enumerate(zip(names, roles, strict=True)):
         told = _OF_LIBRARIES if name in INFERRED else ("cache",) if of == "variable" else ()
-        more[number, [ROLE_NUMBERS[one] for one in (*told, *(_OF_UNSEEN if name in (UNSEEN, STATE) else ()))]] = True
+        more[
+            number, [ROLE_NUMBERS[one] for one in (*told, *(_OF_UNSEEN if name in (UNSEEN, EITHER, STATE) else ()))]
+        ] = True
     return np.where((by_stack >= 0) & more[holder, by_stack], by_stack, role)
 
 

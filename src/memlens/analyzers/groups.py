@@ -236,14 +236,14 @@ def holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
 
     Those that no walk saw come last.
     """
-    common = [*map(_in_common, names)]
+    common = [*map(in_common, names)]
     alike = {name: number for number, name in enumerate(dict.fromkeys(common))}
     every = (*names, *alike)
     rank = np.argsort(sorted(range(len(every)), key=lambda number: (every[number] in NOT_SEEN, every[number])))
     return every, np.array([alike[name] for name in common], np.int64), rank
 
 
-def _in_common(holder: str) -> str:
+def in_common(holder: str) -> str:
     """A holder without what tells it from others of a list, a dictionary, a model, or an optimizer."""
     return _STATE.sub(r"\1", _KEY.sub("[*]", holder))
 
@@ -283,7 +283,7 @@ def holder_of(of: SizeGroups, label: str | None, whole: int) -> tuple[str | None
     totals = np.bincount(of.holder[rows], (of.size * of.held)[rows], len(of.holders))
     held: dict[str, float] = {}
     for number in np.flatnonzero(totals).tolist():
-        name = _in_common(of.holders[number])
+        name = in_common(of.holders[number])
         held[name] = held.get(name, 0) + totals.item(number)
     most = max(held, key=held.__getitem__, default=None)
     if most is None or 2 * held[most] <= whole or (variable := variable_of(most)) is None:

@@ -38,7 +38,7 @@ _MANY = "[ in {windows:plural window}]"
 
 # The first of the blocks, and what becomes of it.
 _FIRST = "{blocks=1?it|the first}"
-_HELD = "[; {holder:owner} holds it]"
+_HELD = "[; {holder:owner} holds {held_in_part?most of them|it}]"
 
 
 def _frees(side: str, what: str, only: str = "") -> str:

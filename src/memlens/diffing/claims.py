@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from memlens.analyzers.failures import failure_claim
+from memlens.analyzers.groups import in_common
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
 from memlens.claims.roles import large_changes, variable_of
 from memlens.diffing.differences import OF_FREES
@@ -347,9 +349,20 @@ def _first_block(found: Explained, late: bool) -> tuple[str, dict[str, Any]]:
             return "first_elsewhere", ends
         lag = {"late_by": found.cause.late_by, "late_windows": found.cause.late_windows} if late else {}
         name, keeps = ("head", head) if found.sign > 0 else ("base", base)
-        return "first_freed", ends | lag | {"side": name, "holder": variable_of(keeps.holder)}
+        return "first_freed", ends | lag | {"side": name, **_held(finding, keeps, name)}
     side, name = (base, "base") if head is None else (head, "head")
-    return "first_in_one", {} if side is None else {"side": name, **_ends(side), "holder": variable_of(side.holder)}
+    values = {} if side is None else {"side": name, **_ends(side), **_held(finding, side, name)}
+    return "first_in_one", values
+
+
+def _held(finding: Finding, first: Side, name: str) -> dict[str, Any]:
+    """Who holds the first block of one run; or, where that is somebody else, who holds most of them."""
+    sides = (getattr(member, name) for member in finding.members)
+    alike = Counter(who for side in sides if side is not None and (who := variable_of(in_common(side.holder or ""))))
+    most = max(alike, key=alike.__getitem__, default="")
+    if 2 * alike[most] > finding.count and most != variable_of(in_common(first.holder or "")):
+        return {"holder": most, "held_in_part": True}
+    return {"holder": variable_of(first.holder)}
 
 
 def _ends(side: Side, prefix: str = "") -> dict[str, Any]:

@@ -339,7 +339,8 @@ def items_of(blocks: Paired, kind: Ints, fate: Ints, remaining: Ints, peak: Ints
     requested = [values_at(keys.requested, key) for key in blocks.both(keys.base, keys.head)]
     # The run whose event tells the two apart has what the other lacks, or frees in the window or sooner, or is at its peak.
     in_head = np.where(lacking, lacking > 0, _FREED_BY_HEAD[kind] | ((kind == _KIND["elsewhere"]) & (peak > 0)))
-    owner = np.where(in_head, owners[1], owners[0])
+    # Of blocks that other lines of the program made, that counts which is live at its run's peak.
+    owner = np.where(np.where(_UNTIMELY[kind], peak > 0, in_head), owners[1], owners[0])
     freed_by = [owners_of(log, keys.owners, event) for log, event in ((one.log, free[0]), (two.log, free[1]))]
     shown = [np.where(_SHOWN_BY_FREE[kind], free[run], alloc[run]) for run in (0, 1)]
     window = blocks.window()

@@ -72,6 +72,22 @@ class Calls(NamedTuple):
         within: Flags = freed & self.outside[at] & (changes[at] == changes[alloc])
         return within
 
+    def within_an_expression(self, alloc: Ints, free: Ints) -> Flags:
+        """Which of such blocks others were called after, and what made it not again, as in a loop, bool; the arguments are those of :meth:`within_a_line`."""
+        within = self.within_a_line(alloc, free)
+        if self.operator is None:
+            return within & False
+        last = np.maximum.accumulate(np.where(self.operator >= 0, np.arange(len(self.operator)), 0))
+        # The calls, one after the other, and where each operator is called next.
+        first = np.flatnonzero(np.diff(self.operator[last], prepend=-2))
+        order = np.argsort(self.operator[last][first], kind="stable")
+        again = np.full(len(first), len(last))
+        same = np.diff(self.operator[last][first][order]) == 0
+        again[order[:-1][same]] = first[order[1:][same]]
+        at = np.where(within, free, alloc)
+        call, end = first.searchsorted(alloc, "right") - 1, first.searchsorted(at, "right") - 1
+        return within & (end > call) & (again[call] > at)
+
     def last_like(self, blocks: Ints, seen: Ints, alloc: Ints, size: Ints) -> Ints:
         """Of each of some blocks the last of others that the same operator at the same line made in the same size, int64, -1 where there is none.
 

@@ -147,7 +147,7 @@ def held(
     What a walk that saw all has no row of, for no shorter than walks before had one, is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was
     given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
     size of a parameter or of a gradient that was seen, is a gradient; what else is given back while no operator runs the program held, by a variable or in a
-    training by a graph, unless a walk saw others like it.
+    training by a graph, unless a walk saw others like it, or it went within its line after other operators, and no training runs.
 
     Args:
         rows: What walks found.
@@ -264,8 +264,11 @@ class _Search:
         found[unseen[(like >= 0) & state[like]]] = number[STATE]
         waits = (like >= 0) & garbage[like]
         found[unseen[waits]] = found[like[waits]]
-        if calls.operator is not None and calls.backward.any():
-            found[unseen[like < 0]] = number[EITHER]
+        alone = unseen[like < 0]
+        if calls.backward.any():
+            found[alone] = number[EITHER]
+        else:  # no graph can have kept what goes within its line
+            found[alone[calls.within_an_expression(alloc[alone], self.free[alone])]] = number[TEMPORARY]
 
     def at_peak(self) -> tuple[Ints, Ints]:
         """The blocks that are live at the peak and do not stay, and whom the row nearest the peak names."""

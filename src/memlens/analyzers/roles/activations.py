@@ -13,7 +13,7 @@ import numpy as np
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import live_events, peak_without
 from memlens.analyzers.places import elapsed_us, time_of
-from memlens.claims.roles import ROLE_NUMBERS
+from memlens.claims.roles import OF_BACKWARD, ROLE_NUMBERS
 from memlens.columns import Flags, Ints, among, distinct, rank_of
 from memlens.folding import peak_ends
 from memlens.inputs.stack_names import name_of
@@ -154,11 +154,15 @@ class _Saved:
             self._say_layers()
 
     def _kept(self, live: Ints) -> bool:
-        """Whether a container of the program has most of it: the graphs of several passes, each of which would be like a layer."""
-        if self._log.holder is None:
+        """Whether most of it is of several passes, each of which would be like a layer: a container of the program has it, or a backward pass has run since and left it."""
+        log = self._log
+        if log.holder is None:
             return False
-        several = np.array([*(_SEVERAL in name for name in self._log.holder_names), False])[self._log.holder[live]]
-        return bool(2 * self._log.size[live[several]].sum() > self._log.size[live].sum())
+        names = [*log.holder_names, ""]
+        several = np.array([_SEVERAL in name for name in names])[log.holder[live]]
+        in_backward = np.array([name == OF_BACKWARD for name in names])[log.holder[: live[-1]]]
+        several |= live < np.append(-1, np.flatnonzero(in_backward))[-1]
+        return bool(2 * log.size[live[several]].sum() > log.size[live].sum())
 
     def _layers_of(self, number: int) -> _Layers:
         """The layers that a pass has."""

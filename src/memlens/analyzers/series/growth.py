@@ -20,7 +20,7 @@ from memlens.analyzers.groups import (
 )
 from memlens.analyzers.series.shapes import MINIMUM, floor_of
 from memlens.analyzers.series.trend import Verdict, began, judge
-from memlens.claims.roles import ROLES
+from memlens.claims.roles import GRAPH, ROLES
 from memlens.columns import Ints, distinct, spans
 from memlens.facts import Kind
 from memlens.folding import bounds, profile
@@ -406,4 +406,6 @@ def grown_of(windows: Sequence[Window], before: int, least: int, since: int | No
     holder, in_part = holder_of(new, owner, by_label(new).get(owner, live[owner])[0])
     gained, rate = trend.gained_bytes, trend.gained_bytes_per_window
     at_exit = int(log.size[theirs][freed_last(log, theirs, end)].sum()) >= gained
+    if holder == GRAPH and not at_exit and (partner[theirs] < len(log)).all():  # that of a later pass gives it back
+        holder = in_part = None
     return Grown(owner, gained, rate, windows[trend.since or 0].name, live[owner][1], holder, bool(in_part), at_exit)
