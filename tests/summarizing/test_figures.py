@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memlens.claims.roles import EITHER, UNSEEN
 from memlens.summarizing.figures import COLUMNS, METRICS, NOT_KNOWN, WindowTable
 from memlens.summarizing.largest import LargestGroups, holder_of_most
 
@@ -93,4 +94,17 @@ def test_what_the_base_holds_by_another_name_of_the_same_attribute_is_not_more(n
     """Base peaks in a method of the object that has the list, which is ``self`` there."""
     most = "variable metric.preds[*] (a.py)"
     base = {f"variable {name}": 500, "variable x (a.py)": 64}
-    assert holder_of_most({most: 3900, "variable x (a.py)": 64}, base, 3500) == (most, more)
+    assert holder_of_most({most: 3900, "variable x (a.py)": 64}, base, 3500) == (most, more, False)
+
+
+@pytest.mark.parametrize(("missed", "at_least"), [(699, False), (701, True)])
+def test_what_walks_missed_of_the_head_may_be_more_that_is_held(missed: int, at_least: bool) -> None:
+    most = "variable results[*] (main, a.py)"
+    held, base = {most: 2810, UNSEEN: missed}, {"variable x (a.py)": 64, EITHER: 700}
+    assert holder_of_most(held, base, 5500) == (most, 2810, at_least)
+
+
+@pytest.mark.parametrize(("path", "at_least"), [("self.results[*] (answer, a.py)", True), ("rows[*] (a.py)", False)])
+def test_what_is_held_by_another_name_of_the_same_attribute_may_be_more_of_it(path: str, at_least: bool) -> None:
+    most = "variable server.results[*] (main, a.py)"
+    assert holder_of_most({most: 2810, f"variable {path}": 900}, {}, 3710) == (most, 2810, at_least)

@@ -198,7 +198,7 @@ def _groups(values: Values) -> str:
     return f"they fall into {values['groups']} groups that no field of the paths tells apart: {'; '.join(listed)}"
 
 
-_MORE_HELD = "[; {more_bytes:bytes} more is held by {holder:owner}]"
+_MORE_HELD = "[; {at_least?at least |}{more_bytes:bytes} more is held by {holder:owner}]"
 _RUN = "{run}[ (asked for {requested_bytes:bytes})][ ({what:clipped})]"
 
 

@@ -177,7 +177,7 @@ class Runs:
         if change <= 0 or self._metric.key != "peak_bytes" or base is None or None in (run.holders, base.holders):
             return {}
         most = holder_of_most(run.holders or {}, base.holders or {}, change)
-        return {} if most is None else {"holder": variable_of(most[0]), "more_bytes": most[1]}
+        return {} if most is None else {"holder": variable_of(most[0]), "more_bytes": most[1], "at_least": most[2]}
 
     def _by_role(self, run: Run, change: int) -> Iterator[Made]:
         """Yield which roles change most from the peak of its base to that of a run, where the roles account for all of it."""
