@@ -501,12 +501,13 @@ def test_a_run_with_names_allocates_what_one_without_does_and_every_block_has_on
         variables = environment(counting, folder, MIN_GRAPH_SIZE="0")
         runs.append(run(command(counting, log, program, ["--names", names]), variables, folder, log))
     assert [run.code for run in runs] == [0, 0]
+    without, events = (memlens.read(run.log) for run in runs)
+    assert sorted(without.size[without.kind == 0]) == sorted(events.size[events.kind == 0])
     # Paddle's own counters of what tensors hold; what is reserved differs from run to run by where chunks lie.
-    # Peaks do as well where threads of 3.0's executors free in another order.
-    counters = "allocated" if mode != "dygraph" and counting.version.startswith("3.0") else "allocated(?:_peak)?"
-    without, with_names = (re.findall(rf'"{counters}": \d+', run.text) for run in runs)
-    assert (without, len(without) > 5) == (with_names, True)
-    events = memlens.read(runs[1].log)
+    # These do as well where threads of 3.0's executors free later (5 of 31 runs without names).
+    if mode == "dygraph" or not counting.version.startswith("3.0"):
+        counters = [re.findall(r'"allocated(?:_peak)?": \d+', run.text) for run in runs]
+        assert (counters[0], len(counters[0]) > 5) == (counters[1], True)
     assert events.owner is not None
     owners = [events.owner_names[number] if number >= 0 else "" for number in events.owner[events.kind == 0].tolist()]
     assert [owner for owner in owners if "train.py:" not in owner] == []
