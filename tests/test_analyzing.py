@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import re
 import weakref
 from pathlib import Path
 
@@ -55,6 +56,25 @@ def test_the_time_of_the_peak_is_known_with_and_without_a_column_of_times(log: P
     day = 31 + 29 + 31 + 30 + 31 + 30 + 12 - 1  # the 12th of July, in a year with a 29th of February
     assert window.peak_time_us == ((day * 24 + 10) * 60 + 54) * 60_000_000 + 1_000_000
     assert window.duration_us == 4_000_000
+
+
+@pytest.mark.parametrize("name", ["06_naive_best_fit_customdev", "08_cpu_stats_331", "05_oom_331", "06_noprefix"])
+def test_times_that_are_looked_up_are_those_that_are_read(shared: Path, name: str) -> None:
+    """Of events of all layers, in all that the machine output says."""
+    path = shared / "data" / "paddle" / f"{name}.log"
+    looked_up, read = (memlens.analyze(path, times=times).to_dict() for times in (False, True))
+    assert looked_up == read
+    assert (looked_up["logs"][0]["windows"][0]["peak"]["time_us"] is None) == (name == "06_noprefix")
+
+
+def test_a_window_lasts_from_the_first_known_time_to_the_last(log: Path) -> None:
+    """Two events without a stamp stand in front and one at the end; none of them is asked twice."""
+    bare = [re.sub(r"^[IWEF]\S+ \S+ +\d+ ", "", line) for line in log.read_text().splitlines() if "ptr" in line]
+    log.write_text("\n".join([*bare[:2], log.read_text(), bare[2]]))
+    for times in (True, False):
+        (window,) = memlens.analyze(log, times=times).logs[0].windows
+        assert window.results["stats"].duration_us == 4_000_000
+        assert window.results["lifetimes"].longest[0].life_us is None  # of the first line
 
 
 def test_a_log_is_let_go_at_once_with_its_result(log: Path) -> None:

@@ -58,8 +58,8 @@ class Source:
     """
 
     _rereadable = False
-    #: Tells when the event of a line was logged, in microseconds; the reader sets it of an input whose lines say so.
-    time_of_line: Callable[[bytes], int | None] | None = None
+    #: Tells when the events of some lines were logged, in microseconds; the reader sets it of an input whose lines say so.
+    times_of_lines: Callable[[Sequence[bytes | None]], list[int | None]] | None = None
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -106,10 +106,9 @@ class Source:
 
     def times(self, offsets: Sequence[int]) -> list[int | None]:
         """When the event on the line of each offset was logged, in microseconds; ``None`` where no line says, or a second look is dear."""
-        time_of_line = self.time_of_line
-        if time_of_line is None or not self.rereadable or self.numbered:
+        if self.times_of_lines is None or not self.rereadable or self.numbered:
             return [None] * len(offsets)
-        return [None if line is None else time_of_line(line) for line in self.lines(offsets)]
+        return self.times_of_lines(self.lines(offsets))
 
     def stack(self, offset: int) -> tuple[str, ...]:
         """The whole call stack of the event at an offset, innermost first, as ``file:line function``; empty where it has none."""

@@ -77,9 +77,10 @@ def test_a_reader_finds_the_lines_that_a_look_at_each_line_finds(
             assert found == by_hand(text, thinned=thinned), seed
 
 
-@given(st.lists(st.sampled_from([*b"\n\nI0W xa\r\xe5"])).map(bytes), st.integers(0, 3))
-def test_the_lines_at_the_margin_compiled_are_those_of_the_reference(text: bytes, room: int) -> None:
-    block = np.frombuffer(text, np.uint8)
+@given(st.lists(st.sampled_from([*b"\n\nI0W xa\r\xe5"])).map(bytes), st.integers(0, 3), st.integers(1, 90))
+def test_the_lines_at_the_margin_compiled_are_those_of_the_reference(text: bytes, room: int, times: int) -> None:
+    """Of short texts, and of those beyond the 1,024 bytes that are looked at together."""
+    block = np.frombuffer(text * times, np.uint8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(landmarks, "_ROOM", room)
         starts, lines, every = landmarks.lines_at_margin(block)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from memlens.analyzers.fates import pairing, until
-from memlens.analyzers.places import both_ends, elapsed_us, time_of
+from memlens.analyzers.places import between_us, both_ends
 from memlens.events import EventLog, once
 from memlens.facts import Kind
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
@@ -168,8 +168,8 @@ def lives_of(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
     lives = (ends - allocs).tolist()
     meanwhile = (allocated_before(log, ends) - allocated_before(log, allocs) - log.size[allocs]).tolist()
     return tuple(
-        Life(size, *at, life, others, elapsed_us(*(time_of(log, event) for event in pair)))
-        for pair, at, size, life, others in zip(
-            pairs, both_ends(log, pairs), log.size[allocs].tolist(), lives, meanwhile, strict=True
+        Life(size, *at, life, others, lasted)
+        for at, size, life, others, lasted in zip(
+            both_ends(log, pairs), log.size[allocs].tolist(), lives, meanwhile, between_us(log, pairs), strict=True
         )
     )

@@ -48,7 +48,7 @@ class LiveGroup(Alike, frozen=True):
     holder: str | None = None
 
 
-@lazy("line", "live", "reserved_at_peak_bytes", "reserved_peak_line")
+@lazy("line", "time_us", "live", "reserved_at_peak_bytes", "reserved_peak_line")
 class Peak(Result, frozen=True):
     """The peak of a window.
 
@@ -59,7 +59,7 @@ class Peak(Result, frozen=True):
         event: The first event that reaches the peak, 0-based in the log; ``None`` where the rise is 0: the peak is then what was
             carried in.
         line: The line of that event, 1-based; ``None`` where there is none or it is not known.
-        time_us: The time of that event, where times were read.
+        time_us: The time of that event, ``None`` where there is none or it is not known.
         live: The blocks live right after that event (where there is none: right before the window), wherever in the log they
             were born, in groups, the largest total first.
         reserved_at_peak_bytes: The reserved level at that moment; ``None`` where no line tells of chunks.
@@ -103,7 +103,7 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
     def one(k: int) -> Peak:
         event = figures.summit.item(k) if rises[k] else None
         before = windows[k].lo if event is None else event + 1
-        late = deferred(line, event), time_of(log, event), deferred(live_before, log, before)
+        late = deferred(line, event), deferred(time_of, log, event), deferred(live_before, log, before)
         if not log.tells_of_chunks:
             return Peak(highest(k), rise(k), None, event, *late)
         there = deferred(_reserved_before, log, before), deferred(_reserved_line, windows[k], reserved(k))

@@ -69,10 +69,15 @@ def lines_at(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def time_of(log: EventLog, event: int | None) -> int | None:
-    """When an event was logged, in microseconds; ``None`` where that is unknown or was not read."""
-    if event is None or log.time_us is None or log.time_us[event] < 0:
-        return None
-    return int(log.time_us[event])
+    """When an event was logged, in microseconds, looked up where times were not read; ``None`` where that is unknown."""
+    return _times_of(log, [event])[0]
+
+
+def _times_of(log: EventLog, events: Sequence[int | None]) -> list[int | None]:
+    """The same of some events; what was there before the input begins has no time."""
+    logged = [event for event in events if event is not None and event >= log.facts.opening]
+    times: dict[int | None, int | None] = dict(zip(logged, log.times_of(logged), strict=True))
+    return [times.get(event) for event in events]
 
 
 def elapsed_us(first: int | None, last: int | None) -> int | None:
@@ -85,6 +90,12 @@ def elapsed_us(first: int | None, last: int | None) -> int | None:
         return None
     passed = last - first
     return max(passed + YEAR_US if passed < -YEAR_US // 2 else passed, 0)
+
+
+def between_us(log: EventLog, ends: Sequence[tuple[int, int | None]]) -> list[int | None]:
+    """Microseconds from one event to another, of each pair, ``None`` where there is no other or a time is unknown."""
+    times = _times_of(log, [event for pair in ends for event in pair])
+    return [elapsed_us(*pair) for pair in zip(times[::2], times[1::2], strict=True)]
 
 
 def lasting_us(window: Window) -> int | None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from memlens.windows.windows import Window
 
 
+#: Events at each end of a window whose times are looked up, if they were not read, until one is known.
+_LOOKED_UP = 64
+
+
 class Bin(Result, frozen=True):
     """Blocks of ``low_bytes`` to ``high_bytes`` (both included), a power of two wide; blocks of 0 bytes have their own."""
 
@@ -73,11 +77,16 @@ def stats(windows: Sequence[Window]) -> OnDemand[Stats]:
 
 
 def duration_us(window: Window) -> int | None:
-    """Microseconds from the first to the last known time in a window; ``None`` where none is known."""
-    if window.log.time_us is None:
-        return None
-    times = window.log.time_us[window.lo : window.hi]
-    return elapsed_us(_first_known(times), _first_known(times[::-1]))
+    """Microseconds from the first to the last known time in a window; ``None`` where none is known.
+
+    Where times were not read, those at its ends are looked up.
+    """
+    log, events = window.log, range(window.lo, window.hi)
+    if log.time_us is None:
+        times = (log.times_of(some) for some in (events[:_LOOKED_UP], events[: -1 - _LOOKED_UP : -1]))
+        return elapsed_us(*(next((time for time in some if time is not None), None) for some in times))
+    read = log.time_us[window.lo : window.hi]
+    return elapsed_us(_first_known(read), _first_known(read[::-1]))
 
 
 def _first_known(times: NDArray[np.int64]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -142,7 +143,8 @@ def _analyze_one(
             for window in analyzed:
                 _settle(window, *window.results.values())
         _settle(grown)
-        steps = None if steps is None else structs.replace(steps, windows=tuple(map(_light, steps.windows)))
+        light = partial(_light, times=log.time_us is not None)
+        steps = None if steps is None else structs.replace(steps, windows=tuple(map(light, steps.windows)))
     if forget and trust.distinct_ooms <= _SETTLED_AT_MOST:
         ooms = tuple(failures(log, windows))
         _settle(*ooms)
@@ -227,13 +229,18 @@ def _steps(found: FoundSteps) -> Steps:
     )
 
 
-def _light(step: WindowAnalysis) -> WindowAnalysis:
-    """A step with its figures alone, without what needs its log."""
+def _light(step: WindowAnalysis, *, times: bool) -> WindowAnalysis:
+    """A step with its figures alone, without what needs its log; with the time of its peak where times were read."""
     peak: Any = step.results["peak"]
     results = {
         **step.results,
         "peak": structs.replace(
-            peak, line=peak.line, live=(), reserved_at_peak_bytes=peak.reserved_at_peak_bytes, reserved_peak_line=None
+            peak,
+            line=peak.line,
+            time_us=peak.time_us if times else None,
+            live=(),
+            reserved_at_peak_bytes=peak.reserved_at_peak_bytes,
+            reserved_peak_line=None,
         ),
     }
     return structs.replace(step, results=results, peak_time_us=None, duration_us=None)

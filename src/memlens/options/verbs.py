@@ -33,8 +33,8 @@ class Analyze(ReadAs, Owners, Cut, Spread):
         min_size: Leave blocks smaller than SIZE (4096, 64KiB, 1.5MiB) out of lists.
         whole: Look at logs as a whole only: neither for the steps of a run, over which growth is judged, nor for their phases.
         strict: Fail on a compressed log that is cut short, instead of analyzing what there is.
-        times: Read the time of every event. Without them a large log is read quicker, and results hold no times; a window's own
-            ``peak_time_us`` and ``duration_us`` are then looked up when they are asked for.
+        times: Read the time of every event. Without them a large log is read quicker, and those that results hold are looked up in
+            it when they are asked for.
     """
 
     analyzers: Sequence[str] | None = option("NAME", "-A", "--analyzer", default=None, several=True, offers="analyzers")

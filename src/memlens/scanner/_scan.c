@@ -381,21 +381,37 @@ static const char *header_looked_for(const column *c) {
 static FUNCTION(scan, of_scan, scanned)
 static FUNCTION(last_header, of_scan, header_looked_for)
 
+typedef struct { Text begin, end, chosen; int64_t *row, *stop, count, lines; } Lines;
+
+/* Take a line that begins at p: its two first bytes say whether it is kept. */
+static inline void take_line(Lines *s, Text p) {
+    if (p == s->end) return;
+    if (s->chosen[*p << 8 | p[p + 1 < s->end]]) {
+        if (s->row < s->stop) *s->row++ = p - s->begin, *s->row++ = s->lines;
+        s->count++;
+    }
+    s->lines++;
+}
+
 /* Of each line whose first two bytes a table of 65,536 chooses where it begins and its number, as far as there is room; how many
  * these are, and how many lines there are. */
 static const char *lines_chosen(const column *c) {
-    const Text begin = c[0].view.buf, end = begin + c[0].items, table = c[1].view.buf;
-    int64_t *row = c[2].view.buf, *const stop = row + c[2].items / 2 * 2, *counts = c[3].view.buf;
+    enum { WORDS = 16 };
+    uint64_t line_ends[WORDS];
+    uint8_t tail[64] = {0};
+    int64_t *row = c[2].view.buf, *counts = c[3].view.buf;
+    Lines s = {c[0].view.buf, (Text)c[0].view.buf + c[0].items, c[1].view.buf, row, row + c[2].items / 2 * 2, 0, 0};
     if (c[1].items != 1 << 16 || c[3].items != 2) return "a table of 65,536 bytes, and two counts";
-    counts[0] = counts[1] = 0;
-    for (Text p = begin, next; p < end; p = next, counts[1]++) {
-        if (table[*p << 8 | p[p + 1 < end]]) {
-            if (row < stop) *row++ = p - begin, *row++ = counts[1];
-            counts[0]++;
-        }
-        next = memchr(p, '\n', (size_t)(end - p));
-        next = next ? next + 1 : end;
+    take_line(&s, s.begin);
+    for (Text p = s.begin; p < s.end;) {
+        int64_t words = (s.end - p) / 64;
+        if (words > WORDS) words = WORDS;
+        if (words) ends[!available(0)](p, words, line_ends);
+        else memcpy(tail, p, (size_t)(s.end - p)), ends_plain(tail, words = 1, line_ends);
+        for (int64_t w = 0; w < words; w++, p += 64)
+            for (uint64_t left = line_ends[w]; left; left &= left - 1) take_line(&s, p + __builtin_ctzll(left) + 1);
     }
+    counts[0] = s.count, counts[1] = s.lines;
     return NULL;
 }
 

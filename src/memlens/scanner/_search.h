@@ -7,6 +7,7 @@
  * belongs to one of eight buckets, one bit each; a byte fits a bucket where the tables of its low and of its high half both
  * say so.  Two bytes after the last one must be readable. */
 typedef void Search(Text p, int64_t words, Text nibbles, uint64_t *candidates, uint64_t *line_ends);
+typedef void Ends(Text p, int64_t words, uint64_t *line_ends); /* where lines end, and nothing else */
 
 static void search_plain(Text p, int64_t words, Text t, uint64_t *candidates, uint64_t *line_ends) {
     for (int64_t w = 0; w < words; w++) {
@@ -20,8 +21,20 @@ static void search_plain(Text p, int64_t words, Text t, uint64_t *candidates, ui
     }
 }
 
+static void ends_plain(Text p, int64_t words, uint64_t *line_ends) {
+    for (int64_t w = 0; w < words; w++)
+        for (int i = line_ends[w] = 0; i < 64; i++) line_ends[w] |= (uint64_t)(*p++ == '\n') << i;
+}
+
 /* The same with vectors; what each machine calls its operations is defined before each use. */
-#define SEARCH(NAME, ATTRIBUTES)                                                                                            \
+#define SEARCH(NAME, ENDS, ATTRIBUTES)                                                                                      \
+    ATTRIBUTES static void ENDS(Text p, int64_t words, uint64_t *line_ends) {                                               \
+        for (int64_t w = 0; w < words; w++) {                                                                               \
+            uint64_t ends = 0;                                                                                              \
+            for (unsigned i = 0; i < 64; i += sizeof(V), p += sizeof(V)) ends |= (uint64_t)EQUAL(LOAD(p), '\n') << i;       \
+            line_ends[w] = ends;                                                                                            \
+        }                                                                                                                   \
+    }                                                                                                                       \
     ATTRIBUTES static void NAME(Text p, int64_t words, Text t, uint64_t *candidates, uint64_t *line_ends) {                 \
         const V a = TABLE(t), b = TABLE(t + 16), c = TABLE(t + 32), d = TABLE(t + 48), e = TABLE(t + 64), f = TABLE(t + 80); \
         for (int64_t w = 0; w < words; w++) {                                                                               \
@@ -48,9 +61,10 @@ static void search_plain(Text p, int64_t words, Text t, uint64_t *candidates, ui
 #define HIGH_HALF(v) AND(_mm256_srli_epi16(v, 4), _mm256_set1_epi8(15))
 #define EQUAL(v, byte) (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_set1_epi8(byte)))
 #define NONZERO(v) (uint32_t)~EQUAL(v, 0)
-SEARCH(search_avx2, __attribute__((target("avx2"))))
+SEARCH(search_avx2, ends_avx2, __attribute__((target("avx2"))))
 
 static Search *searches[] = {search_avx2, search_plain};
+static Ends *ends[] = {ends_avx2, ends_plain};
 static int available(int which) { return which || __builtin_cpu_supports("avx2"); }
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -68,12 +82,14 @@ static inline uint32_t bits(uint8x16_t mask) { /* one bit of each byte */
 #define HIGH_HALF(v) vshrq_n_u8(v, 4)
 #define EQUAL(v, byte) bits(vceqq_u8(v, vdupq_n_u8(byte)))
 #define NONZERO(v) bits(vtstq_u8(v, v))
-SEARCH(search_neon, )
+SEARCH(search_neon, ends_neon, )
 
 static Search *searches[] = {search_neon, search_plain};
+static Ends *ends[] = {ends_neon, ends_plain};
 static int available(int which) { (void)which; return 1; }
 #else
 static Search *searches[] = {search_plain};
+static Ends *ends[] = {ends_plain};
 static int available(int which) { (void)which; return 1; }
 #endif
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import live_events, peak_without
-from memlens.analyzers.places import elapsed_us, time_of
+from memlens.analyzers.places import between_us
 from memlens.claims.roles import OF_BACKWARD, ROLE_NUMBERS
 from memlens.columns import Flags, Ints, among, distinct, rank_of
 from memlens.folding import peak_ends
@@ -255,9 +255,9 @@ class _Saved:
         """How many some blocks are, their bytes, and how long that waits which waits longest."""
         waits = self.free[those] - self.alloc[those]
         longest = those[waits.argmax()]
-        ends = int(self.alloc[longest]), int(self.free[longest])
-        times = (time_of(self._log, event) if event < len(self._log) else None for event in ends)
-        return len(those), int(self.size[those].sum()), int(waits.max()), elapsed_us(*times)
+        alloc, free = int(self.alloc[longest]), int(self.free[longest])
+        (lasted,) = between_us(self._log, [(alloc, free if free < len(self._log) else None)])
+        return len(those), int(self.size[those].sum()), int(waits.max()), lasted
 
 
 def _sites(log: EventLog, alloc: Ints) -> tuple[Ints, Callable[[int], tuple[str, ...]]]:

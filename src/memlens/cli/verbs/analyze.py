@@ -78,8 +78,8 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
             or (None if show.for_programs or show.full else _analyzers(options, show, len(logs))),
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
-            # … and so do the times of its ends, one by one.
-            times=show.for_programs or options.series or sort == "duration" or full,
+            # … and so do the times of its ends, and of the steps of several logs, one by one.
+            times=bool(options.series) or (show.for_programs and len(logs) > 1),
         )
         analysis = analyze_with(logs, wanted)
     result = sorted_analysis(analysis, sort) if show.for_programs else analysis

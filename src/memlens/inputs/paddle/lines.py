@@ -361,9 +361,10 @@ def _stamp() -> Header:
     return Header.of(events.HEADER, ("year", "date", "time"))
 
 
-def time_of_line(line: bytes) -> int | None:
-    """When the first event of a line was logged, in microseconds as in :attr:`~memlens.events.EventLog.time_us`; ``None`` where nothing says."""
-    places = [match.start() for form in events.EVENTS if (match := form.search(line))]
-    header = _stamp().before(line[: min(places)]) if places else None
-    (time,) = column_of_times(*_stamp().values([header])).tolist()
-    return time if time >= 0 else None
+def times_of_lines(lines: Sequence[bytes | None]) -> list[int | None]:
+    """When the first event of each line was logged, in microseconds as in :attr:`~memlens.events.EventLog.time_us`; ``None`` where nothing says."""
+    headers = []
+    for line in lines:
+        places = [match.start() for form in EVENTS if line and (match := form.search(line))]
+        headers.append(_stamp().before(line[: min(places)]) if line and places else None)
+    return [time if time >= 0 else None for time in column_of_times(*_stamp().values(headers)).tolist()]

@@ -24,7 +24,7 @@ from memlens.inputs.paddle.block import NO_HEADER, BlockReader, BlockReading, St
 from memlens.inputs.paddle.context import BACKWARD, NOBODY
 from memlens.inputs.paddle.endings import LastText, text_after_allocs
 from memlens.inputs.paddle.layers import SIZELESS, Layer, Layers, layer_named
-from memlens.inputs.paddle.lines import MOST_LOOKED_INTO, time_of_line
+from memlens.inputs.paddle.lines import MOST_LOOKED_INTO, times_of_lines
 from memlens.inputs.paddle.messages import RefusedRequests, read_figures, text_before
 from memlens.spool import GrowingColumns, chosen, walk
 from memlens.text import STACK
@@ -72,7 +72,7 @@ class PaddleReader(LineReader["_Read"]):
         if unknown := set(request.columns) - COLUMNS:
             raise UsageError(f"no column {', '.join(sorted(unknown))}", f"There are: {', '.join(sorted(COLUMNS))}.")
         self._source = source
-        source.time_of_line = time_of_line
+        source.times_of_lines = times_of_lines
         self._layer = layer = None if request.layer is None else layer_named(request.layer)
         matchers, marks = ([Matcher(pattern) for pattern in texts] for texts in (request.patterns, request.owners))
         # What cannot be looked up quickly later is numbered now.
