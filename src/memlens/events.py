@@ -223,13 +223,25 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         return self.source.line_column(self.offset)
 
     def times_of(self, events: Sequence[int]) -> list[int | None]:
-        """When each of some events was logged, as in ``time_us``; ``None`` where that is not known.
+        """When each of some events was logged, as :meth:`times_at` says; ``None`` where that is not known."""
+        return [time if time >= 0 else None for time in self.times_at(np.array(events, np.int64)).tolist()]
 
-        Of a log that was read without times the lines are looked up where that is cheap: a screen shows one or two.
+    def times_at(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
+        """When each of some events was logged, as in ``time_us``, int64; -1 where that is not known, and of what was there before the input begins.
+
+        Of a log that was read without times the lines are looked up where that is cheap: few are asked for.
+
+        Args:
+            events: Events in any order, int64; those that the log does not have are not known.
         """
+        times = np.full(len(events), -1, np.int64)
+        logged = np.flatnonzero((events >= self.facts.opening) & (events < len(self)))
         if self.time_us is not None:
-            return [time if time >= 0 else None for time in self.time_us[list(events)].tolist()]
-        return self.source.times(self.offset[list(events)].tolist())
+            times[logged] = self.time_us[events[logged]]
+        else:
+            found = self.source.times(self.offset[events[logged]].tolist())
+            times[logged] = [-1 if time is None else time for time in found]
+        return times
 
     def owner_of(self, event: int | None) -> str | None:
         """The owner of one event; ``None`` for no event, or where nothing is known."""

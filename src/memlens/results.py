@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 import msgspec
@@ -45,6 +45,8 @@ class Deferred(Generic[T]):
     Pickled it is its value: what goes to another process needs no log any more.
     """
 
+    __slots__ = ("_value", "_work")
+
     def __init__(self, work: Callable[[], T]) -> None:
         self._work: Callable[[], T] | None = work
         self._value: T
@@ -67,7 +69,7 @@ def _itself(value: T) -> T:
 
 def deferred(work: Callable[Arguments, T], *args: Arguments.args, **keywords: Arguments.kwargs) -> T:
     """Return the value of a call, worked out when it is first read: for a field that is declared :func:`lazy`."""
-    return cast("T", Deferred(lambda: work(*args, **keywords)))
+    return cast("T", Deferred(partial(work, *args, **keywords)))
 
 
 class _LazyField:
@@ -184,10 +186,10 @@ def per_window(
         more: What gives each of those last fields, in their order, given the window, when it is asked for.
     """
     rows = [columns[name] for name in cast("Any", kind).__struct_fields__ if name not in more]
+    works = [(lambda k, work=work: work(windows[k])) for work in more.values()]
 
     def one(k: int) -> T:
-        late = (deferred(work, window) for window in [windows[k]] for work in more.values()) if more else ()
-        return kind(*(row.item(k) for row in rows), *late)
+        return kind(*[row.item(k) for row in rows], *[Deferred(partial(work, k)) for work in works])
 
     return OnDemand(len(windows), one)
 
@@ -305,15 +307,20 @@ def _is_record(kind: type[Struct]) -> bool:
     fields = kind.__struct_fields__
     if not issubclass(kind, Result) or kind.tables or kind.spliced or kind.headlines:
         return False
-    hints: dict[str, Any] = {}
-    for owner in reversed(kind.__mro__):
-        hints |= getattr(owner, "__annotations__", {})  # not of its dictionary, where Python 3.14 has none
+    hints = _hints(kind)
     known = vars(sys.modules[kind.__module__])
     return (
         names_of(kind) == dict(zip(fields, fields, strict=True))
         and not any(isinstance(getattr(kind, name), _LazyField) for name in fields)
         and all(_is_value(word, known.get(word)) for name in fields for word in _words(hints[name]))
     )
+
+
+def _hints(kind: type[Struct]) -> dict[str, Any]:
+    hints: dict[str, Any] = {}
+    for owner in reversed(kind.__mro__):
+        hints |= getattr(owner, "__annotations__", {})  # not of its dictionary, where Python 3.14 has none
+    return hints
 
 
 def _words(hint: Any) -> list[str]:
@@ -325,6 +332,16 @@ def _is_value(hint: str, kind: Any) -> bool:
     return hint in _VALUES or (isinstance(kind, type) and issubclass(kind, Struct) and _is_record(kind))
 
 
+@cache
+def _parts(kind: type[Result]) -> tuple[tuple[str, str, bool, bool], ...]:
+    """The names of a type of results, each with that of its attribute, whether it is a list, and whether it is a plain value."""
+    hints, lists = _hints(kind), kind.tables.keys() | kind.headlines
+    return tuple(
+        (name, attribute, name in lists, _VALUES.issuperset(_words(hints.get(attribute, ""))))
+        for name, attribute in names_of(kind).items()
+    )
+
+
 def _plain_struct(value: Struct, top: int | None, min_size: int) -> dict[str, Any]:
     if isinstance(value, Claim):
         return value.to_dict()
@@ -332,10 +349,12 @@ def _plain_struct(value: Struct, top: int | None, min_size: int) -> dict[str, An
         return {name: plain(getattr(value, name), top, min_size) for name in value.__struct_fields__}
     top, min_size = getattr(value, "top", top), getattr(value, "min_size", min_size)
     found: dict[str, Any] = {}
-    for name, attribute in names_of(type(value)).items():
-        if name in value.spliced:
+    for name, attribute, is_list, as_it_is in _parts(type(value)):
+        if as_it_is:
+            found[name] = getattr(value, attribute)
+        elif name in value.spliced:
             found |= to_builtins(plain(getattr(value, attribute), top, min_size))
-        elif name not in value.tables and name not in value.headlines:
+        elif not is_list:
             found[name] = plain(getattr(value, attribute), top, min_size)
         elif (most := 10 if top == 0 and name in value.headlines else top) != 0:
             rows = kept = getattr(value, attribute)

@@ -165,11 +165,11 @@ def lives_of(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
     ends = np.where(partner >= 0, partner, len(log))
     frees = [free if free >= 0 else None for free in partner.tolist()]
     pairs = list(zip(allocs.tolist(), frees, strict=True))
-    lives = (ends - allocs).tolist()
+    lives, lasted = (ends - allocs).tolist(), between_us(log, allocs, partner)
     meanwhile = (allocated_before(log, ends) - allocated_before(log, allocs) - log.size[allocs]).tolist()
     return tuple(
-        Life(size, *at, life, others, lasted)
-        for at, size, life, others, lasted in zip(
-            both_ends(log, pairs), log.size[allocs].tolist(), lives, meanwhile, between_us(log, pairs), strict=True
+        Life(size, *at, life, others, passed)
+        for at, size, life, others, passed in zip(
+            both_ends(log, pairs), log.size[allocs].tolist(), lives, meanwhile, lasted, strict=True
         )
     )

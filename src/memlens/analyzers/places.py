@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlens.folding import bounds
 from memlens.results import Result
+from memlens.spool import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 YEAR_US = 366 * 24 * 3600 * 10**6
 #: Bytes before and after the start of an event's line that are looked at, at first, and whatever stands there.
 _NEAR, _REACH = 4 << 10, 64 << 10
+#: Events at each end of a window whose times are looked up, if they were not read, until one is known.
+_LOOKED_UP = 64
 #: Characters of a line that are kept.
 _LONGEST = 400
 
@@ -70,44 +74,56 @@ def lines_at(log: EventLog, events: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def time_of(log: EventLog, event: int | None) -> int | None:
     """When an event was logged, in microseconds, looked up where times were not read; ``None`` where that is unknown."""
-    return _times_of(log, [event])[0]
+    return None if event is None else log.times_of([event])[0]
 
 
-def _times_of(log: EventLog, events: Sequence[int | None]) -> list[int | None]:
-    """The same of some events; what was there before the input begins has no time."""
-    logged = [event for event in events if event is not None and event >= log.facts.opening]
-    times: dict[int | None, int | None] = dict(zip(logged, log.times_of(logged), strict=True))
-    return [times.get(event) for event in events]
-
-
-def elapsed_us(first: int | None, last: int | None) -> int | None:
-    """Microseconds from one stamp to a later line's, ``None`` where one is unknown; never negative.
+def elapsed_us(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Microseconds from stamps to later lines', int64, never negative; -1 stands for a stamp that is unknown, and for what is then.
 
     Stamps step back a little, which counts as 0.  Stamps without a year step back by a year where a run crosses New Year:
     going back by more than half a year is that.  Such stamps count 366 days in every year.
     """
-    if first is None or last is None:
-        return None
-    passed = last - first
-    return max(passed + YEAR_US if passed < -YEAR_US // 2 else passed, 0)
-
-
-def between_us(log: EventLog, ends: Sequence[tuple[int, int | None]]) -> list[int | None]:
-    """Microseconds from one event to another, of each pair, ``None`` where there is no other or a time is unknown."""
-    times = _times_of(log, [event for pair in ends for event in pair])
-    return [elapsed_us(*pair) for pair in zip(times[::2], times[1::2], strict=True)]
-
-
-def lasting_us(window: Window) -> int | None:
-    """Microseconds from the first event of a window to its last; times that were not read are looked up in their lines."""
-    return elapsed_us(*window.log.times_of([window.lo, window.hi - 1])) if len(window) else None
-
-
-def all_elapsed_us(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """:func:`elapsed_us` of many pairs of stamps at once, int64; -1 stands for a stamp that is unknown, and for what is then."""
     passed = last - first
     passed = np.maximum(np.where(passed < -YEAR_US // 2, passed + YEAR_US, passed), 0)
     return np.where((first >= 0) & (last >= 0), passed, -1)
+
+
+def between_us(log: EventLog, first: NDArray[np.int64], last: NDArray[np.int64]) -> list[int | None]:
+    """Microseconds from some events to others, which the log may not have; ``None`` where a time is unknown."""
+    passed: list[int | None] = or_none(elapsed_us(log.times_at(first), log.times_at(last))).tolist()
+    return passed
+
+
+def lasting_us(windows: Sequence[Window]) -> NDArray[np.int64]:
+    """Microseconds from the first known time of each window to its last, int64, -1 where none is known; looked up where times were not read."""
+    log, lo, hi = bounds(windows)
+    return elapsed_us(_first_known(log, lo, hi - lo, 1), _first_known(log, hi - 1, hi - lo, -1))
+
+
+def _first_known(log: EventLog, events: NDArray[np.int64], count: NDArray[np.int64], step: int) -> NDArray[np.int64]:
+    """The first known time of so many events from one on, of several; of times that are looked up it is one of the first few, or -1."""
+    times, left = np.full(len(events), -1, np.int64), np.flatnonzero(count)
+    for k in range(_LOOKED_UP):
+        times[left] = found = log.times_at(events[left] + k * step)
+        if log.time_us is None and len(left) > _LOOKED_UP and (found < 0).all():
+            break  # no line says
+        left = left[(found < 0) & (count[left] > k + 1)]
+    if log.time_us is None:
+        return times
+    for k in left.tolist():
+        stretch = log.time_us[: events[k] + 1][::-1] if step < 0 else log.time_us[events[k] :]
+        for start, stop in walk(0, int(count[k])):
+            known = np.flatnonzero(stretch[start:stop] >= 0)
+            if len(known):
+                times[k] = stretch[start + known[0]]
+                break
+    return times
+
+
+def or_none(numbers: NDArray[np.int64]) -> NDArray[Any]:
+    """A column with ``None`` in place of -1, object; as it is where there is none."""
+    known = numbers >= 0
+    return numbers if known.all() else np.where(known, numbers, np.array(None))
 
 
 def rising_us(stamps: NDArray[np.int64]) -> NDArray[np.int64] | None:

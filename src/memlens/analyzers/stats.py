@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.places import elapsed_us
+from memlens.analyzers.places import lasting_us, or_none
 from memlens.facts import Kind
 from memlens.folding import profile, size_code
 from memlens.results import OnDemand, Result, Tables, lazy, per_window
 from memlens.spool import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Sequence
 
     from memlens.windows.windows import Window
-
-
-#: Events at each end of a window whose times are looked up, if they were not read, until one is known.
-_LOOKED_UP = 64
 
 
 class Bin(Result, frozen=True):
@@ -68,33 +62,15 @@ class Stats(Result, frozen=True):
 
 
 def stats(windows: Sequence[Window]) -> OnDemand[Stats]:
-    """Analyze windows of one log in one pass; durations and histograms are worked out when they are asked for."""
+    """Analyze windows of one log in one pass; durations whose times were not read, and histograms, are worked out when they are asked for."""
     figures = profile(windows)
     known = figures["requested_allocs"] > 0
     every, names = bool(known.all()), ("requested_bytes", "aligned_bytes")
-    requested = {name: figures[name] if every else np.where(known, figures[name], np.array(None)) for name in names}
-    return per_window(Stats, windows, {**figures.columns, **requested}, duration_us=duration_us, histogram=histogram)
-
-
-def duration_us(window: Window) -> int | None:
-    """Microseconds from the first to the last known time in a window; ``None`` where none is known.
-
-    Where times were not read, those at its ends are looked up.
-    """
-    log, events = window.log, range(window.lo, window.hi)
-    if log.time_us is None:
-        times = (log.times_of(some) for some in (events[:_LOOKED_UP], events[: -1 - _LOOKED_UP : -1]))
-        return elapsed_us(*(next((time for time in some if time is not None), None) for some in times))
-    read = log.time_us[window.lo : window.hi]
-    return elapsed_us(_first_known(read), _first_known(read[::-1]))
-
-
-def _first_known(times: NDArray[np.int64]) -> int | None:
-    for start, stop in walk(0, len(times)):
-        known = np.flatnonzero(times[start:stop] >= 0)
-        if len(known):
-            return int(times[start + known[0]])
-    return None
+    columns = {name: figures[name] if every else np.where(known, figures[name], np.array(None)) for name in names}
+    late: dict[str, Callable[[Window], Any]] = {"duration_us": lambda window: or_none(lasting_us([window])).item()}
+    if windows[0].log.time_us is not None:
+        columns["duration_us"], late = or_none(lasting_us(windows)), {}
+    return per_window(Stats, windows, {**figures.columns, **columns}, **late, histogram=histogram)
 
 
 def histogram(window: Window) -> tuple[Bin, ...]:

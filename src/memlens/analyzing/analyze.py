@@ -189,29 +189,29 @@ def _share_pass(log: EventLog, windows: Sequence[Sequence[Window]], pieces: Piec
 
 def _figures(windows: Sequence[Window]) -> dict[str, NDArray[Any]]:
     """Figures of all windows of a series by the names of the machine output; one that is not known of all windows has ``None`` among objects."""
-    from memlens.analyzers.places import all_elapsed_us
+    from memlens.analyzers.places import lasting_us, or_none
 
     log, lo, hi = bounds(windows)
     found: dict[str, NDArray[Any]] = {**profile(windows).columns, "events": hi - lo}
-    if log.time_us is not None and len(log):
-        ends = (log.time_us[np.clip(events, 0, len(log) - 1)] for events in (lo, hi - 1))
-        lasted = np.where(hi > lo, all_elapsed_us(*ends), -1)
-        found["duration_us"] = lasted if (lasted >= 0).all() else np.where(lasted >= 0, lasted, np.array(None))
+    if log.time_us is not None:
+        found["duration_us"] = or_none(lasting_us(windows))
     return found
 
 
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> OnDemand[WindowAnalysis]:
     """Return the results of windows of one log, each made on demand."""
     from memlens.analyzers import registry
-    from memlens.analyzers.places import lasting_us
+    from memlens.analyzers.places import lasting_us, or_none
 
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
     columns = {name: registry.get(name).many(windows) for name in names}
+    lasted = or_none(lasting_us(windows)) if windows and windows[0].log.time_us is not None else None
 
     def one(index: int) -> WindowAnalysis:
         window = windows[index]
         results = Deferred[Mapping[str, Any]](lambda: {name: column[index] for name, column in columns.items()})
-        times = deferred(_peak_time, window, results), deferred(lasting_us, window)
+        late = lasted.item(index) if lasted is not None else Deferred(lambda: or_none(lasting_us([window])).item())
+        times: Any = deferred(_peak_time, window, results), late
         lines = int(window.start_line), int(window.end_line)
         said: Any = results  # worked out when it is asked for
         return WindowAnalysis(window.name, *lines, window.events, said, window.open_end, whole, *times)

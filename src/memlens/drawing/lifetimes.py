@@ -10,7 +10,7 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import holders_of, kinds_of_blocks, owner_labels
-from memlens.analyzers.places import all_elapsed_us, context_lines, lines_at
+from memlens.analyzers.places import context_lines, elapsed_us, lines_at
 from memlens.columns import Ints, distinct
 from memlens.drawing.page import Owners, pack_json
 from memlens.facts import Kind
@@ -221,7 +221,7 @@ def largest_blocks(
         **block_columns(of, bars, owners, lines[: len(bars)]),
         "fate": of.fate[bars],
         "life_events": np.where(freed >= 0, freed, len(log)) - alloc,
-        "life_us": all_elapsed_us(*stamps),
+        "life_us": elapsed_us(*stamps),
         "free_line": lines[len(bars) :],
         "free_owner": free_owner,
         "holder": number[held_by],

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from memlens.analyzers.composition import Roles
 from memlens.analyzers.fates import released_events
-from memlens.analyzers.places import all_elapsed_us
+from memlens.analyzers.places import elapsed_us
 from memlens.claims.roles import ROLES
 from memlens.facts import Kind
 from memlens.inputs.parquet.metadata import KEY, metadata_of
@@ -254,7 +254,7 @@ class Lives(Struct, frozen=True, eq=False):
         yield Column("life_events", np.where(free >= 0, free, len(log)) - alloc, None)
         if log.time_us is not None:
             ends = log.time_us[alloc], np.where(free >= 0, log.time_us[free], -1)
-            yield Column("life_us", all_elapsed_us(*ends))
+            yield Column("life_us", elapsed_us(*ends))
         yield from _numbers(log, alloc, ("requested", "thread", "stream"))
         yield from _named(log, alloc, free)
 

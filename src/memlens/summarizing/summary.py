@@ -15,7 +15,7 @@ from msgspec import structs
 
 from memlens.analyzers.endings import ended, freed_last, stopped_inside
 from memlens.analyzers.failures import MemoryFailure, failures, most_telling, run_ended_in
-from memlens.analyzers.places import all_elapsed_us, lasting_us
+from memlens.analyzers.places import lasting_us
 from memlens.facts import Kind
 from memlens.folding import bounds, figures, peak_ends
 from memlens.results import Result
@@ -48,7 +48,7 @@ from memlens.windows.windows import (
 if TYPE_CHECKING:
     from memlens.analyzers.composition import Roles
     from memlens.analyzers.series.curve import Curve
-    from memlens.columns import Flags, Ints
+    from memlens.columns import Flags
     from memlens.folding import Figures
     from memlens.log import Log
     from memlens.options import Cut
@@ -202,7 +202,7 @@ def summarize(
         left_out: What of its input is not looked at, in words.
     """
     trust, opening, oom = trust_of(log), log.facts.opening, _ending(log)
-    begins, ends = log.times_of([opening, len(log) - 1]) if len(log) > opening else (None, None)
+    begins, ends = log.times_of([opening, len(log) - 1])
     found, table, of_log, levels = _figures(log, windows, steps, oom, known=bool(log.facts.opening or trust.allocs))
     begun = int(names_of(steps)[:1] == [BEFORE])
     late = suspect_anchors(windows) if cut.given else None
@@ -280,6 +280,7 @@ def _figures(
     at = [*range(count), -1]  # the windows, and the whole log
     first, last = (np.append(edges_of(windows, edge), end) for edge, end in (("start_line", 1), ("end_line", NEVER)))
     of_blocks = () if known else OF_LEVELS if log.tells_of_blocks else OF_BLOCKS
+    lasted = np.append(lasting_us(windows) if windows else first[:0], -1)
     unknown = (*of_blocks, *(() if log.tells_of_chunks else OF_CHUNKS))
     columns = {
         **{metric.key: found[metric.key][at] for metric in METRICS[:-1]},
@@ -287,29 +288,13 @@ def _figures(
         "start_line": first,
         "end_line": last,
         "events": (hi - lo)[at],
-        "duration_us": np.append(_durations(windows), NOT_KNOWN),
+        "duration_us": np.where(lasted < 0, NOT_KNOWN, lasted),
         "oom": np.zeros(count + 1) if oom is None else (first <= oom.line) & (oom.line <= last),
         "open_end": np.append(edges_of(windows, "open_end"), False),
     }
     table = WindowTable([*names_of(windows), WHOLE], np.array([columns[name] for name in COLUMNS], np.int64))
     levels = found["live_bytes"][count:-1][~edges_of(steps, "open_end")]
     return found, table.part(slice(0, count)), table[count], tuple(levels.tolist())
-
-
-def _durations(windows: Sequence[Window]) -> Ints:
-    """From the first known time of each window to the last one, in microseconds, int64; looked up in their lines where times were not read."""
-    if not windows:
-        return np.zeros(0, np.int64)
-    log, lo, hi = bounds(windows)
-    if log.time_us is None:
-        lasting = map(lasting_us, windows)
-        return np.array([NOT_KNOWN if one is None else one for one in lasting], np.int64)
-    known = np.flatnonzero(log.time_us >= 0)
-    first, last = known.searchsorted(lo), known.searchsorted(hi) - 1
-    lasted = np.full(len(windows), NOT_KNOWN)
-    some = np.flatnonzero(last >= first)
-    lasted[some] = all_elapsed_us(*(log.time_us[known[ends[some]]] for ends in (first, last)))
-    return lasted
 
 
 def _counted(table: WindowTable, windows: Sequence[Window]) -> Flags:
@@ -328,7 +313,7 @@ def _ending(log: Log) -> Oom | None:
     asked = (failure.asked_bytes for failure in endings if failure.asked_bytes is not None)
     first = endings[0]
     last = int(log.offset.searchsorted(first.offset)) - 1
-    time = log.times_of([last])[0] if last >= log.facts.opening else None
+    (time,) = log.times_of([last])
     allocs = int(allocs_before(log, endings.offset[:1])[0]) - _opening_blocks(log)
     return Oom(next(asked, None), first.device, first.line, time, allocs)
 

@@ -255,8 +255,7 @@ class _Saved:
         """How many some blocks are, their bytes, and how long that waits which waits longest."""
         waits = self.free[those] - self.alloc[those]
         longest = those[waits.argmax()]
-        alloc, free = int(self.alloc[longest]), int(self.free[longest])
-        (lasted,) = between_us(self._log, [(alloc, free if free < len(self._log) else None)])
+        (lasted,) = between_us(self._log, self.alloc[[longest]], self.free[[longest]])
         return len(those), int(self.size[those].sum()), int(waits.max()), lasted
 
 
