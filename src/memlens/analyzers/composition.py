@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -67,22 +67,25 @@ class Composition(Result, frozen=True):
 
 def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
     """Analyze windows of one log; what is live is looked up when a table is asked for."""
-    ends = peak_ends(windows).tolist()
-    roles = cache(lambda: Roles(windows[0].log, windows))
+    ends, log = peak_ends(windows).tolist(), windows[0].log
+    roles = cache(lambda: Roles(log, windows))
     highest = cache(lambda: int(profile(windows)["peak_bytes"].argmax()))
 
+    live = lru_cache(maxsize=2)(lambda event: LiveBlocks(roles(), event))
+
+    def by(k: int, group: Literal["role", "holder"]) -> tuple[Share, ...]:
+        return tuple(
+            share
+            for at, event in (("peak", ends[k]), ("end", windows[k].hi))
+            for share in live(event).shares(group, at)
+        )
+
+    def twins(k: int) -> tuple[Twin, ...]:
+        return roles().twins(windows[k], ends[k]) if k == highest() else ()
+
     def one(k: int) -> Composition:
-        moments = {"peak": ends[k], "end": windows[k].hi}
-        live = cache(lambda at: LiveBlocks(roles(), moments[at]))
-
-        def by(group: Literal["role", "holder"]) -> tuple[Share, ...]:
-            return tuple(share for at in moments for share in live(at).shares(group, at))
-
-        def twins() -> tuple[Twin, ...]:
-            return roles().twins(windows[k], ends[k]) if k == highest() else ()
-
-        holders = () if windows[k].log.holder is None else deferred(by, "holder")
-        return Composition(deferred(by, "role"), holders, deferred(twins))
+        holders = () if log.holder is None else deferred(by, k, "holder")
+        return Composition(deferred(by, k, "role"), holders, deferred(twins, k))
 
     return OnDemand(len(windows), one)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import Alike, Groups, SizeGroups, by_size_and_owner
-from memlens.analyzers.places import lines_of, time_of
+from memlens.analyzers.places import lines_of, or_none, time_of
 from memlens.folding import levels_before, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
 
@@ -98,12 +98,14 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
     log, figures = windows[0].log, profile(windows)
     rises = figures["rise_bytes"] > 0
     line = lines_of(log, figures.summit[rises].tolist())
+    times = None if log.time_us is None else or_none(log.times_at(np.where(rises, figures.summit, -1)))
     highest, rise, reserved = (figures[name].item for name in ("peak_bytes", "rise_bytes", "reserved_peak_bytes"))
 
     def one(k: int) -> Peak:
         event = figures.summit.item(k) if rises[k] else None
         before = windows[k].lo if event is None else event + 1
-        late = deferred(line, event), deferred(time_of, log, event), deferred(live_before, log, before)
+        time = deferred(time_of, log, event) if times is None else times.item(k)
+        late = deferred(line, event), time, deferred(live_before, log, before)
         if not log.tells_of_chunks:
             return Peak(highest(k), rise(k), None, event, *late)
         there = deferred(_reserved_before, log, before), deferred(_reserved_line, windows[k], reserved(k))

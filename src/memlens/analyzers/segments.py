@@ -7,7 +7,7 @@ allocator serves a block across them, but for chunks that the input says are map
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -124,12 +124,12 @@ class Segments(Result, frozen=True):
 def segments(windows: Sequence[Window]) -> OnDemand[Segments]:
     """Analyze windows of one log; each moment is worked out when a table is asked for."""
     peaks = peak_ends(windows).tolist()
+    tables = lru_cache(maxsize=1)(lambda k: _tables(windows[k], peaks[k]))
 
-    def one(k: int) -> Segments:
-        tables = cache(lambda: _tables(windows[k], peaks[k]))
-        return Segments(deferred(lambda: tables()[0]), deferred(lambda: tables()[1]), deferred(lambda: tables()[2]))
+    def table(k: int, number: int) -> tuple[Any, ...]:
+        return tables(k)[number]
 
-    return OnDemand(len(windows), one)
+    return OnDemand(len(windows), lambda k: Segments(*(deferred(table, k, number) for number in range(3))))
 
 
 def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin, ...], tuple[Pool, ...]]:

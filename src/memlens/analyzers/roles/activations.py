@@ -88,16 +88,12 @@ def activations(windows: Sequence[Window]) -> OnDemand[Activations]:
     """Analyze windows of one log; all is worked out when a table is asked for."""
     ends, log = peak_ends(windows).tolist(), windows[0].log
     roles = cache(lambda: Roles(log, windows))
+    saved = lru_cache(maxsize=1)(lambda k: _Saved(roles(), windows[k], ends[k]))
 
-    def one(k: int) -> Activations:
-        saved = cache(lambda: _Saved(roles(), windows[k], ends[k]))
+    def table(k: int, name: str) -> tuple[Any, ...]:
+        return () if log.owner is None else tuple(getattr(saved(k), name)())
 
-        def table(name: str) -> tuple[Any, ...]:
-            return () if log.owner is None else tuple(getattr(saved(), name)())
-
-        return Activations(*(deferred(table, name) for name in Activations.tables))
-
-    return OnDemand(len(windows), one)
+    return OnDemand(len(windows), lambda k: Activations(*(deferred(table, k, name) for name in Activations.tables)))
 
 
 class _Layers(NamedTuple):
