@@ -14,8 +14,8 @@ The figures of windows are those of one tally of their log, which analyzers shar
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,17 +23,20 @@ from msgspec import Struct
 
 from memlens.columns import among, distinct
 from memlens.events import running_sums
+from memlens.results import Deferred, OnDemand
 from memlens.spool import walk
 from memlens.windows.windows import Windows, edges_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from memlens.columns import Ints
     from memlens.events import EventLog
     from memlens.windows.windows import Window
+
+T = TypeVar("T")
 
 
 class Sized(Protocol):
@@ -347,3 +350,26 @@ def levels_before(log: EventLog, events: Ints) -> Ints:
         for row, after in enumerate(running_sums(log.kind[lo:hi], log.size[lo:hi], *last.levels[:, k].tolist())):
             found[some, row] = np.append(last.levels[row, k], after)[events[some] - lo]
     return found
+
+
+def per_window(
+    kind: Callable[..., T],
+    windows: Sequence[Window],
+    columns: Mapping[str, NDArray[Any]],
+    **more: Callable[[Window], object],
+) -> OnDemand[T]:
+    """A result a window, from columns by the names of its fields, one entry a window.
+
+    Args:
+        kind: The result's type.
+        windows: The windows.
+        columns: All fields but the last ones, and perhaps more.
+        more: What gives each of those last fields, in their order, given the window, when it is asked for.
+    """
+    rows = [columns[name] for name in cast("Any", kind).__struct_fields__ if name not in more]
+    works = [(lambda k, work=work: work(windows[k])) for work in more.values()]
+
+    def one(k: int) -> T:
+        return kind(*[row.item(k) for row in rows], *[Deferred(partial(work, k)) for work in works])
+
+    return OnDemand(len(windows), one)

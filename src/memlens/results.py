@@ -171,29 +171,6 @@ class Rows(Sequence[T]):
         return self[index : index + 1][0]
 
 
-def per_window(
-    kind: Callable[..., T],
-    windows: Sequence[Any],
-    columns: Mapping[str, NDArray[np.int64] | NDArray[np.object_]],
-    **more: Callable[[Any], object],
-) -> OnDemand[T]:
-    """A result a window, from columns by the names of its fields, one entry a window.
-
-    Args:
-        kind: The result's type.
-        windows: The windows.
-        columns: All fields but the last ones, and perhaps more.
-        more: What gives each of those last fields, in their order, given the window, when it is asked for.
-    """
-    rows = [columns[name] for name in cast("Any", kind).__struct_fields__ if name not in more]
-    works = [(lambda k, work=work: work(windows[k])) for work in more.values()]
-
-    def one(k: int) -> T:
-        return kind(*[row.item(k) for row in rows], *[Deferred(partial(work, k)) for work in works])
-
-    return OnDemand(len(windows), one)
-
-
 # -- results ------------------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,8 @@ from memlens.analyzers.fates import pairing, until
 from memlens.analyzers.places import between_us, both_ends
 from memlens.events import EventLog, once
 from memlens.facts import Kind
-from memlens.results import OnDemand, Result, Tables, lazy, per_window
+from memlens.folding import per_window
+from memlens.results import OnDemand, Result, Tables, lazy
 from memlens.spool import walk
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import Alike, Groups, SizeGroups, by_size_and_owner
 from memlens.analyzers.places import lines_of, or_none, time_of
-from memlens.folding import levels_before, profile
-from memlens.results import OnDemand, Result, Tables, deferred, lazy, per_window
+from memlens.folding import levels_before, per_window, profile
+from memlens.results import OnDemand, Result, Tables, deferred, lazy
 
 if TYPE_CHECKING:
     from memlens.events import EventLog

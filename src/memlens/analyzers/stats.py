@@ -8,8 +8,8 @@ import numpy as np
 
 from memlens.analyzers.places import lasting_us, or_none
 from memlens.facts import Kind
-from memlens.folding import profile, size_code
-from memlens.results import OnDemand, Result, Tables, lazy, per_window
+from memlens.folding import per_window, profile, size_code
+from memlens.results import OnDemand, Result, Tables, lazy
 from memlens.spool import walk
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import numpy as np
 from memlens.analyzers.fates import held_events, pairing, released_events
 from memlens.analyzers.groups import Alike, Groups, SizeGroups, by_size_and_owner
 from memlens.analyzers.places import both_ends
-from memlens.results import OnDemand, Result, Tables, lazy, per_window
+from memlens.folding import per_window
+from memlens.results import OnDemand, Result, Tables, lazy
 
 if TYPE_CHECKING:
     from memlens.columns import Ints

@@ -87,8 +87,8 @@ ALIKE = _numbers(events.LOOK_ALIKES)
 ALIKE_OTHERS = _numbers(others.LOOK_ALIKES)
 MESSAGES = _numbers(_MESSAGES)
 _FAILURES = _numbers(message_formats.OUT_OF_MEMORY)
-#: Those of other layers than auto-growth: not looked for where these are not read.
-OF_OTHER_LAYERS = tuple(number_of(form) for form in OF_NEXT_ALLOC[1:])
+#: Those of other layers than auto-growth that tell nothing where these are not read: they are not looked for then.
+OF_OTHER_LAYERS = (*map(number_of, OF_NEXT_ALLOC[1:]), *ALIKE_OTHERS[:3])
 
 
 @lru_cache(maxsize=4)
