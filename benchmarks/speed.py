@@ -290,10 +290,13 @@ def measure(log: Log, chosen: argparse.Namespace, tools: Tools) -> None:
     if pure:
         commands["memlens analyze, MEMLENS_PURE=1"] = ["env", "MEMLENS_PURE=1", *analyze]
     commands["memlens analyze, JSON"] = [*analyze, "--format", "json"]
-    commands |= {name: [*command, "analyze", str(log.path)] for name, command in tools.beside.items()}
+    for name, command in tools.beside.items():
+        commands[name] = [*command, "analyze", str(log.path)]
+        commands[f"{name}, JSON"] = [*commands[name], "--format", "json"]
     dense = log.name == "dense"
     if dense:
         commands["memlens analyze --by"] = [*analyze, "--by", r"START SOT_CALL_(\d+)"]
+        commands["memlens analyze --by, JSON"] = [*commands["memlens analyze --by"], "--format", "json"]
     agree = figures_agree(tools.memlens, tools.baseline, log)
     print(f"\n{log.name}: {log.size / MB:,.0f} MB, {log.events:,} events, {agree}")
     timed(["cat", str(log.path)])  # warm page cache for all
@@ -319,9 +322,9 @@ def measure(log: Log, chosen: argparse.Namespace, tools: Tools) -> None:
         if pure:
             share = of(times, "memlens analyze, MEMLENS_PURE=1") / of(times, "baseline.py")
             targets.append(Target(f"pure / baseline.py, {kind}", share, 3, "x"))
-        if dense:
-            share = of(times, "memlens analyze --by") / of(times, "memlens analyze")
-            targets.append(Target(f"{WINDOWS:,} windows / uncut, {kind}", share, 1.3, "x"))
+        for form, output in (("", "table"), (", JSON", "JSON")) if dense else ():
+            share = of(times, f"memlens analyze --by{form}") / of(times, f"memlens analyze{form}")
+            targets.append(Target(f"{WINDOWS:,} windows / uncut, {output}, {kind}", share, 1.3, "x"))
     most = min(log.size / 2 / MB, 450) if dense else 150
     targets += [
         Target(f"memory of its own, {ours[8:]}", own_memory(commands[ours]) / MB, most, " MB")
