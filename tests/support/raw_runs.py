@@ -48,9 +48,10 @@ def _known_as(row: tuple[int, int, str], earlier: Sequence[tuple[int, int, str]]
     return known[-1] if known[-1].startswith(_STAYING) or (one and other and one[1] == other[1]) else name
 
 
-def _of_a_pass(call: str) -> bool:
-    """Whether a backward pass runs within a call."""
-    return "GradNode" in call.split(" < ", maxsplit=1)[0] or "run_backward" in call.split(" < ")
+def _of_passes(call: str) -> int:
+    """How many backward passes run within a call, one within the other."""
+    operator, *lines = call.split(" < ")
+    return ("GradNode" in operator or operator == "run_backward") + lines.count("run_backward")
 
 
 class RawEvent(NamedTuple):
@@ -256,7 +257,7 @@ class RawRun:
         for born in sorted(holders.keys() - set(unseen)):
             if holders[born].startswith(told):
                 alike[self.events[born].call, self.events[born].size] = holders[born]
-        trained = any(_of_a_pass(one.call) for one in self.events)
+        trained = any(_of_passes(one.call) for one in self.events)
         for born in unseen:
             call, size = self.events[born].call, self.events[born].size
             like = alike.get((call, size), "") if call != "-" else ""
@@ -282,8 +283,8 @@ class RawRun:
         if holder not in (None, "no variable"):
             return None
         calls = [one.call for one in self.events[born : born + 1 if freed is None else freed + 1]]
-        passes = [*map(_of_a_pass, calls)]
-        if freed is not None and passes[-1] and not passes[0]:
+        passes = [*map(_of_passes, calls)]
+        if freed is not None and passes[-1] > passes[0]:
             return "the backward graph"
         if holder is not None:
             return None
