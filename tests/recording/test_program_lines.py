@@ -194,7 +194,9 @@ def test_holders_are_written_when_a_backward_pass_begins_and_at_exit(ran: Ran) -
 
 
 def test_the_gradient_of_a_parameter_in_garbage_is_garbage(ran: Ran) -> None:
-    text = "import gc\ngc.disable()\nclass Net: pass\nnet = Net()\nnet.me, net.weight = net, paddle.EagerParamBase(4096)\n"
+    text = (
+        "import gc\ngc.disable()\nclass Net: pass\nnet = Net()\nnet.me, net.weight = net, paddle.EagerParamBase(4096)\n"
+    )
     done = ran(f"{text}del net\npaddle.base.libpaddle.eager.run_backward([1])\n", "holders")
     cycle = "(a cycle that gc.collect() frees)"
     assert {f"0x1000 garbage Net.weight {cycle}", f"0x1001 garbage Net.weight.grad {cycle}"} <= set(said(done, "holds"))

@@ -409,8 +409,9 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def in_common(holder: str) -> str:
-    """A holder without its keys and indices, and an optimizer without its states."""
-    return re.sub(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()", r"\1", re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", holder))
+    """A holder without its keys and indices, and an optimizer, also one in garbage, without its states."""
+    alike = re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", holder)
+    return re.sub(r"^(optimizer .+|garbage \w+)\.\w+\[\*\](?= \()", r"\1", alike)
 
 
 def read_packed(path: Path) -> bytes:
