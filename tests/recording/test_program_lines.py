@@ -29,7 +29,7 @@ class Tensor(int):
     def data_ptr(self): return int(self) if self < 8192 else None
     def _offset(self): return 0
     def _is_initialized(self): return self > 0
-    def _grad_ivar(self): return None if type(self) is Tensor else Tensor(int.__add__(self, 1))
+    def _grad_ivar(self): return Tensor(int.__add__(self, 1)) if type(self) is not Tensor or self == 2048 else None
     def is_selected_rows(self): return self == 8192
     def _get_tensor_from_selected_rows(self): return Tensor(256)
     __add__, clone = str.__add__, int.__abs__
@@ -191,6 +191,11 @@ def test_holders_are_written_when_a_backward_pass_begins_and_at_exit(ran: Ran) -
         1,
         "0x1000 parameter weight (program.py)",
     )
+
+
+def test_the_gradient_of_a_tensor_that_is_no_parameter_is_one_too(ran: Ran) -> None:
+    done = ran("x = paddle.Tensor(2048)\npaddle.base.libpaddle.eager.run_backward([1])\n", "holders")
+    assert {"0x800 variable x (program.py)", "0x801 gradient x.grad (program.py)"} <= set(said(done, "holds"))
 
 
 def test_the_gradient_of_a_parameter_in_garbage_is_garbage(ran: Ran) -> None:

@@ -286,8 +286,8 @@ class RawRun:
         passes = [*map(_of_passes, calls)]
         if freed is not None and passes[-1] > passes[0]:
             return "the backward graph"
-        if holder is not None:
-            return None
+        if holder is not None:  # a gradient of a pass before, through which the one after differentiates
+            return "the backward graph" if freed is not None and passes[0] and passes[-1] and 0 in passes else None
         if freed is not None and all(passes):
             return "a temporary of the backward pass"
         lines = {"-" if call == "-" else call.partition(" < ")[2] for call in calls}

@@ -396,4 +396,6 @@ def _by_life(
     yield unseen & backward[alloc] & like_parameter, GRADIENT
     yield unseen & freed & (place[at] >= 0) & (changes[at] == changes[alloc]), TEMPORARY
     yield unseen & freed & backward[alloc] & backward[at] & (others[at] == others[alloc]), OF_BACKWARD
+    # A gradient that has a graph of its own is saved for the next pass.
+    yield nobody & freed & backward[alloc] & backward[at] & (others[at] != others[alloc]), GRAPH
     yield (unseen | nobody) & freed & (passes[at] > passes[alloc]), GRAPH

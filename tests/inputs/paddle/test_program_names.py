@@ -206,6 +206,17 @@ def test_what_is_recomputed_within_a_backward_pass_was_saved_for_the_pass_within
     assert holders(log) == [x, made, saved, passing, saved, passing, made]
 
 
+def test_a_gradient_that_no_variable_holds_was_saved_where_a_later_pass_gives_it_back() -> None:
+    """The first pass makes two with a graph of their own; the second one differentiates through one of them, and the program lets go of the other."""
+    first, node = calls("run_partial_grad < train.py:19 main"), line(CALLER, "GeluGradNode(0x5619134aaac0) Preparing ")
+    log = read(
+        *(first, node, alloc(256), alloc(512), calls("-"), calls(MATMUL), alloc(768), calls("-"), holds(0, "-")),
+        *(calls("run_backward < train.py:20 main"), node, free(256), free(768), calls("-"), free(512)),
+    )
+    saved = "the backward graph"
+    assert holders(log) == [saved, "no variable", saved, saved, saved, "no variable"]
+
+
 def test_what_goes_with_the_program_was_held_as_the_last_one_that_the_same_line_made() -> None:
     begins, node = calls("run_backward < train.py:20 main"), line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing ")
     add = calls("add < train.py:12 main")

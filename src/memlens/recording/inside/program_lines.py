@@ -221,8 +221,8 @@ class _Paddle:
             return 0
 
     def beyond(self, _: Any, tensor: Any, role: str) -> Iterator[tuple[str, Any, str]]:
-        """The gradient of a parameter, also of one in garbage; what graphs have saved is not open to Python, but see :meth:`graphs`."""
-        if role in ("parameter", "garbage") and (grad := self._of["_grad_ivar"](tensor)) is not None:
+        """The gradient of a tensor; what graphs have saved is not open to Python, but see :meth:`graphs`."""
+        if role != "gradient" and (grad := self._of["_grad_ivar"](tensor)) is not None:
             yield ".grad", grad, "gradient"
 
     def graphs(self, found: tuple[tuple[Any, str, str, str], ...]) -> Iterator[str]:
