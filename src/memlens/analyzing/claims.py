@@ -241,21 +241,11 @@ def growth_claim(growth: Growth, unit: str) -> Claim:
     if growth.verdict == "swinging" and growth.period is None:
         # It does not grow where the level is as low again in the later half.
         returns = 5 * growth.gained_bytes <= growth.swing_bytes
-        swings = {"swing_bytes": growth.swing_bytes, **series}
-        if not returns:
-            return claim("uneven", Weight.STEADY, growth, **swings)
-        return claim("not_growing", Weight.STEADY, growth, from_bytes=_fallen_from(growth), **swings)
+        kind, swings = "not_growing" if returns else "uneven", growth.swing_bytes
+        return claim(kind, Weight.STEADY, growth, swing_bytes=swings, **series)
     kind = "shrinking" if growth.verdict == "shrinking" else "not_growing" if growth.period is None else "sawtooth"
     flat: dict[str, Any] = {"lowest_bytes": None} if kind == "not_growing" else {}
     return claim(kind, Weight.STEADY, growth, **series, **flat)
-
-
-def _fallen_from(growth: Growth) -> int | None:
-    """The level that a series fell from where it fell once, from its higher half into its lower one; ``None`` where it went to and fro."""
-    first = growth.windows - growth.judged - (growth.open_end is not None)
-    middle = (growth.lowest_bytes + growth.highest_bytes) // 2
-    higher = [level > middle for level in growth.live_bytes[first : first + growth.judged]]
-    return growth.highest_bytes if higher == sorted(higher, reverse=True) else None
 
 
 def _what_grows(growth: Growth, unit: str) -> Claim | None:
