@@ -25,6 +25,8 @@ HOLDERS = {
     "gradient net.w.grad (a.py)": ("gradient", "gradient net.w.grad (a.py)"),
     "optimizer adam.moment1[*] (a.py)": ("optimizer", "optimizer adam (a.py)"),
     "optimizer adam.moment2[*] (a.py)": ("optimizer", "optimizer adam (a.py)"),
+    "garbage Adam.moment1[*] (a cycle)": ("garbage", "garbage Adam (a cycle)"),
+    "garbage Adam.moment2[*] (a cycle)": ("garbage", "garbage Adam (a cycle)"),
     "variable cache['a'] (a.py)": ("variable", "variable cache[*] (a.py)"),
     "variable cache['b'] (a.py)": ("variable", "variable cache[*] (a.py)"),
     "saved loss.grad_fn (main, a.py)": ("saved", "saved loss.grad_fn (main, a.py)"),

@@ -157,3 +157,25 @@ def test_what_comes_after_the_steps_is_said_where_memory_comes_higher_then(batch
     (steady,) = (one for one in log.claims if one.kind == "not_growing")
     after = [one.values["peak_bytes"] for one in log.claims if one.kind == "higher_after"]
     assert (steady.values["windows"], after) == (7, [3 * MIB] if batches else [])
+
+
+@pytest.mark.parametrize(
+    ("again", "says"),
+    [(False, "it falls once, from 3.00 MiB to 1.00 MiB"), (True, "it swings between 1.00 MiB and 3.00 MiB")],
+)
+def test_what_is_given_back_once_is_no_swing(again: bool, says: str) -> None:
+    """After the fifth step of 12 what only the first ones need is freed; or taken again for the eighth."""
+    pool = Pool()
+    rest, teacher = pool.alloc(MIB), None
+    for number in range(12):
+        pool.lines.append(f"STEP {number} START")
+        if number == 0 or (again and number == 8):
+            teacher = pool.alloc(2 * MIB)
+        used(MIB)(pool)
+        if teacher is not None and number in (5, 9):
+            pool.free(teacher)
+            teacher = None
+    pool.lines.append("STEP 12 START")
+    pool.free(rest)
+    log = memlens.analyze(io.BytesIO("\n".join(pool.lines).encode() + b"\n")).logs[0]
+    assert f"Memory does not grow over 12 steps: {says}." in log.verdict

@@ -60,6 +60,7 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("rose", {**STEPS, "from_bytes": KIB, "to_bytes": MIB, "rising_windows": 3, "rose_from": "STEP 1", "rose_until": "STEP 3", "warm_up": True, "stays": True}),
     ("rose", {**STEPS, "from_bytes": KIB, "to_bytes": MIB, "rising_windows": 16, "rose_from": "STEP 1", "rose_until": "STEP 16"}),
     ("not_growing", {**STEPS, "lowest_bytes": 512, "highest_bytes": KIB}),
+    ("not_growing", {**STEPS, "lowest_bytes": 512, "highest_bytes": KIB, "from_bytes": KIB}),
     ("uneven", {**STEPS, "lowest_bytes": 512, "highest_bytes": KIB}),
     ("sawtooth", {**STEPS, "lowest_bytes": 512, "highest_bytes": KIB, "period": 5}),
     ("live_at_end", {"live_bytes": MIB, "blocks": 2}),

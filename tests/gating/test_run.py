@@ -85,6 +85,28 @@ def test_of_what_piles_up_that_which_the_base_does_not_have_is_named_though_its_
     assert "10 × 2.00 MiB (relu" in memlens.gate(head, budgets=["peak=1MiB"]).explanation
 
 
+def test_of_what_piles_up_less_than_in_the_base_the_largest_is_named(tmp_path: Path) -> None:
+    """The base keeps twice as much of either kind in each step; and head what two lines make, of which one has moved."""
+    relu, mul = "relu < train.py:{} main", "mul < train.py:5 main"
+    paths = []
+    for name, kept in (
+        ("base.log", [(relu.format(9), 4 * MIB), (mul, 4096)] * 2),
+        ("less.log", [(relu.format(9), 4 * MIB), (mul, 4096)]),
+        ("more.log", [(relu.format(line), 4 * MIB) for line in (7, 8, 9)] + [(mul, 4096)] * 3),
+    ):
+        text = LogText()
+        for number in range(12):
+            text.lines.append(f"STEP {number} START")
+            for which, (owner, size) in enumerate(kept):
+                text.say(f"memlens calls {owner}", "line.py:0")
+                text.alloc(size, (8 * number + which + 1) << 24)
+                text.say("memlens calls -", "line.py:0")
+        paths.append(tmp_path / name)
+        paths[-1].write_text(text.text)
+    for path in paths[1:]:
+        assert "10 × 4.00 MiB (relu" in memlens.gate(path, base=paths[0]).explanation
+
+
 def test_a_window_that_is_a_number_is_called_one(tmp_path: Path) -> None:
     """Window 0 has the peak of both runs, and window 3 needs 5 MiB more."""
     logs = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
 import threading
@@ -24,7 +25,7 @@ def looking(
     monkeypatch.setattr(walks, "time", SimpleNamespace(monotonic=lambda: now[0], thread_time=lambda: now[0]))
 
     class Slow:
-        found, whole, named = (), True, True
+        found, whole, named, reached = (), True, True, True
 
         def __init__(self, *_: Any, garbage: bool | None, **__: Any) -> None:
             asked.append(garbage)
@@ -237,6 +238,18 @@ def test_what_a_walk_does_not_find_again_is_held_by_no_variable_though_such_are_
     assert walked() == [(3, "optimizer kept[*].mean[*]"), (0, "-")]
     kept.clear()
     walked()
+    # What a cycle holds, too, before it is looked for garbage.
+    gc.disable()
+    try:
+        mine[:] = [kind()]
+        vars(mine[0]).update(state={0: {"mean": Tensor(4)}}, me=mine[0])
+        assert walked() == [(4, path), (0, "-")]
+        mine.clear()
+        assert walked(after=True) == [(4, "no variable")]
+        assert walked() == [(4, "garbage Optimizer.mean[*]"), (0, "-")]
+    finally:
+        gc.enable()
+    gc.collect()
     # Where no walk sees all, as many are known as there are addresses, and not as many as there ever were tensors.
     framework.whole = False
     for _ in range(8):

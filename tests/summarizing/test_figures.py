@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlens.claims.roles import EITHER, UNSEEN
+from memlens.claims.roles import EITHER, GRAPH, UNSEEN
 from memlens.summarizing.figures import COLUMNS, METRICS, NOT_KNOWN, WindowTable
 from memlens.summarizing.largest import LargestGroups, holder_of_most
 
@@ -95,6 +95,19 @@ def test_what_the_base_holds_by_another_name_of_the_same_attribute_is_not_more(n
     most = "variable metric.preds[*] (a.py)"
     base = {f"variable {name}": 500, "variable x (a.py)": 64}
     assert holder_of_most({most: 3900, "variable x (a.py)": 64}, base, 3500) == (most, more, False)
+
+
+@pytest.mark.parametrize(
+    ("in_base", "in_head"),
+    [
+        ("saved loss.grad_fn (a.py)", GRAPH),
+        (GRAPH, "saved out.grad_fn (a.py)"),
+        ("optimizer opt (a.py)", "optimizer opts[*] (a.py)"),
+    ],
+)
+def test_what_the_base_holds_by_another_name_for_the_same_purpose_is_not_more(in_base: str, in_head: str) -> None:
+    assert holder_of_most({in_head: 3900}, {in_base: 3900}, 64) is None
+    assert holder_of_most({in_head: 3900}, {in_base: 900}, 3000) == (in_head, 3000, False)
 
 
 @pytest.mark.parametrize(("missed", "at_least"), [(699, False), (701, True)])

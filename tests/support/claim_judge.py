@@ -487,6 +487,10 @@ def _steady(v: Values, run: RawRun) -> None:
     series = live["(before)" in run.judged :]
     low, high = min(series), max(series)
     assert (v.get("lowest_bytes", low), v.get("highest_bytes", high)) == (low, high)
+    if "from_bytes" in v:
+        fall = next(k for k, level in enumerate(series) if 2 * level <= low + high)
+        assert v["from_bytes"] == high == max(series[:fall])
+        assert 2 * max(series[fall:]) <= low + high + 1
     if v["kind"] == "shrinking":
         assert series[-1] < min(series[: len(series) // 4])
         assert max(high - min(series[: k + 1]) for k, high in enumerate(series)) <= (series[0] - series[-1]) / 2

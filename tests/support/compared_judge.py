@@ -318,7 +318,7 @@ def _explains(v: Values, p: RawPair) -> None:
         "outweighs": part * whole <= 0 or abs(part) > abs(whole),
     }
     assert [kind for kind, holds in shares.items() if holds] == [v["kind"]]
-    assert abs(whole) >= abs(v.get("alike_bytes", whole)) >= min(abs(part), abs(whole))
+    assert abs(v.get("alike_bytes", whole)) >= min(abs(part), abs(whole))
     assert v["blocks"] < v.get("alike_blocks", v["blocks"] + 1)
     assert 1 < v.get("windows", 2) < max(v["blocks"], 3)
 

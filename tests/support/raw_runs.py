@@ -48,9 +48,10 @@ def _known_as(row: tuple[int, int, str], earlier: Sequence[tuple[int, int, str]]
     return known[-1] if known[-1].startswith(_STAYING) or (one and other and one[1] == other[1]) else name
 
 
-def _of_a_pass(call: str) -> bool:
-    """Whether a backward pass runs within a call."""
-    return "GradNode" in call.split(" < ", maxsplit=1)[0] or "run_backward" in call.split(" < ")
+def _of_passes(call: str) -> int:
+    """How many backward passes run within a call, one within the other."""
+    operator, *lines = call.split(" < ")
+    return ("GradNode" in operator or operator == "run_backward") + lines.count("run_backward")
 
 
 class RawEvent(NamedTuple):
@@ -256,7 +257,7 @@ class RawRun:
         for born in sorted(holders.keys() - set(unseen)):
             if holders[born].startswith(told):
                 alike[self.events[born].call, self.events[born].size] = holders[born]
-        trained = any(_of_a_pass(one.call) for one in self.events)
+        trained = any(_of_passes(one.call) for one in self.events)
         for born in unseen:
             call, size = self.events[born].call, self.events[born].size
             like = alike.get((call, size), "") if call != "-" else ""
@@ -282,11 +283,11 @@ class RawRun:
         if holder not in (None, "no variable"):
             return None
         calls = [one.call for one in self.events[born : born + 1 if freed is None else freed + 1]]
-        passes = [*map(_of_a_pass, calls)]
-        if freed is not None and passes[-1] and not passes[0]:
+        passes = [*map(_of_passes, calls)]
+        if freed is not None and passes[-1] > passes[0]:
             return "the backward graph"
-        if holder is not None:
-            return None
+        if holder is not None:  # a gradient of a pass before, through which the one after differentiates
+            return "the backward graph" if freed is not None and passes[0] and passes[-1] and 0 in passes else None
         if freed is not None and all(passes):
             return "a temporary of the backward pass"
         lines = {"-" if call == "-" else call.partition(" < ")[2] for call in calls}
@@ -408,8 +409,9 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def in_common(holder: str) -> str:
-    """A holder without its keys and indices, and an optimizer without its states."""
-    return re.sub(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()", r"\1", re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", holder))
+    """A holder without its keys and indices, and an optimizer, also one in garbage, without its states."""
+    alike = re.sub(r"\[(?:'[^']*'|\d+)\]", "[*]", holder)
+    return re.sub(r"^(optimizer .+|garbage \w+)\.\w+\[\*\](?= \()", r"\1", alike)
 
 
 def read_packed(path: Path) -> bytes:

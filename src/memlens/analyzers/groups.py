@@ -30,8 +30,8 @@ NO_STACK = "(no stack)"
 UNOWNED = (None, BEFORE_INPUT, NO_STACK)
 #: An index, a key or the number of a layer in the path of a holder.
 _KEY = re.compile(r"\[(?:'[^']*'|\d+)\]|\.\d+(?=[.\[ ].* \()")
-#: The name of a state of an optimizer.
-_STATE = re.compile(r"(?<=^optimizer )(.+)\.\w+\[\*\](?= \()")
+#: The name of a state of an optimizer, or of what an object in garbage has several of.
+_STATE = re.compile(r"^(optimizer .+|garbage \w+)\.\w+\[\*\](?= \()")
 
 
 #: Rows that are made at once.
@@ -244,7 +244,7 @@ def holders_alike(names: tuple[str, ...]) -> tuple[tuple[str, ...], Ints, Ints]:
 
 
 def in_common(holder: str) -> str:
-    """A holder without what tells it from others of a list, a dictionary, a model, or an optimizer."""
+    """A holder without what tells it from others of a list, a dictionary, a model, or an optimizer; where that is garbage, too."""
     return _STATE.sub(r"\1", _KEY.sub("[*]", holder))
 
 

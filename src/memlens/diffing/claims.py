@@ -300,7 +300,9 @@ def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
     if found.at_peak and abs(cause.head_blocks - cause.base_blocks) == finding.count:
         values |= values_of(cause, "base_blocks", "head_blocks")
     alike = found.sign * cause.alike_effect
-    if finding.kind != "elsewhere" and found.effect < alike <= found.whole < 2 * alike:
+    # Frees of a kind are for one cause, whatever else takes back; blocks that one run has more of may come and go for many.
+    counts = alike <= found.whole if finding.kind not in OF_FREES else found.effect < found.whole
+    if finding.kind != "elsewhere" and counts and found.effect < alike and found.whole < 2 * alike:
         values |= {"alike_blocks": cause.alike[0], "alike_windows": cause.alike[1], "alike_bytes": cause.alike_effect}
     yield Claim("outweighs" if outweighs else f"explains_{part}", Weight.CAUSE, values)
     kind, ends = _first_block(found, late)

@@ -264,12 +264,14 @@ def _growth(head: _Read, old: _Read | None) -> Growth | None:
     """How memory develops over the steps of a log, with what piles up, most of what does not in the other run first; ``None`` where it has too few."""
     if len(head.figures.step_levels) < MINIMUM:
         return None
-    found, before = growth(head.steps), Counter[tuple[int, str]]()
-    piling = found.piling  # looked up now, for the events may be dropped later
+    found = growth(head.steps)
+    piling, more = found.piling, Counter[tuple[int, str]]()  # looked up now, for the events may be dropped later
     if len(piling) > 1 and old is not None and old is not head and len(old.figures.step_levels) >= MINIMUM:
+        for pile in piling:
+            more[_alike(pile)] += pile.total_bytes
         for pile in growth(old.steps).piling:
-            before[_alike(pile)] += pile.total_bytes
-    return replace(found, piling=tuple(sorted(piling, key=lambda pile: before[_alike(pile)] - pile.total_bytes)))
+            more[_alike(pile)] -= pile.total_bytes
+    return replace(found, piling=tuple(sorted(piling, key=lambda pile: -max(more[_alike(pile)], 0))))
 
 
 def _alike(pile: Pile) -> tuple[int, str]:

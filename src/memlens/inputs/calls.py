@@ -26,7 +26,7 @@ class Calls(NamedTuple):
 
     Attributes:
         place: The line of the program that calls, as a number, int32; -1 for none.
-        backward: A backward pass runs, bool.
+        backward: How many backward passes run, one within the other as where layers are recomputed, int32; or whether one does, bool.
         outside: The program itself runs, and no operator, bool.
         told: Of a FREE at this event or behind it nothing is known.
         operator: The operator that runs, as an index of the operators, int32, -1 for none; ``None`` where that is not known.
@@ -35,7 +35,7 @@ class Calls(NamedTuple):
     """
 
     place: NDArray[np.int32]
-    backward: Flags
+    backward: Flags | NDArray[np.int32]
     outside: Flags
     told: int = 1 << 62
     operator: NDArray[np.int32] | None = None

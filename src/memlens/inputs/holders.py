@@ -145,7 +145,7 @@ def held(
     The ALLOC of a block that is live at the peak, and does not stay, has the holder that the walk next to the peak saw; its FREE has the last one.
 
     What a walk that saw all has no row of, for no shorter than walks before had one, is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was
-    given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make was saved for it; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
+    given counts where it went right after.  Of what no walk saw its life tells: what a backward pass gives back and did not make was saved for it, also where it runs within another, which recomputes layers; what is made and given back in one call, or in one backward pass, is a temporary; what a backward pass makes and leaves, of the
     size of a parameter or of a gradient that was seen, is a gradient; what else is given back while no operator runs the program held, by a variable or in a
     training by a graph, unless a walk saw others like it, or it went within its line after other operators, and no training runs.
 
@@ -385,7 +385,8 @@ def _by_life(
         like_parameter: It has the size of a parameter, or of a gradient that was seen.
         calls: What runs at each event.
     """
-    place, backward, outside, told = calls[:4]
+    place, passes, outside, told = calls[:4]
+    backward = passes > 0
     freed = free < min(told, len(place))
     at = np.where(freed, free, 0)
     # How many events before each are not of a backward pass, and how often the place has changed up to each.
@@ -395,4 +396,6 @@ def _by_life(
     yield unseen & backward[alloc] & like_parameter, GRADIENT
     yield unseen & freed & (place[at] >= 0) & (changes[at] == changes[alloc]), TEMPORARY
     yield unseen & freed & backward[alloc] & backward[at] & (others[at] == others[alloc]), OF_BACKWARD
-    yield (unseen | nobody) & freed & backward[at] & ~backward[alloc], GRAPH
+    # A gradient that has a graph of its own is saved for the next pass.
+    yield nobody & freed & backward[alloc] & backward[at] & (others[at] != others[alloc]), GRAPH
+    yield (unseen | nobody) & freed & (passes[at] > passes[alloc]), GRAPH

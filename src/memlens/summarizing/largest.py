@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from memlens.analyzers.composition import LiveBlocks, Roles
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import commonest_holders, kinds_of_blocks, owner_labels
-from memlens.claims.roles import EITHER, UNSEEN, variable_of
+from memlens.claims.roles import EITHER, UNSEEN, role_of, variable_of
 from memlens.folding import peak_ends
 from memlens.text import innermost
 
@@ -139,25 +139,28 @@ def bytes_by_holder(window: Window) -> dict[str, int]:
 def holder_of_most(held: Mapping[str, int], base: Mapping[str, int], more_bytes: int) -> tuple[str, int, bool] | None:
     """Who surely holds half of so many further bytes or more, how many more, and whether that is the least.
 
-    Two peaks may lie where one attribute is reached from two variables (``metric.preds[*]`` and, in its method, ``self.preds[*]``): what base holds more
-    of by another name is not more, and what is more by another name may be that, as what walks missed may be.
+    Two peaks may lie where one attribute is reached from two variables (``metric.preds[*]`` and, in its method, ``self.preds[*]``), and what a graph has
+    saved is seen (``loss.grad_fn``) or inferred: what base holds more of by another name is not more, and what is more by another name may be that, as
+    what walks missed may be.
     """
     left_out = min(base.values()) if len(base) >= _MOST_GROUPS - 1 else 0
     gained = {name: size - base.get(name, left_out) for name, size in held.items() if variable_of(name) is not None}
     for other, size in base.items():
-        if (less := size - held.get(other, 0)) > 0 and (attribute := _attribute_of(other)):
+        if (less := size - held.get(other, 0)) > 0 and (attribute := _known_by(other)):
             for name in gained:
-                gained[name] -= less * (name != other and _attribute_of(name) == attribute)
+                gained[name] -= less * (name != other and _known_by(name) == attribute)
     holder = max(gained, key=gained.__getitem__, default="")
     if not holder or 2 * gained[holder] < more_bytes:
         return None
     missed, missed_in_base = (sum(of.get(name, 0) for name in (UNSEEN, EITHER)) for of in (held, base))
     others = (name for name, more in gained.items() if name != holder and more > 0)
-    alike = (attribute := _attribute_of(holder)) is not None and attribute in map(_attribute_of, others)
+    alike = (attribute := _known_by(holder)) is not None and attribute in map(_known_by, others)
     return holder, gained[holder], alike or missed > missed_in_base
 
 
-def _attribute_of(holder: str) -> tuple[str, str] | None:
-    """The role of what a holder has, and the attribute that its path ends with; ``None`` where it ends otherwise."""
-    found = _ATTRIBUTE.search(holder)
-    return found and (holder.partition(" ")[0], found[0])
+def _known_by(holder: str) -> tuple[str, str] | None:
+    """What a holder has by any name: its role and, of a variable, the attribute that its path ends with; ``None`` where it ends otherwise."""
+    role, found = role_of(holder), _ATTRIBUTE.search(holder)
+    if role is not None and role != "variable":
+        return role, ""
+    return found and ("variable", found[0])

@@ -190,6 +190,33 @@ def test_what_no_variable_holds_when_a_backward_pass_begins_and_the_pass_gives_b
     assert holders(log) == [hidden, saved, saved, passing, saved, passing, hidden, saved]
 
 
+@pytest.mark.parametrize("walked", [False, True])
+def test_what_is_recomputed_within_a_backward_pass_was_saved_for_the_pass_within_it(walked: bool) -> None:
+    """A layer is computed anew, and its own pass gives back what it saved, as nodes of the outer pass do what that made."""
+    outer, node = "run_backward < train.py:20 main", line(CALLER, "GeluGradNode(0x5619134aaac0) Preparing ")
+    x = "variable x (main, train.py)"
+    log = read(
+        *(alloc(64), holds(64, x)),
+        *(calls(outer), node, alloc(256), calls(f"gelu < train.py:9 forward < {outer}"), alloc(512), calls(outer)),
+        *((holds(64, x), holds(0, "-")) if walked else ()),
+        *(calls(f"run_backward < {outer}"), node, alloc(768), free(512), free(768), calls(outer), node, free(256)),
+    )
+    saved, passing = "the backward graph", "a temporary of the backward pass"
+    made = "no variable" if walked else passing
+    assert holders(log) == [x, made, saved, passing, saved, passing, made]
+
+
+def test_a_gradient_that_no_variable_holds_was_saved_where_a_later_pass_gives_it_back() -> None:
+    """The first pass makes two with a graph of their own; the second one differentiates through one of them, and the program lets go of the other."""
+    first, node = calls("run_partial_grad < train.py:19 main"), line(CALLER, "GeluGradNode(0x5619134aaac0) Preparing ")
+    log = read(
+        *(first, node, alloc(256), alloc(512), calls("-"), calls(MATMUL), alloc(768), calls("-"), holds(0, "-")),
+        *(calls("run_backward < train.py:20 main"), node, free(256), free(768), calls("-"), free(512)),
+    )
+    saved = "the backward graph"
+    assert holders(log) == [saved, "no variable", saved, saved, saved, "no variable"]
+
+
 def test_what_goes_with_the_program_was_held_as_the_last_one_that_the_same_line_made() -> None:
     begins, node = calls("run_backward < train.py:20 main"), line(CALLER, "MatmulGradNode(0x5619134aaac0) Preparing ")
     add = calls("add < train.py:12 main")

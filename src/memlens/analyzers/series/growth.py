@@ -188,6 +188,14 @@ class Growth(Result, frozen=True):
         return sorted(piles.values(), key=bytes_of, reverse=True)
 
     @property
+    def from_bytes(self) -> int | None:
+        """The level that a series fell from that swings and fell once, from its higher half into its lower one; ``None`` where it went to and fro."""
+        first = self.windows - self.judged - (self.open_end is not None)
+        middle = (self.lowest_bytes + self.highest_bytes) // 2
+        higher = [level > middle for level in self.live_bytes[first : first + self.judged]]
+        return self.highest_bytes if self.verdict == "swinging" and higher == sorted(higher, reverse=True) else None
+
+    @property
     def most(self) -> Pile | Grown | None:
         """The largest pile; or ``grown``, where no pile is half of what is gained, nor a quarter and the same owner's."""
         alike = next(iter(self.piles_alike), None)

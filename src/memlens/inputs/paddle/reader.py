@@ -383,10 +383,11 @@ def _calls(owner: NDArray[np.int32], names: Sequence[str]) -> Calls:
     places = {place: number for number, place in enumerate(dict.fromkeys(frames))}
     place = np.array([*map(places.__getitem__, frames), -1], np.int32)
     backward = [
-        "GradNode" in operator or BACKWARD in (operator, *lines.split(STACK))
+        ("GradNode" in operator or operator == BACKWARD) + lines.split(STACK).count(BACKWARD)
         for operator, lines in zip(operators, frames, strict=True)
     ]
-    return Calls(place[owner], np.array([*backward, False])[owner], owner < 0, operator=owner, operators=operators)
+    passes = np.array([*backward, 0], np.int32)[owner]
+    return Calls(place[owner], passes, owner < 0, operator=owner, operators=operators)
 
 
 def _by_name(owner: NDArray[np.int32], names: dict[str, int]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:

@@ -50,7 +50,8 @@ class Walk:
 
     Attributes:
         found: A row a tensor: itself, its role (``parameter``, ``buffer``, ``optimizer``, ``variable``, ``gradient``, ``saved``, ``garbage``), its path, and where that begins.
-        whole: Everything that can be reached was looked at.
+        whole: Everything that can be reached was looked at, and what there may be of garbage.
+        reached: Everything that variables lead to was; it may have been looked for garbage, or not.
         named: No path to something was too long.
         searched: It was looked for garbage, which takes longer than all else.
     """
@@ -65,7 +66,7 @@ class Walk:
         kept: dict[str, Any] | None = None,
     ) -> None:
         self.found: list[tuple[Any, str, str, str]] = []
-        self.whole, self.named, self.searched = True, True, False
+        self.whole, self.named, self.searched, self.reached = True, True, False, False
         self._is_tensor, self._own_name, self._and_garbage, self._beyond = is_tensor, own_name, garbage, beyond
         self._kept: dict[str, Any] = {} if kept is None else kept
         self._passed = 0  # tensors that were looked beyond
@@ -92,6 +93,7 @@ class Walk:
             self._called_by_these(called)
             self._go()
             if self.whole and self._and_garbage is not False:
+                self.reached = True
                 self._garbage()
                 self._go()
             return self.found

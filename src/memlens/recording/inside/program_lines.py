@@ -192,6 +192,10 @@ def _failed(error: BaseException) -> None:
         return
 
 
+#: The methods of tensors by which a walk asks.
+_ASKING = ("data_ptr", "_offset", "_is_initialized", "_grad_ivar", "is_selected_rows", "_get_tensor_from_selected_rows")
+
+
 class _Paddle:
     """What a walk asks of Paddle."""
 
@@ -201,7 +205,7 @@ class _Paddle:
         self._tensor, self.whole = tensor, True
         #: Gives the bytes that were allocated at most on the device that :meth:`level` saw.
         self.peak: Callable[[], int] = int
-        self._of = {name: tensor.__dict__[name] for name in ("data_ptr", "_offset", "_is_initialized", "_grad_ivar")}
+        self._of = {name: tensor.__dict__[name] for name in _ASKING}
 
     def is_tensor(self, kind: type) -> bool:
         return issubclass(kind, self._tensor)
@@ -217,8 +221,8 @@ class _Paddle:
             return 0
 
     def beyond(self, _: Any, tensor: Any, role: str) -> Iterator[tuple[str, Any, str]]:
-        """The gradient of a parameter; what graphs have saved is not open to Python, but see :meth:`graphs`."""
-        if role == "parameter" and (grad := self._of["_grad_ivar"](tensor)) is not None:
+        """The gradient of a tensor; what graphs have saved is not open to Python, but see :meth:`graphs`."""
+        if role != "gradient" and (grad := self._of["_grad_ivar"](tensor)) is not None:
             yield ".grad", grad, "gradient"
 
     def graphs(self, found: tuple[tuple[Any, str, str, str], ...]) -> Iterator[str]:
@@ -229,7 +233,13 @@ class _Paddle:
         """Where the block of a tensor begins, 0 where it has none."""
         if not self._of["_is_initialized"](tensor):
             return 0
-        return int(self._of["data_ptr"](tensor) - self._of["_offset"](tensor))
+        begin = self._of["data_ptr"](tensor)
+        if begin is None and self._of["is_selected_rows"](tensor):  # the gradient of a table of embeddings
+            return self.address(self._of["_get_tensor_from_selected_rows"](tensor))
+        if begin is None:  # a sparse tensor, whose parts are not looked at
+            self.whole = False
+            return 0
+        return int(begin - self._of["_offset"](tensor))
 
 
 def _walks_of(framework: _Paddle) -> Walks:

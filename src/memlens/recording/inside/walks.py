@@ -135,7 +135,7 @@ class Walks:
     Args:
         framework: What a walk asks of tensors: ``is_tensor``, ``beyond``, ``address`` (0 for none), and ``whole``: nothing that they hold was left out;
             ``graphs``, for further rows of address 0 on what was found; and ``level`` and ``peak``: the bytes that are allocated now, and that were at most, 0 where that is not known.
-        put: Takes the rows of a walk: an address, and who holds the block there, ``no variable`` where what stays is not found again.  One of
+        put: Takes the rows of a walk: an address, and who holds the block there, ``no variable`` where what stays is not found again, be it garbage.  One of
             address 0 ends it: ``-`` where all was looked at that variables lead to, and what has no row is held by none, ``some`` after a short one.
         room: Whether there is room for more rows.
 
@@ -259,7 +259,7 @@ class Walks:
             self.above_peak = self._risen = _HIGHER ** (4**quarters) * self.peak()
             if passed is None:
                 self._highest = max(self._highest, level)
-            self._put(self._rows(passed, at_exit=at_exit, garbage=False if at_exit else search))
+            self._put(self._rows(passed, garbage=False if at_exit else search))
         except RecursionError:  # the program is at its limit, and may come back
             pass
         except Exception:  # noqa: BLE001  the program goes on
@@ -273,7 +273,7 @@ class Walks:
             self._taken += taken
             self._taken_short += taken if passed else 0
 
-    def _rows(self, passed: Any, *, at_exit: bool, garbage: bool | None) -> Iterator[tuple[int, str]]:
+    def _rows(self, passed: Any, *, garbage: bool | None) -> Iterator[tuple[int, str]]:
         written, framework, short = {}, self._framework, passed is not None
         walk = Walk(framework.is_tensor, own_name_of, garbage=garbage, beyond=framework.beyond, kept=self._kept)
         said: set[int] = set()
@@ -290,14 +290,14 @@ class Walks:
                 written[address] = id(tensor), said_before if known else text
             if not known:
                 yield address, text
-        whole = walk.whole and walk.named and framework.whole and not at_exit and not short
-        for address in self._written.keys() - said if whole else ():  # they were found before
+        reached = walk.reached and walk.named and framework.whole
+        for address in self._written.keys() - said if reached else ():  # they were found before
             yield address, "no variable"
         self._searched = walk.searched
-        self._written = written if whole else {**self._written, **written}
+        self._written = written if reached else {**self._written, **written}
         if short:
             yield 0, "some"
-        elif whole:
+        elif reached and walk.whole:
             for text in framework.graphs(found):
                 yield 0, text
             yield 0, "-"
