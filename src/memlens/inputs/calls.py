@@ -65,8 +65,7 @@ class Calls(NamedTuple):
             alloc: Where each block is made, int64.
             free: Where it is given back, int64; past the last event where it is not.
         """
-        last = np.maximum.accumulate(np.where(self.place >= 0, np.arange(len(self.place)), 0))
-        changes = np.concatenate(([0], np.cumsum(np.diff(self.place[last]) != 0)))
+        changes = np.concatenate(([0], np.cumsum(np.diff(_latest(self.place)) != 0)))
         freed = free < min(self.told, len(changes))
         at = np.where(freed, free, 0)
         within: Flags = freed & self.outside[at] & (changes[at] == changes[alloc])
@@ -77,12 +76,12 @@ class Calls(NamedTuple):
         within = self.within_a_line(alloc, free)
         if self.operator is None:
             return within & False
-        last = np.maximum.accumulate(np.where(self.operator >= 0, np.arange(len(self.operator)), 0))
+        operator = _latest(self.operator)
         # The calls, one after the other, and where each operator is called next.
-        first = np.flatnonzero(np.diff(self.operator[last], prepend=-2))
-        order = np.argsort(self.operator[last][first], kind="stable")
-        again = np.full(len(first), len(last))
-        same = np.diff(self.operator[last][first][order]) == 0
+        first = np.flatnonzero(np.diff(operator, prepend=-2))
+        order = np.argsort(operator[first], kind="stable")
+        again = np.full(len(first), len(operator))
+        same = np.diff(operator[first][order]) == 0
         again[order[:-1][same]] = first[order[1:][same]]
         at = np.where(within, free, alloc)
         call, end = first.searchsorted(alloc, "right") - 1, first.searchsorted(at, "right") - 1
@@ -124,6 +123,11 @@ class Calls(NamedTuple):
         like = self.last_like(blocks, np.flatnonzero(first < most), alloc, size)
         young[blocks] = (like >= 0) & (looked[blocks] < first[like] - alloc[like])
         return young
+
+
+def _latest(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Each number, and in place of -1 the last one before it that is none, int32."""
+    return numbers[np.maximum.accumulate(np.where(numbers >= 0, np.arange(len(numbers)), 0))]
 
 
 def calls_of_stacks(owner: NDArray[np.int32] | None, names: Sequence[str], kind: NDArray[np.int8]) -> Calls | None:
