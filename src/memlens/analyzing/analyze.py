@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +39,6 @@ _TOO_MANY_MARKS = "Too many lines may mark steps to look for the steps of the ru
 _OF_STEPS = ("remaining", "peak")
 #: Windows of one of several logs whose results are worked out at once, so that the log itself can be forgotten.
 _SETTLED_AT_MOST = 100
-#: Events from which on it is worth a thread to pair them.
-_MANY = 1 << 18
 
 
 def analyze_with(logs: Input | Sequence[Input], options: Analyze) -> Analysis:
@@ -123,10 +120,7 @@ def _analyze_one(
     from memlens.windows.anchors import landmarks_of
     from memlens.windows.windows import open_window, suspect_anchors
 
-    # Pairing holds no lock of the interpreter: another processor does it while steps are looked for.
-    pairing = Thread(target=lambda: log.lifetimes)
-    if len(log) >= _MANY:
-        pairing.start()
+    trust = trust_of(log)
     windows = cut.windows(log)
     whole = not cut.given
     found = find_steps(log) if whole and with_growth else None
@@ -136,9 +130,6 @@ def _analyze_one(
     marks = landmarks_of(log) if with_growth and series else None
     pieces = None if marks is None else cut_phases(series, marks)
     _share_pass(log, [windows] if series is windows else [windows, series], pieces)
-    if pairing.ident:
-        pairing.join()
-    trust = trust_of(log)
     analyzed: Sequence[WindowAnalysis] = _analyzed(windows, names, whole=whole)
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces and pieces.inside()) if with_growth and repeated else None
