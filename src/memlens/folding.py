@@ -28,7 +28,7 @@ from memlens.spool import walk
 from memlens.windows.windows import Windows, edges_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -366,10 +366,24 @@ def per_window(
         columns: All fields but the last ones, and perhaps more.
         more: What gives each of those last fields, in their order, given the window, when it is asked for.
     """
-    rows = [columns[name] for name in cast("Any", kind).__struct_fields__ if name not in more]
+    fields = [name for name in cast("Any", kind).__struct_fields__ if name not in more]
+    rows = [columns[name] for name in fields]
     works = [(lambda k, work=work: work(windows[k])) for work in more.values()]
 
     def one(k: int) -> T:
         return kind(*[row.item(k) for row in rows], *[Deferred(partial(work, k)) for work in works])
 
-    return OnDemand(len(windows), one)
+    known = more.keys() <= cast("Any", kind).tables.keys()  # but for lists all are columns
+    return OnDemand(len(windows), one, (lambda: plain_rows(dict(zip(fields, rows, strict=True)))) if known else None)
+
+
+def plain_rows(columns: Mapping[str, NDArray[Any] | Iterable[Any]]) -> Iterator[dict[str, Any]]:
+    """Columns as rows of the machine output, by their names; few are held at once."""
+    named = [entries(column) if isinstance(column, np.ndarray) else column for column in columns.values()]
+    return (dict(zip(columns, row, strict=True)) for row in zip(*named, strict=True))
+
+
+def entries(column: NDArray[Any]) -> Iterator[Any]:
+    """The entries of a column, as Python has them; few are held at once."""
+    for start, stop in walk(0, len(column)):
+        yield from column[start:stop].tolist()

@@ -107,11 +107,12 @@ class OnDemand(Sequence[T]):
     Args:
         count: How many there are.
         make: Makes the result of an index.
+        rows: Gives what the machine output says of each where lists are left out; ``None`` where the results tell it.
     """
 
-    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+    def __init__(self, count: int, make: Callable[[int], T], rows: Callable[[], Iterable[Any]] | None = None) -> None:
         self._indices = range(count)
-        self._make = make
+        self._make, self.plain_rows = make, rows
         self._made: dict[int, T] = {}
 
     def __len__(self) -> int:
@@ -240,7 +241,7 @@ class Failure(Result, frozen=True):
 class Listed(Generic[T]):
     """A long list of the machine output, whose entries are made while it is walked through, so that it is never held."""
 
-    def __init__(self, of: Sequence[T], make: Callable[[T], Any]) -> None:
+    def __init__(self, of: Iterable[T], make: Callable[[T], Any]) -> None:
         self._of, self._make = of, make
 
     def __iter__(self) -> Iterator[Any]:
@@ -270,6 +271,8 @@ def plain(value: Any, top: int | None = None, min_size: int = 0) -> Any:
     if isinstance(value, Rows):
         return value
     if isinstance(value, OnDemand):
+        if top == 0 and value.plain_rows is not None:
+            return Listed(value.plain_rows(), dict)
         return Listed(value, lambda entry: plain(entry, top, min_size))
     if isinstance(value, (tuple, list)):
         return [plain(entry, top, min_size) for entry in value]

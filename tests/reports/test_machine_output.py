@@ -20,6 +20,7 @@ from memlens import results
 from memlens.reports.machine import _json, _text, cell, csv_parts, json_parts
 from memlens.reports.markdown import code
 
+ROOT = Path(__file__).resolve().parents[2]
 any_text = st.text(st.characters(codec=None))
 
 
@@ -179,3 +180,24 @@ def test_entries_that_are_written_at_once_are_those_written_one_by_one(entries: 
         f"     {_text(name)}: {_text(value)}{',' * (number < len(entries))}"
         for number, (name, value) in enumerate(entries.items(), 1)
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [
+        ("examples/logs/cnn_5steps.log.gz", r"^START (\w+)"),
+        ("examples/logs/case1_pir.log", r"START (SOT_CALL_\d+)"),
+        ("examples/logs/torch_leak.json.gz", r"(.+)"),
+        ("06_noprefix.log", r"^I?.*Alloc \d+(3)"),
+        ("06_naive_best_fit_customdev.log", r"(Alloc|ALLOC).*[0-9a]$"),
+        ("08_cpu_stats_331.log", r"Update.*(\d)$"),
+    ],
+)
+def test_windows_without_lists_are_said_of_all_at_once_as_of_each(request: Any, name: str, by: str) -> None:
+    """What the machine output says of a series is made of columns; here each window's is made of its results, too."""
+    path = ROOT / name if "/" in name else request.getfixturevalue("shared") / "data" / "paddle" / name
+    (log,) = memlens.analyze(path, by=by, top=0).logs
+    assert log.windows.plain_rows is not None
+    each = [results.to_builtins(results.plain(window, 0)) for window in log.windows]
+    assert len(each) > 1
+    assert [*log.windows.plain_rows()] == each

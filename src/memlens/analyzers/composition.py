@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property, lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -87,7 +88,7 @@ def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
         holders = () if log.holder is None else deferred(by, k, "holder")
         return Composition(deferred(by, k, "role"), holders, deferred(twins, k))
 
-    return OnDemand(len(windows), one)
+    return OnDemand(len(windows), one, lambda: repeat({}, len(windows)))
 
 
 def largest_share(found: Composition | None) -> Share | None:

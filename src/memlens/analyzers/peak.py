@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.groups import Alike, Groups, SizeGroups, by_size_and_owner
 from memlens.analyzers.places import lines_of, or_none, time_of
-from memlens.folding import levels_before, per_window, profile
+from memlens.folding import levels_before, per_window, plain_rows, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
+from memlens.windows.windows import edges_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from memlens.events import EventLog
     from memlens.windows.windows import Window
 
@@ -111,7 +115,17 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
         there = deferred(_reserved_before, log, before), deferred(_reserved_line, windows[k], reserved(k))
         return Peak(highest(k), rise(k), reserved(k), event, *late, *there)
 
-    return OnDemand(len(windows), one)
+    def rows(times: NDArray[Any]) -> Iterator[dict[str, Any]]:
+        events = [event if rise else None for event, rise in zip(figures.summit.tolist(), rises.tolist(), strict=True)]
+        at_peak = top = np.full(len(windows), None)
+        if log.tells_of_chunks:
+            at_peak = levels_before(log, np.where(rises, figures.summit + 1, edges_of(windows, "lo")))[:, 1]
+            top = figures["reserved_peak_bytes"]
+        levels = {name: figures[name] for name in ("peak_bytes", "rise_bytes")}
+        reserved = {"reserved_peak_bytes": top, "reserved_at_peak_bytes": at_peak}
+        return plain_rows({**levels, **reserved, "event": events, "line": map(line, events), "time_us": times})
+
+    return OnDemand(len(windows), one, None if times is None else partial(rows, times))
 
 
 def _reserved_before(log: EventLog, event: int) -> int:

@@ -8,6 +8,7 @@ allocator serves a block across them, but for chunks that the input says are map
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -129,7 +130,11 @@ def segments(windows: Sequence[Window]) -> OnDemand[Segments]:
     def table(k: int, number: int) -> tuple[Any, ...]:
         return tables(k)[number]
 
-    return OnDemand(len(windows), lambda k: Segments(*(deferred(table, k, number) for number in range(3))))
+    return OnDemand(
+        len(windows),
+        lambda k: Segments(*(deferred(table, k, number) for number in range(3))),
+        lambda: repeat({}, len(windows)),
+    )
 
 
 def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin, ...], tuple[Pool, ...]]:

@@ -12,13 +12,14 @@ from msgspec import structs
 from memlens.analyzing.claims import claims_of, claims_of_log
 from memlens.analyzing.result import Analysis, LogAnalysis, Steps, WindowAnalysis
 from memlens.errors import AnchorError, MemlensError, UsageError
-from memlens.folding import bounds, figures, profile
+from memlens.folding import bounds, figures, plain_rows, profile
 from memlens.inputs import Reading, expanded, input_name, named_devices
 from memlens.options.keywords import with_keywords
 from memlens.options.verbs import Analyze
 from memlens.results import Deferred, Failure, OnDemand, claimed, deferred
 from memlens.summarizing.workers import Order, spread_out
 from memlens.trust import trust_of
+from memlens.windows.windows import edges_of, names_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +38,8 @@ _CUT = "Cut the log with --by REGEX (by=… in Python)."
 _TOO_MANY_MARKS = "Too many lines may mark steps to look for the steps of the run: --by REGEX names those that do."
 #: What is said of each step.
 _OF_STEPS = ("remaining", "peak")
+#: The columns of windows that their rows in the machine output are made of.
+_EDGES = ("start_line", "end_line", "lo", "hi", "open_end")
 #: Windows of one of several logs whose results are worked out at once, so that the log itself can be forgotten.
 _SETTLED_AT_MOST = 100
 
@@ -216,7 +219,14 @@ def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = 
         said: Any = results  # worked out when it is asked for
         return WindowAnalysis(window.name, *lines, window.events, said, window.open_end, whole, *times)
 
-    return OnDemand(len(windows), one)
+    def rows() -> Iterator[dict[str, Any]]:
+        start, end, lo, hi, open_end = (edges_of(windows, edge) for edge in _EDGES)
+        found = {"start_line": start, "end_line": end, "events": hi - lo, "open_end": open_end}
+        said = {name: of_each() for name, of_each in plainly.items() if of_each is not None}
+        return plain_rows({"name": names_of(windows), **found, **said})
+
+    plainly = {name: getattr(column, "plain_rows", None) for name, column in columns.items()}
+    return OnDemand(len(windows), one, None if None in plainly.values() else rows)
 
 
 def _steps(found: FoundSteps) -> Steps:

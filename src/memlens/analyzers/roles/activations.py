@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import takewhile
+from itertools import repeat, takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -93,7 +93,11 @@ def activations(windows: Sequence[Window]) -> OnDemand[Activations]:
     def table(k: int, name: str) -> tuple[Any, ...]:
         return () if log.owner is None else tuple(getattr(saved(k), name)())
 
-    return OnDemand(len(windows), lambda k: Activations(*(deferred(table, k, name) for name in Activations.tables)))
+    return OnDemand(
+        len(windows),
+        lambda k: Activations(*(deferred(table, k, name) for name in Activations.tables)),
+        lambda: repeat({}, len(windows)),
+    )
 
 
 class _Layers(NamedTuple):
