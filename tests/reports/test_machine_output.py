@@ -197,7 +197,7 @@ def test_windows_without_lists_are_said_of_all_at_once_as_of_each(request: Any, 
     """What the machine output says of a series is made of columns; here each window's is made of its results, too."""
     path = ROOT / name if "/" in name else request.getfixturevalue("shared") / "data" / "paddle" / name
     (log,) = memlens.analyze(path, by=by, top=0).logs
-    assert log.windows.plain_rows is not None
-    each = [results.to_builtins(results.plain(window, 0)) for window in log.windows]
+    windows: Any = log.windows
+    each = [results.to_builtins(results.plain(window, 0)) for window in windows]
     assert len(each) > 1
-    assert [*log.windows.plain_rows()] == each
+    assert [*windows.plain_rows()] == each

@@ -187,8 +187,7 @@ class _Saved:
         labels = self._labels(sites)
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
         number = np.array([numbers[label] for label in labels], np.int64)[of]
-        groups = zip(numbers, self._parts(number), strict=True)
-        found = [SavedGroup(label, None, *self._group(those)) for label, those in groups]
+        found = [SavedGroup(label, None, *group) for label, group in zip(numbers, self._groups(number), strict=True)]
         yield from sorted(found, key=lambda group: -group.total_bytes)
 
     def layers(self) -> Iterator[SavedGroup]:
@@ -196,8 +195,8 @@ class _Saved:
         layer = np.where(self._pass[self._live] == self._here, self.layer[self._live], -1) % (self._found.number + 1)
         none = self._found.number
         if (known := distinct(layer).tolist()) != [none]:
-            for number, those in zip(known, self._parts(layer), strict=True):
-                yield SavedGroup(None, number + 1 if number < none else None, *self._group(those))
+            for number, group in zip(known, self._groups(layer), strict=True):
+                yield SavedGroup(None, number + 1 if number < none else None, *group)
 
     def recomputed(self) -> Iterator[Recomputed]:
         """The peak with the first layer, every second one, and all recomputed; nothing where it is not known how many there are."""
@@ -246,17 +245,16 @@ class _Saved:
         shared = {True: _in_common(of_layers), False: _in_common([*filter(None, stacks)])}
         return [_line(stack, shared[own]) for stack, own in zip(stacks, inner, strict=True)]
 
-    def _parts(self, number: Ints) -> list[Ints]:
-        """What is live in groups, by the number of each, which rises."""
-        order = np.argsort(number, kind="stable")
-        return np.split(self._live[order], np.flatnonzero(np.diff(number[order])) + 1) if len(order) else []
-
-    def _group(self, those: Ints) -> tuple[int, int, int, int | None]:
-        """How many some blocks are, their bytes, and how long that waits which waits longest."""
-        waits = self.free[those] - self.alloc[those]
-        longest = those[waits.argmax()]
-        (lasted,) = between_us(self._log, self.alloc[[longest]], self.free[[longest]])
-        return len(those), int(self.size[those].sum()), int(waits.max()), lasted
+    def _groups(self, number: Ints) -> Iterator[tuple[int, int, int, int | None]]:
+        """What is live in groups, by the number of each, which rises: how many blocks, their bytes, and how long that waits which waits longest."""
+        if not len(number):
+            return
+        order, waits = np.argsort(number, kind="stable"), self.free - self.alloc
+        parts = np.split(self._live[order], np.flatnonzero(np.diff(number[order])) + 1)
+        longest = np.array([those[waits[those].argmax()] for those in parts])
+        lasted = between_us(self._log, self.alloc[longest], self.free[longest])
+        for those, events, time in zip(parts, waits[longest].tolist(), lasted, strict=True):
+            yield len(those), int(self.size[those].sum()), events, time
 
 
 def _sites(log: EventLog, alloc: Ints) -> tuple[Ints, Callable[[int], tuple[str, ...]]]:

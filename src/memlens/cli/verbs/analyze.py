@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import click
@@ -15,6 +16,8 @@ from memlens.options.verbs import Analyze
 #: What the tables show; asked for unless -A or a machine format wants more.
 _ON_SCREEN = ("remaining", "composition", "activations", "peak", "segments", "stats", "unmatched")
 _IN_TABLES = ("remaining", "peak", "stats")
+#: Bytes of a log from which on times are looked up.
+_LARGE = 32 << 20
 
 
 class ShowAnalysis(Show):
@@ -79,7 +82,7 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
             # Of a series none: thousands of lists take longer to work out than the log takes to read.
             top=(0 if options.series else 10) if top is None else top,
             # … and so do the times of its ends, and of the steps of several logs, one by one.
-            times=bool(options.series) or (show.for_programs and len(logs) > 1),
+            times=bool(options.series) or (show.for_programs and len(logs) > 1) or not _is_large(logs[0]),
         )
         analysis = analyze_with(logs, wanted)
     result = sorted_analysis(analysis, sort) if show.for_programs else analysis
@@ -90,6 +93,14 @@ def command(logs: tuple[str, ...], options: Analyze, show: ShowAnalysis) -> int:
     write_result(result, show, blocks)
     report_failures(analysis.failures)
     return 1 if analysis.failures else 0
+
+
+def _is_large(log: str) -> bool:
+    """Whether it is quicker to look up the few times that are shown of a log than to read all."""
+    try:
+        return os.path.getsize(log) >= _LARGE
+    except OSError:  # no file of this machine: it is read once
+        return False
 
 
 def _analyzers(options: Analyze, show: ShowAnalysis, logs: int) -> tuple[str, ...]:
