@@ -37,7 +37,7 @@ class WindowAnalysis(Result, frozen=True, eq=False):
         open_end: It is an open window: it runs to the end of the log, for no end line closes it (:class:`memlens.windows.windows.Window`).
         whole: It is the whole log.
         peak_time_us: The time of the peak, ``None`` where unknown; looked up in the log where its times were not read.
-        duration_us: From the first event to the last, likewise.
+        duration_us: From the first known time to the last, likewise.
     """
 
     in_json: ClassVar[tuple[str, ...]] = ("name", "start_line", "end_line", "events", "open_end", "results")
