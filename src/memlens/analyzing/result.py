@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from memlens.results import Answered, Failure, Result, Tabular, lazy, plain, to_builtins
+from memlens.results import Answered, Failure, Result, Tabular, lazy, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -188,25 +188,27 @@ class Analysis(Tabular, frozen=True, eq=False):
         """The names of their columns, and the rows one by one."""
         rows = chain.from_iterable(map(_telling_rows, self.logs))
         names = list(dict.fromkeys(name for row in rows for name in row))
-        return names, (_row(log, window) for log in self.logs for window in log.windows)
+        return names, chain.from_iterable(_rows(log, log.windows) for log in self.logs)
 
 
 #: Figures whose bare name says too little in a flat row.
 _PREFIXED = frozenset({"line", "event", "time_us"})
 
 
-def _row(log: LogAnalysis, window: WindowAnalysis) -> dict[str, Any]:
-    """The row of one window."""
-    row: dict[str, Any] = {"path": log.path, "name": window.name, "start_line": window.start_line}
-    row |= {"end_line": window.end_line, "events": window.events, "open_end": window.open_end}
-    for name, result in window.results.items():
-        for key, value in to_builtins(plain(result, 0)).items():
-            if value is None or isinstance(value, (int, float, str)):
-                row[f"{name}_{key}" if key in _PREFIXED or key in row else key] = value
-    return row
+def _rows(log: LogAnalysis, windows: Sequence[WindowAnalysis]) -> Iterator[dict[str, Any]]:
+    """The rows of some windows."""
+    for said in plain(windows, 0):
+        row: dict[str, Any] = {"path": log.path}
+        for name, value in said.items():
+            for key, figure in value.items() if isinstance(value, dict) else ():
+                if figure is None or isinstance(figure, (int, float, str)):
+                    row[f"{name}_{key}" if key in _PREFIXED or key in row else key] = figure
+            if not isinstance(value, dict):
+                row[name] = value
+        yield row
 
 
 def _telling_rows(log: LogAnalysis) -> Iterable[dict[str, Any]]:
     """Rows of a log that have all of its columns: the first one, for analyzers of memlens have the same figures of every window; those of others may not."""
     own = all(isinstance(result, Result) for result in log.windows[0].results.values()) if log.windows else True
-    return (_row(log, window) for window in (log.windows[:1] if own else log.windows))
+    return _rows(log, log.windows[:1] if own else log.windows)
