@@ -319,6 +319,10 @@ def _explains(v: Values, p: RawPair) -> None:
     }
     assert [kind for kind, holds in shares.items() if holds] == [v["kind"]]
     assert abs(v.get("alike_bytes", whole)) >= min(abs(part), abs(whole))
+    if not v["finding"].endswith("_free"):
+        assert abs(whole) >= abs(v.get("alike_bytes", whole))
+    elif "alike_bytes" in v:  # other changes may take back some of what such Frees are, but one alone is less than all
+        assert abs(part) < min(abs(whole), abs(v["alike_bytes"]))
     assert v["blocks"] < v.get("alike_blocks", v["blocks"] + 1)
     assert 1 < v.get("windows", 2) < max(v["blocks"], 3)
 

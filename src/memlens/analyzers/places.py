@@ -100,6 +100,14 @@ def lasting_us(windows: Sequence[Window]) -> NDArray[np.int64]:
     return elapsed_us(_first_known(log, lo, hi - lo, 1), _first_known(log, hi - 1, hi - lo, -1))
 
 
+def lasted_us(windows: Sequence[Window]) -> Callable[[int], int | None]:
+    """The same of each window by its index, ``None`` where none is known: all at once where times were read, else each when it is asked for."""
+    if windows[0].log.time_us is not None:
+        known: Callable[[int], int | None] = or_none(lasting_us(windows)).item
+        return known
+    return lambda index: or_none(lasting_us(windows[index : index + 1])).item()
+
+
 def _first_known(log: EventLog, events: NDArray[np.int64], count: NDArray[np.int64], step: int) -> NDArray[np.int64]:
     """The first known time of so many events from one on, of several; of times that are looked up it is one of the first few, or -1."""
     times, left = np.full(len(events), -1, np.int64), np.flatnonzero(count)

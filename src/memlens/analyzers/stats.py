@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from memlens.analyzers.places import lasting_us, or_none
+from memlens.analyzers.places import lasted_us, lasting_us, or_none
 from memlens.facts import Kind
 from memlens.folding import per_window, profile, size_code
 from memlens.results import OnDemand, Result, Tables, lazy
@@ -67,7 +67,7 @@ def stats(windows: Sequence[Window]) -> OnDemand[Stats]:
     known = figures["requested_allocs"] > 0
     every, names = bool(known.all()), ("requested_bytes", "aligned_bytes")
     columns = {name: figures[name] if every else np.where(known, figures[name], np.array(None)) for name in names}
-    late: dict[str, Callable[[Window], Any]] = {"duration_us": lambda window: or_none(lasting_us([window])).item()}
+    late: dict[str, Callable[[Window], Any]] = {"duration_us": lambda window: lasted_us([window])(0)}
     if windows[0].log.time_us is not None:
         columns["duration_us"], late = or_none(lasting_us(windows)), {}
     return per_window(Stats, windows, {**figures.columns, **columns}, **late, histogram=histogram)

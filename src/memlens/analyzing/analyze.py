@@ -204,17 +204,16 @@ def _figures(windows: Sequence[Window]) -> dict[str, NDArray[Any]]:
 def _analyzed(windows: Sequence[Window], names: Sequence[str], *, whole: bool = False) -> OnDemand[WindowAnalysis]:
     """Return the results of windows of one log, each made on demand."""
     from memlens.analyzers import registry
-    from memlens.analyzers.places import lasting_us, or_none
+    from memlens.analyzers.places import lasted_us
 
     # One vectorised pass an analyzer, over all windows; nothing below touches events.
     columns = {name: registry.get(name).many(windows) for name in names}
-    lasted = or_none(lasting_us(windows)) if windows and windows[0].log.time_us is not None else None
+    lasted = lasted_us(windows) if windows else None
 
     def one(index: int) -> WindowAnalysis:
         window = windows[index]
         results = Deferred[Mapping[str, Any]](lambda: {name: column[index] for name, column in columns.items()})
-        late = lasted.item(index) if lasted is not None else Deferred(lambda: or_none(lasting_us([window])).item())
-        times: Any = deferred(_peak_time, window, results), late
+        times = deferred(_peak_time, window, results), lasted and deferred(lasted, index)
         lines = int(window.start_line), int(window.end_line)
         said: Any = results  # worked out when it is asked for
         return WindowAnalysis(window.name, *lines, window.events, said, window.open_end, whole, *times)
