@@ -194,8 +194,62 @@ def test_a_block_of_paddle_is_not_read_again_by_re() -> None:
     text = b"".join(GLOG + sample.line.encode() + b"\n" for scan in lines.SCANS[1] for sample in scan.format.examples)
     with mock.patch.object(scanner, "_finish", side_effect=AssertionError("it is read again")):
         rows = scanner.scan(np.frombuffer(text, np.uint8), 0, len(text))
-    assert_rows(rows, scanner._plain.scan(np.frombuffer(text, np.uint8), 0, len(text)))
+    assert latest(rows, scanner) == latest(scanner._plain.scan(np.frombuffer(text, np.uint8), 0, len(text)), scanner)
     assert not NEAREST._to_finish
+
+
+def latest(rows: Rows, scanner: Scanner) -> list[list[int]]:
+    """The rows that count, in order: of a group those that no later one makes needless (``Scan.latest``)."""
+    kept: list[list[int] | None] = []
+    last: dict[
+        tuple[int, int], int
+    ] = {}  # by group and thread: where the row stands that a later one may make needless, or -1
+    for at in np.lexsort((rows.format, rows.start)).tolist():
+        row = [int(getattr(rows, name)[at]) for name in ("format", "start", "end", "line_start", "line")]
+        group, thread = scanner._scans[row[0]].latest, int(rows.header[at, 0])
+        if group:
+            if last.get((group, thread), -1) >= 0:
+                kept[last[group, thread]] = None
+            last[group, thread] = len(kept)
+        else:
+            for of, whose in last:
+                if whose == thread or (of, thread) not in last:
+                    last[of, whose] = -1
+        kept.append([*row, *rows.values[at].tolist(), *rows.header[at].tolist()])
+    return [row for row in kept if row is not None]
+
+
+@pytest.mark.parametrize("room", [1, 1 << 16])
+@pytest.mark.parametrize("threads", [1, 3, 40])
+@pytest.mark.parametrize("seed", some(range(20), 5))
+def test_of_a_group_only_the_latest_rows_of_a_thread_stay(
+    seed: int, threads: int, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, scanner = random.Random(seed), lines.scanner(times=seed % 2 == 0, replays=False)
+    messages = [f"Running AD API: op{k}" for k in range(3)]
+    messages += [
+        "Allocate 7 bytes, aligned to 256, extra size 0",
+        "Try allocate 5 bytes",
+        "memlens calls relu < a.py:1",
+    ]
+    messages += [
+        "Alloc 256 bytes, ptr = 0x7f00",
+        "Free 256 bytes, ptr = 0x7f00",
+        "Alloc 2x bytes, ptr = 0x7f00",
+        "Alloc",
+    ]
+    found = []
+    for _ in range(400):
+        head = f"I1120 10:22:32.856307 {13292 + chance.randrange(threads)} a.cc:270] " if chance.random() < 0.9 else ""
+        found.append(head + chance.choice(messages))
+    text = "\n".join(found).encode()
+    monkeypatch.setattr(scanner, "_room", room)
+    block = np.frombuffer(text, np.uint8)
+    rows, plain = scanner.scan(block, 0, len(text)), scanner._plain.scan(block, 0, len(text))
+    assert latest(rows, scanner) == latest(plain, scanner)
+    assert len(rows.start) < len(plain.start)
+    if threads <= 3 and room > 1:
+        assert len(rows.start) == len(latest(plain, scanner))
 
 
 EVENT_LINES = [

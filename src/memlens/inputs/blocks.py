@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from memlens.inputs.streams import ByteStream
 
 
-#: Bytes of text that a block holds as a rule: with its rows it stays in the cache, and the cost of each array operation is small against what it does.
+#: Bytes of text that a block holds at least, unless it is the last one, and how many blocks a large file has.  A larger block costs more memory; each
+#: block costs the same few hundred calls of array operations.
 BLOCK_BYTES = 3 << 20
+_BLOCKS = 64
+#: Larger ones, by as many times, gain nothing more.
+_MOST_TIMES = 4
 #: A line longer than this is cut into pieces: what stands in it is still read, but an event may lie across a cut.
 LONGEST_LINE = 1 << 24
 #: Line ends that stand in every buffer before the text and after it.
@@ -71,23 +75,31 @@ class Block(NamedTuple):
 
 
 class BlockPool:
-    """Buffers that are used again and again: fresh memory costs more than what is done with it."""
+    """Buffers that are used again and again: fresh memory costs more than what is done with it.
 
-    def __init__(self) -> None:
+    Args:
+        size: Bytes of the file, 0 where they are not known.
+
+    Attributes:
+        block_bytes: Bytes of text that a block holds as a rule.
+    """
+
+    def __init__(self, size: int = 0) -> None:
         self._free: list[NDArray[np.uint8]] = []
+        self.block_bytes = max(BLOCK_BYTES, min(size // _BLOCKS, _MOST_TIMES * BLOCK_BYTES))
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """A buffer with room for a block of as many bytes."""
-        if size > BLOCK_BYTES:
+        if size > self.block_bytes:
             return np.empty(size + 2 * PAD, np.uint8)
         try:
             return self._free.pop()
         except IndexError:
-            return np.empty(BLOCK_BYTES + 2 * PAD, np.uint8)
+            return np.empty(self.block_bytes + 2 * PAD, np.uint8)
 
     def give_back(self, block: Block) -> None:
         """Say that a block's buffer may be used again."""
-        if len(block.data) == BLOCK_BYTES + 2 * PAD:
+        if len(block.data) == self.block_bytes + 2 * PAD:
             self._free.append(block.data)
 
 
@@ -155,14 +167,15 @@ def in_order(stream: ByteStream, work: Callable[[Block], Result], *, size: int =
             decompress a thread of its own does so.
     """
     blocks = Blocks(stream)
+    pool = BlockPool(size) if size else blocks.pool
     spans: Iterator[Callable[[], Block]]
     if size:
         file = stream.fileno()
-        spans = (lambda span=span: _load(file, blocks.pool, *span) for span in _spans(file, size))  # type: ignore[misc]
+        spans = (lambda span=span: _load(file, pool, *span) for span in _spans(file, size, pool.block_bytes))  # type: ignore[misc]
     else:
         spans = (lambda block=block: block for block in blocks)  # type: ignore[misc]
 
-    return shared_out(spans, work, blocks.pool, unpacking=not size and stream.unpacks)
+    return shared_out(spans, work, pool, unpacking=not size and stream.unpacks)
 
 
 def shared_out(
@@ -268,11 +281,11 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def _spans(file: int, size: int) -> Iterator[tuple[int, int, bool]]:
+def _spans(file: int, size: int, block_bytes: int) -> Iterator[tuple[int, int, bool]]:
     """Where to cut a file into blocks: start, end, and whether the end is in the middle of a line."""
     start = 0
     while start < size:
-        end, cut = min(start + BLOCK_BYTES, size), False
+        end, cut = min(start + block_bytes, size), False
         if end < size:
             end, cut = _line_start(file, start, end, size)
         yield start, end, cut

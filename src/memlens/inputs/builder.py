@@ -110,7 +110,7 @@ class Part(Struct, frozen=True):
             offset=block.offset,
             size=block.end - block.begin,
             lines=rows.lines,
-            index=np.stack((offsets, np.append(0, rows.line[places])), axis=1),
+            index=np.sort(np.stack((offsets, np.append(0, rows.line[places])), axis=1), axis=0),
             ends_mid_line=ends_mid_line,
             last_line=tail.rpartition(b"\n")[2],
             cut=block.cut,

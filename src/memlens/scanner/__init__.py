@@ -77,6 +77,7 @@ def checksum(scans: Sequence[Scan], header: LineFormat | None, header_values: Se
             one.once,
             one.values,
             sorted(one.texts),
+            one.latest,
         )
         for one in scans
     ]

@@ -14,7 +14,7 @@ enum { /* after these numbers: offsets */
     AT_FORMATS = NUMBERS, AT_COLUMNS, AT_CODE, AT_SETS, AT_ENTRIES, AT_FIRST, AT_LINE_FORMATS, AT_POOL, AT_NIBBLES
 };
 enum { PLACE, LINE, BY_RE }; /* how a format is looked for */
-enum { COVERS = 1, UNCOVERED = 2, ONCE = 4, BEFORE = 8, NEAREST = 16, AT_LINE_START = 32, APART = 64 }; /* flags of a format */
+enum { COVERS = 1, UNCOVERED = 2, ONCE = 4, BEFORE = 8, NEAREST = 16, AT_LINE_START = 32, APART = 64, GROUP = 7 }; /* flags of a format; below its group */
 
 typedef struct { int32_t mode, flags, pc, first, columns, column, literal, length; } Format;
 typedef struct { uint64_t word, mask; int32_t format, unused; } Entry;
@@ -49,14 +49,17 @@ static Tables tables_at(Text at) {
 enum { POSITION, NUMBER, START, ROWS, ODD, COVERED, LOOKED, FOUND, STATE };
 enum { ODD_ORDER = 1, ODD_LINE = 2, ODD_HEADER = 4 }; /* what Python has to put right */
 enum { ROW_FORMAT, ROW_START, ROW_END, ROW_LINE_START, ROW_LINE, ROW };
-enum { WINDOW = 400, STRETCH = 4096 }; /* bytes before a match in which its header is looked for; bytes passed over at once */
+enum { WINDOW = 400, STRETCH = 4096, LATEST = 16 }; /* bytes before a match where its header stands; passed over at once; rows kept in mind */
 
+typedef struct { int64_t group, thread, row, added; } Latest;
 typedef struct {
     Tables t;
     Text block, begin, end;
     Text line_start; /* of the line that is looked at; its number is `line` and as many more as bits of `line_ends` are set */
     uint64_t line_ends;
     int64_t line, capacity, *state, *last_header, *next, *done, *rows;
+    Latest latest[LATEST];
+    int64_t groups, added, closed[8]; /* the last group seen, rows so far, and up to which one those of each group stay */
     Machine m;
 } Scan;
 
@@ -151,6 +154,22 @@ static void fill_header(Scan *s, const Format *format, Text p, int64_t *cells) {
     for (int i = 0; i < count; i++) cells[i * s->capacity] = nothing;
 }
 
+/* Where a row stays: in place of the latest one of its group and thread, unless one of no group stands between that is of this
+ * thread, or of one that none of the group had.  To forget one makes more rows, and no other difference. */
+static int64_t place_of(Scan *s, int64_t group, int64_t thread, int64_t row) {
+    const int64_t added = ++s->added, last = group ? group : s->groups;
+    if (group > s->groups) s->groups = group;
+    for (int64_t g = group ? group : 1; g <= last; g++) {
+        Latest *one = &s->latest[(4 * (uint64_t)thread + (uint64_t)g) % LATEST];
+        const int known = one->group == g && one->thread == thread;
+        if (group && known && one->added > s->closed[g]) return one->row;
+        if (group) *one = (Latest){g, thread, row, added};
+        else if (known) one->added = 0;
+        else s->closed[g] = added;
+    }
+    return row;
+}
+
 /* A row; without an end it says that this line is odd, or of a format that only `re` can read. */
 static void add_row(Scan *s, int32_t number, Text p, Text end) {
     const Format *format = &s->t.formats[number];
@@ -169,7 +188,11 @@ static void add_row(Scan *s, int32_t number, Text p, Text end) {
     const Column *column = s->t.columns + format->column;
     for (int32_t i = 0; i < values; i++, row += capacity)
         *row = end && i < format->columns ? value_of(s, column + i, i) : -1;
-    if (end && s->t.head[HEADERS]) fill_header(s, format, p, row); /* last: it uses the machine */
+    if (!end || !s->t.head[HEADERS]) { place_of(s, 0, INT64_MIN, n); return; } /* of no thread */
+    fill_header(s, format, p, row); /* last: it uses the machine */
+    const int64_t place = place_of(s, format->flags >> GROUP & 7, *row, n);
+    for (int64_t *cell = s->rows + n; place < n && cell < row + s->t.head[HEADERS] * capacity; cell += capacity) cell[place - n] = *cell;
+    s->state[ROWS] -= place < n;
 }
 
 /* Try a format at one place: where the match ends; NULL with a row of its line where that is odd. */
@@ -224,7 +247,7 @@ static void leave_out_covered(Scan *s, int64_t kept) {
         for (int32_t i = 0; i < columns && kept < row; i++) s->rows[i * s->capacity + kept] = s->rows[i * s->capacity + row];
         kept++;
     }
-    s->state[ROWS] = kept;
+    s->state[ROWS] = kept, place_of(s, 0, INT64_MIN, kept);
 }
 
 /* Try every format that may begin at p; 0 when there is no more room for rows. */
@@ -361,7 +384,7 @@ static int open_scan(Scan *s, const column *c) {
 
 /* The block scanned: whether to its end. */
 static const char *scanned(const column *c) {
-    Scan s;
+    Scan s = {0};
     if (!open_scan(&s, c)) return "buffers that fit each other";
     int64_t *numbers = c[NUMBERS_OF].view.buf;
     const int64_t search = numbers[SEARCH_OF];
@@ -372,7 +395,7 @@ static const char *scanned(const column *c) {
 
 /* The last header of the block looked for: 1 found, 0 none, -1 odd. */
 static const char *header_looked_for(const column *c) {
-    Scan s;
+    Scan s = {0};
     if (!open_scan(&s, c) || !s.t.head[HEADERS]) return "buffers that fit each other, and tables with a header";
     ((int64_t *)c[NUMBERS_OF].view.buf)[RESULT] = header_nearest(&s, s.begin, s.end, s.last_header);
     return NULL;

@@ -51,6 +51,9 @@ class Scan(Struct, frozen=True):
         once: Only the first match of a line.
         values: The groups wanted, in the order of the value columns; all named groups where it is ``None``.
         texts: Groups whose text is wanted, whatever number it may be.
+        latest: The number of a group, 1 to 7, of formats of which only the latest match of a thread counts (its number is the first value of the
+            header): one of the same group and thread may take its row, unless a match of a format without a group stands between that is of this
+            thread, or of one that had none of the group before.
     """
 
     format: LineFormat
@@ -60,6 +63,7 @@ class Scan(Struct, frozen=True):
     once: bool = False
     values: tuple[str, ...] | None = None
     texts: frozenset[str] = frozenset()
+    latest: int = 0
 
     def groups(self) -> tuple[Group, ...]:
         """The groups wanted, in the order of the value columns.
@@ -80,6 +84,8 @@ class Scan(Struct, frozen=True):
 
 class Rows(Struct, frozen=True):
     """Matches, in the order of their starts, at the same start in the order of the formats; positions are those of the block.
+
+    One that took the row of an earlier one (:attr:`Scan.latest`) may stand there instead.
 
     Attributes:
         format: Index into the scans of the scanner, int8.

@@ -96,7 +96,7 @@ def prepare(scans: Sequence[Scan], header: Header | None) -> Prepared:
                     how.apart and scan.uncovered and not scan.once,
                 )
             )
-        )
+        ) | (scan.latest << 7)
         literal = scan.format.literal
         place = (len(of_scan), len(columns), pool.add(literal), len(literal))
         formats += [how.mode, flags, how.program, how.first, *place]

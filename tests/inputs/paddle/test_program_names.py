@@ -5,14 +5,21 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
+import paddle
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from in_threads import in_small_blocks
+from night import chance_of, some
 from raw_runs import of_paddle
 
 import memlens
+from memlens.inputs.paddle import lines
 from memlens.log import Log
+from memlens.native import load
+from memlens.windows.patterns import Pattern
 
 CALLER, WORKER, OTHER = 586, 855, 900
 
@@ -358,3 +365,41 @@ def test_holders_of_logs_by_chance_are_those_of_the_plain_twin(acts: list[tuple[
     log, run = read(*text), of_paddle("".join(text).replace("file.cc:1]", "line.py:0]"))
     found = {event: name for event, name in enumerate(holders(log)) if name is not None and log.kind[event] == 0}
     assert found == (run.holders if log.holder is not None else {})
+
+
+@pytest.mark.skipif(load("memlens.scanner._scan") is None, reason="the compiled module was not built")
+@pytest.mark.parametrize("size", [500, 1 << 20])
+@pytest.mark.parametrize("seed", some(range(60), 6))
+def test_owners_and_requests_are_those_of_the_plain_scanner(seed: int, size: int) -> None:
+    """Of lines between two events the compiled scanner gives the latest ones only: callers, workers that name operators, and others that do not."""
+    chance = chance_of(f"{__name__} {seed} {size}")
+    callers, workers = [CALLER] * 3 + [CALLER + 4] * chance.randrange(2), [WORKER, WORKER + 1, OTHER]
+
+    def one() -> str:
+        thread = chance.choice([*callers, *workers])
+        if thread in callers and chance.random() < 0.3:
+            return calls(chance.choice([MATMUL, "relu < a.py:1 f", "-"]), thread)
+        aligned = 256 * chance.randrange(1, 3)
+        said = [f"Allocate {aligned - 6} bytes, aligned to {aligned}, extra size 0"] * 2
+        said += [f"Running AD API: op{chance.randrange(4)}"] * (3 if thread != OTHER else 0)
+        said += [f"Alloc {aligned} bytes, ptr = 0x{256 * chance.randrange(1, 9):x}", "Free 256 bytes, ptr = 0x100"]
+        if chance.random() < 0.02:
+            said = [
+                f"Allocate {2**63 - 1} bytes, aligned to 256",
+                "Alloc 256 bytes, ptr = 0x1x",
+                f"Alloc {2**64} bytes, ptr = 0x1",
+            ]
+        return line(thread, chance.choice(said))
+
+    text = alloc(1) + "".join(one() for _ in range(300))
+    marks = chance.choice([(), (Pattern(r"Free (\d+)", regex=True),)])
+
+    def found() -> list[Any]:
+        with in_small_blocks(size):
+            log = paddle.read(io.BytesIO(text.encode()), owners=marks)
+        return [owners(log), None if log.requested is None else log.requested.tolist(), log.facts.malformed]
+
+    scanner = lines.scanner(times=False, replays=False)
+    rows = found()
+    with mock.patch.object(scanner, "_compiled", None):
+        assert rows == found()

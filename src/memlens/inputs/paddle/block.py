@@ -204,20 +204,20 @@ class BlockReader:
 
     def _contexts(self, rows: BlockRows, found: _Events) -> tuple[ThreadLines | None, tuple[str, ...]]:
         """The context lines, and the names of owners that they give by number."""
-        at = rows.of(*CONTEXTS)
+        at, starts = rows.of(*CONTEXTS), rows.found.start
         if not len(at) and not self._marks:
             return None, ()
-        thread, events = rows.found.header[at, 0], found.row.searchsorted(at)
+        at = at[starts[at].argsort(kind="stable")]  # a later one may stand in the row of an earlier one
+        thread, events = rows.found.header[at, 0], starts[found.row].searchsorted(starts[at])
         calls = rows.found.format[at] == _PROGRAM
         # Most name nobody: the next one of their thread comes before any event, and is not within their call.
         kept = last_before_events(events, thread)
         kept[:-1] |= calls[:-1] & ~calls[1:]
         at, thread, events, calls = at[kept], thread[kept], events[kept], calls[kept]
-        texts, which = distinct_texts(rows.block.data, rows.values(CONTEXTS[0], "owner", at))
+        texts, which = distinct_texts(rows.block.data, rows.found.values[at, rows.columns[CONTEXTS[0]]["owner"]])
         names = tuple(text.decode("utf-8", "replace") for text in texts)
         if self._marks:
             ends, given = self._marked(rows.block)
-            starts = rows.found.start
             numbers = {name: number for number, name in enumerate(dict.fromkeys((*names, *given)))}
             # Of two at one place that of the user comes last, and counts.
             order = np.concatenate((starts[at], ends)).argsort(kind="stable")
@@ -267,8 +267,7 @@ class _Events(NamedTuple):
 
     def where(self, chosen: NDArray[np.bool_]) -> _Events:
         """Some of the events."""
-        columns: tuple[NDArray[Any], ...] = self
-        return _Events(*(column[chosen] for column in columns))
+        return _Events(self.row[chosen], self.kind[chosen], self.size[chosen], self.addr[chosen], self.layer[chosen])
 
 
 def _events(rows: BlockRows, formats: Sequence[int], rare: Mapping[int, others.RareEvent]) -> tuple[_Events, Ints]:
@@ -331,13 +330,14 @@ def _rare(rows: BlockRows) -> Iterator[tuple[int, others.RareEvent]]:
 
 def _thread_lines(rows: BlockRows, found: _Events, form: LineFormat) -> ThreadLines | None:
     """Values that the lines of a format give for the next ALLOC of their thread: a size, and the column after it."""
-    number = number_of(form)
-    if not rows.counts[number]:
+    at = rows.of(number_of(form))
+    if not len(at):
         return None
-    at = rows.sound(number, next(iter(rows.columns[number])))
     before, thread = found.row.searchsorted(at), rows.found.header[at, 0]
     last = last_before_events(before, thread)
-    return ThreadLines(before[last], thread[last], rows.found.values[at[last], :2])
+    values = rows.found.values[at[last], :2]
+    values[values[:, 0] > MAX_SIZE] = -1  # it says nothing, nor does any before it
+    return ThreadLines(before[last], thread[last], values)
 
 
 def _broken_others(rows: BlockRows) -> dict[Layer, Ints]:

@@ -11,6 +11,7 @@ from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import structs
 
 from memlens.columns import distinct
 from memlens.facts import MAX_SIZE, MessageLines, OutOfMemory, RequestLine, RequestLines
@@ -55,8 +56,9 @@ _MESSAGES = tuple(
 )
 _SCANS = (
     *(Scan(form, "before", covers=form not in others.RARE) for form in EVENTS),
-    *(Scan(form, "before") for form in OF_NEXT_ALLOC),
-    *(Scan(form, "nearest") for form in context.FORMATS),
+    # Of requests, and of operators, an event has the latest one of its thread; an operator that of the program's lines, maybe of another thread.
+    *(Scan(form, "before", latest=group) for group, form in enumerate(OF_NEXT_ALLOC, 2)),
+    *(Scan(form, "nearest", latest=0 if form is context.PROGRAM else 1) for form in context.FORMATS),
     *(Scan(form, uncovered=True) for form in (*events.LOOK_ALIKES, *others.LOOK_ALIKES)),
     Scan(others.STREAM_DEFERRED),
     Scan(events.PREALLOC, "before"),
@@ -64,8 +66,11 @@ _SCANS = (
     *(Scan(form, once=True) for form in _MESSAGES),
     *(Scan(form, once=True, texts=_FAILURE_GROUPS & form.means.keys()) for form in message_formats.OUT_OF_MEMORY),
 )
-#: What only a replay needs follows all others.
-_ALL_SCANS = (*_SCANS, *(Scan(form, "before") for form in events.OF_REPLAYS))
+#: What only a replay needs follows all others; it needs every request, too.
+_ALL_SCANS = (
+    *(structs.replace(scan, latest=0) if scan.format is events.REQUEST else scan for scan in _SCANS),
+    *(Scan(form, "before") for form in events.OF_REPLAYS),
+)
 #: What is looked for at the least, and with what a replay needs.
 SCANS: tuple[tuple[Scan, ...], ...] = (_SCANS, _ALL_SCANS)
 _NUMBERS = {scan.format.name: number for number, scan in enumerate(_ALL_SCANS)}
