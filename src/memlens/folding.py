@@ -15,6 +15,7 @@ The figures of windows are those of one tally of their log, which analyzers shar
 from __future__ import annotations
 
 from functools import cached_property, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -385,5 +386,4 @@ def plain_rows(columns: Mapping[str, NDArray[Any] | Iterable[Any]]) -> Iterator[
 
 def entries(column: NDArray[Any]) -> Iterator[Any]:
     """The entries of a column, as Python has them; few are held at once."""
-    for start, stop in walk(0, len(column)):
-        yield from column[start:stop].tolist()
+    return chain.from_iterable(column[start:stop].tolist() for start, stop in walk(0, len(column)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from contextlib import AbstractContextManager, closing, contextmanager
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
@@ -328,16 +328,14 @@ def _number(
     """Write the numbers of the lines of those of some rising offsets that lie in pieces of text, the first of which begins with a line's number."""
     for begin, text in texts:
         lo, hi = offsets.searchsorted((begin, begin + len(text)))
-        is_end = np.frombuffer(text, np.uint8) == ord("\n")
         if hi - lo > _FEW:
-            ends = np.flatnonzero(is_end) + begin
+            ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + begin
             numbers[lo:hi] = line + ends.searchsorted(offsets[lo:hi])
             line += len(ends)
             continue
         at = [0, *(offsets[lo:hi] - begin).tolist(), len(text)]
-        counts = [int(np.count_nonzero(is_end[first:last])) for first, last in pairwise(at)]
-        numbers[lo:hi] = line + np.cumsum(counts[:-1], dtype=np.int64)
-        line += sum(counts)
+        *before, line = accumulate((text.count(b"\n", first, last) for first, last in pairwise(at)), initial=line)
+        numbers[lo:hi] = before[1:]
 
 
 def _within(offsets: Sequence[int], offset: int, text: bytes) -> Sequence[int]:

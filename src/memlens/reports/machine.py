@@ -13,7 +13,8 @@ import io
 import json
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 16
 #: Levels of a document that have a line for each entry; what lies deeper stands in one line.
 _DEPTH = 5
+#: So many entries of a long list are written together.
+_TOGETHER = 32
 _ENCODER = msgspec.json.Encoder(enc_hook=builtin)
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
@@ -49,19 +52,47 @@ def _json(value: Any, depth: int) -> Iterator[str]:
         return
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     between = f"{opening}\n{' ' * (depth + 1)}"
-    if depth + 1 == _DEPTH and isinstance(value, dict) and not any(isinstance(held, Listed) for held in value.values()):
-        lines = f",{between[1:]}".join(map("{}: {}".format, map(_name, value), _lines(value.values())))
-        yield f"{between}{lines}\n{' ' * depth}{closing}"
+    if depth + 1 == _DEPTH and _has_a_line_each(value):
+        yield from _objects([value], depth)
         return
-    for entry in value:
+    for entry in _partly_written(value, depth + 1) if depth + 2 == _DEPTH and isinstance(value, Listed) else value:
         name, held = (f"{_name(entry)}: ", value[entry]) if isinstance(value, dict) else ("", entry)
-        if isinstance(held, Listed) or (depth + 1 < _DEPTH and isinstance(held, (dict, list, msgspec.Struct))):
+        if isinstance(held, _Written):
+            yield between + held
+        elif isinstance(held, Listed) or (depth + 1 < _DEPTH and isinstance(held, (dict, list, msgspec.Struct))):
             yield between + name
             yield from _json(held, depth + 1)
         else:
             yield between + name + _text(held)
         between = f",\n{' ' * (depth + 1)}"
     yield f"\n{' ' * depth}{closing}" if between[0] == "," else f"{opening}{closing}"
+
+
+class _Written(str):
+    """A part of a document."""
+
+    __slots__ = ()
+
+
+def _partly_written(entries: Listed[Any], depth: int) -> Iterator[Any]:
+    """The entries of a list, written where that can be done for many at once."""
+    rest = iter(entries)
+    while some := [*islice(rest, _TOGETHER)]:
+        yield from map(_Written, _objects(some, depth)) if all(map(_has_a_line_each, some)) else some
+
+
+def _has_a_line_each(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether it is an object, of which each value is to stand in one line."""
+    return bool(value) and isinstance(value, dict) and Listed not in map(type, value.values())
+
+
+def _objects(values: Sequence[dict[str, Any]], depth: int) -> Iterator[str]:
+    """The texts of such objects."""
+    texts = iter(_lines(held for value in values for held in value.values()))
+    between = f"\n{' ' * (depth + 1)}"
+    for value in values:
+        lines = f",{between}".join(map("{}: {}".format, map(_name, value), texts))
+        yield f"{{{between}{lines}\n{' ' * depth}}}"
 
 
 def _text(value: Any) -> str:
