@@ -78,6 +78,13 @@ def test_leaks_of_every_kind_are_found(kind: Maker) -> None:
     assert all(found[n] >= hard * runs[n] for n in runs), found
 
 
+@pytest.mark.parametrize("kind", LEAKS, ids=lambda kind: kind.__name__)
+def test_a_leak_that_goes_on_is_not_said_to_have_ended(kind: Maker) -> None:
+    """In 60 runs of each kind at 12 to 200 windows not one was; by chance a wait may be that long."""
+    ended = sum(grown(kind, n, many(60), 12, lambda live: judge(live).until is not None) for n in (12, 50, 200))
+    assert ended <= 0.02 * 3 * many(60)
+
+
 @pytest.mark.parametrize("kind", NO_LEAKS, ids=lambda kind: kind.__name__)
 def test_series_without_a_leak_raise_no_alarm(kind: Maker) -> None:
     runs = {20: 12, 100: 6}
@@ -228,6 +235,15 @@ def test_a_step_up_beside_what_recurs_is_told(every: int) -> None:
 def test_a_leak_in_every_so_manieth_window_has_its_rate_wherever_the_series_ends(every: int, windows: int) -> None:
     found = judge(np.arange(windows) // every * 512)
     assert (found.verdict, found.gained_bytes_per_window) == ("growing", 512 / every)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_what_grew_has_until_when_once_twice_the_longest_wait_is_over(every: int) -> None:
+    leak = (np.arange(60 * every) // every * 512).tolist()
+    leak = leak[: 1 - every or None]  # it ends with a rise
+    found = {idle: judge(np.array(leak + leak[-1:] * idle)) for idle in range(2 * every + 2)}
+    assert {trend.verdict for trend in found.values()} == {"growing"}
+    assert [trend.until for trend in found.values()] == [None] * (2 * every + 1) + [len(leak) - 1]
 
 
 @pytest.mark.parametrize("windows", [*range(36, 43), 60, 64])

@@ -23,6 +23,7 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("peak_may_come_later", {"inside": True, "unit": "step"}),
     ("growing", {**STEPS, "since": "7", "gained_each_bytes": 1536, "gained_bytes": MIB, "last_windows": 12}),
     ("growing", {**STEPS, "since": "STEP 7", "gained_each_bytes": 1536, "every": 5, "gained_bytes": MIB}),
+    ("growing", {**STEPS, "since": "1", "until": "7", "gained_each_bytes": 1536, "gained_bytes": MIB}),
     ("piling_up", {"blocks": 1, "block_bytes": KIB, "total_bytes": KIB, "gained_bytes": 4 * KIB, "owner": "f < g"}),
     ("piling_up", {"blocks": 2, "block_bytes": KIB, "most": True, "phase": "FORWARD", "owner": "f", "ties": 1}),
     ("piling_up", {"blocks": 2, "block_bytes": KIB, "beyond": True, "before_phases": True, "unit": "step"}),

@@ -448,11 +448,21 @@ def _growing(v: Values, run: RawRun) -> None:
     last, rate = len(live) - since, v["gained_bytes_per_window"]
     assert rate * last / 3 <= v["gained_bytes"] <= 3 * rate * (last + v.get("every", 1))
     assert v.get("last_windows", v["windows"]) == last
+    if (until := v.get("until")) is not None:
+        waits = [_waits(_floors(live, width), since) for width in _widths(live)]
+        ended = [since + sum(waited) for *waited, idle in filter(None, waits) if idle > 2 * max(waited, default=last)]
+        assert [*run.judged].index(until) in ended
     if v["kind"] == "grows":
         return
     every = v.get("every", 1)
     assert v["gained_each_bytes"] == round(rate * every)
     assert every == 1 or any(_comes(every, _floors(live, width)[since - 1 :]) for width in _widths(live))
+
+
+def _waits(floors: Sequence[int], since: int) -> list[int]:
+    """How many windows there are from each rise of a floor to the next, and from the last one to the end."""
+    rises = [k for k in range(max(since, 1), len(floors)) if floors[k] > floors[k - 1]]
+    return [after - before for before, after in pairwise([*rises, len(floors) - 1])]
 
 
 def _widths(levels: Sequence[int]) -> range:

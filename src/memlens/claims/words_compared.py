@@ -282,7 +282,7 @@ _GO_ON: dict[str, Wording] = {
         "{figures=1?is|are} within limits",
     "ends_earlier": "{judged_windows:count} of the base's {base_windows:plural window} judged, because the run ends "
         "earlier",
-    "grows": "memory grows by {gained_bytes_per_window:bytes} a {unit}[ from {since:short_window} on], "
+    "grows": "memory {until?grew|grows} by {gained_bytes_per_window:bytes} a {unit}[ from {since:short_window} [to {until:short_window}|on]], "
         "{gained_bytes:bytes} over [the last {last_windows:count} of ]{windows:units}{within_limit?, within the limit|}",
     "piles_up": "{blocks:count} × {size_bytes:bytes}[ ({owner:name})] pile up, {total_bytes:bytes}{kinds>1?, first "
         "of {kinds:plural kind}|}[; {held_in_part?at least half of them are held by {holder:owner}|{holder:owner} holds them}]",

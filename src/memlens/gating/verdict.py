@@ -313,7 +313,7 @@ def _growing(verdict: Verdict) -> Iterator[Claim]:
     found = verdict.growth
     if found is None or not grows(verdict):
         return
-    values = values_of(found, "gained_bytes", "since", windows=found.judged)
+    values = values_of(found, "gained_bytes", "since", "until", windows=found.judged)
     values["unit"] = verdict.unit
     values["gained_bytes_per_window"] = round(found.gained_bytes_per_window)
     values["last_windows"] = found.growing_windows if found.growing_windows < found.judged else None

@@ -113,6 +113,7 @@ class Growth(Result, frozen=True):
         verdict: ``"flat"``, ``"growing"``, ``"shrinking"`` or ``"swinging"``; the rule is in :mod:`memlens.analyzers.series.trend`.
         since: Name of the window in which the first bytes were gained, where the series grows.
         since_window: Its 0-based index in the series.
+        until: Name of the window of the last ones, where it has grown and grows no longer; see :class:`~memlens.analyzers.series.trend.Trend`.
         growing_windows: How many windows there are from it to the last that is judged; 0 where the series does not grow.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
         open_end: Name of the open window that is left out, or ``None``.
@@ -176,6 +177,7 @@ class Growth(Result, frozen=True):
     highest_bytes: int = 0
     growing_windows: int = 0
     every: int | None = None
+    until: str | None = None
     piling: tuple[Pile, ...] = ()
     grown: Grown | None = None
 
@@ -252,6 +254,7 @@ def of_levels(live: NDArray[np.int64], before: int, name: Callable[[int], str]) 
         "verdict": trend.verdict,
         "since": None if since is None else name(since),
         "since_window": since,
+        "until": None if trend.until is None else name(trend.until),
         "growing_windows": 0 if since is None else len(live) - since,
         "swing_bytes": trend.swing_bytes,
         "period": trend.period,
@@ -282,9 +285,8 @@ def _of_device(level: str, levels: NDArray[np.int64], often: float, windows: Seq
         if np.count_nonzero(np.diff(floor)[since - 1 :]) < often * (len(levels) - since):
             verdict, since, start = "swinging" if trend.swing_bytes else "flat", None, None
         elif (first := began(levels, since)) != since:
-            since, end = first, (start or 0) + gained
-            start = int(floor[first - 1])
-            gained = end - start
+            gained += (start or 0) - int(floor[first - 1])
+            since, start = first, int(floor[first - 1])
     name = None if since is None else windows[since].name
     found = {"verdict": verdict, "since": name, "from_bytes": start, "gained_bytes": gained}
     return {f"{level}_{field}": value for field, value in found.items()}
@@ -316,8 +318,7 @@ def piles(windows: Sequence[Window], since: int = 0, pieces: Pieces | None = Non
     parts, inside = distinct(part), distinct(rows)
     part = parts.searchsorted(part)
     kept = np.bincount(part[inside], minlength=len(parts))
-    some = distinct(part[len(left) :])
-    samples = min(_SAMPLES, len(windows) - 1)
+    some, samples = distinct(part[len(left) :]), min(_SAMPLES, len(windows) - 1)
     table = np.zeros((len(some), samples), np.int64)
     np.add.at(table, (some.searchsorted(part[len(left) :]), sample), ends)
     kept[some] -= np.sort(table)[:, samples // 2]
@@ -359,8 +360,7 @@ def _passing(log: EventLog, lo: Ints, hi: Ints, end: int) -> tuple[Ints, Ints, I
     """
     chosen = np.linspace(0, len(lo) - 2, min(_SAMPLES, len(lo) - 1)).astype(np.int64).tolist()
     partner = until(log.lifetimes.partner)
-    held = [held_events(log, int(lo[k]), int(hi[k]), int(hi[k])) for k in chosen]
-    held = [blocks[partner[blocks] < end] for blocks in held]
+    held = [(blocks := held_events(log, int(lo[k]), int(hi[k]), int(hi[k])))[partner[blocks] < end] for k in chosen]
     passing, edges = np.concatenate(held), distinct(hi)
     ends = edges.searchsorted(partner[passing].astype(np.int64), "right") - edges.searchsorted(passing, "right")
     return passing, np.repeat(np.arange(len(chosen)), [len(blocks) for blocks in held]), ends

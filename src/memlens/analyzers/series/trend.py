@@ -61,6 +61,8 @@ _WANDER = 0.5
 _SLOWING = 0.6
 #: One window in so many may dip alone.
 _DIPS = 8
+#: A series has grown, and grows no longer, where so many times the longest wait for a rise has passed without one.
+_STOPPED = 2
 #: A swing of at most this share of the highest level is flat.
 _FLAT = 100
 
@@ -79,6 +81,7 @@ class Trend(Struct, frozen=True):
         every: So many windows lie between any two of these rises, by which most is gained; ``None`` where their distances differ, there are only
             two of them, or the series does not grow.
         since: Index of the window in which the first bytes were gained, or ``None`` where the series does not grow.
+        until: That of the last ones, where it has grown: no rise has followed for more than twice as long as any of its rises was waited for.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
         from_bytes: The floor right before ``since``, or ``None`` where the series does not grow.
         rise: How its floor rose all the same where the series does not grow, or ``None``.
@@ -95,6 +98,7 @@ class Trend(Struct, frozen=True):
     from_bytes: int | None = None
     rise: Rise | None = None
     period: int | None = None
+    until: int | None = None
 
 
 class _Tail(Struct, frozen=True):
@@ -122,7 +126,8 @@ def judge(live: Ints, start: int = 1) -> Trend:
         spanned = len(tail.lowest) - since
         before = int(tail.lowest[since - 1])
         gained = int(tail.lowest[-1]) - before
-        return Trend("growing", gained, spanned, *_rate(tail, since, gained / spanned), since, swing, before)
+        each, every = _rate(tail, since, gained / spanned)
+        return Trend("growing", gained, spanned, each, every, since, swing, before, until=_until(tail))
     n = len(live)
     half, quarter = n // 2, n // 4
     spanned = half - quarter if n >= MINIMUM else 0
@@ -140,6 +145,13 @@ def judge(live: Ints, start: int = 1) -> Trend:
         rise = rise_of(live, start, period)
     rate = gained / spanned if spanned else 0.0
     return Trend(verdict, gained, spanned, rate, None, None, swing, None, rise, None if rise else period)
+
+
+def _until(tail: _Tail) -> int | None:
+    """The window of the last rise of a tail that has grown; ``None`` where it may go on."""
+    rises = tail.start + 1 + np.flatnonzero(np.diff(floor_of(tail.lowest[tail.start :])))
+    *waits, idle = np.diff(rises, append=len(tail.lowest) - 1).tolist()
+    return int(rises[-1]) if waits and idle > _STOPPED * max(waits) else None
 
 
 def _falls(live: Ints) -> bool:
