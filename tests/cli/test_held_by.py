@@ -10,11 +10,11 @@ import pytest
 from logs import LogText
 
 
-def run(path: Path, *, keeps: bool) -> Path:
-    """Six steps that keep a block each in a list, or free it; and a block that no variable holds once the second walk is over."""
+def run(path: Path, *, keeps: bool, steps: int = 6) -> Path:
+    """Some steps that keep a block each in a list, or free it; and a block that no variable holds once the second walk is over."""
     log = LogText()
     log.alloc(512, 1 << 40)
-    for step in range(6):
+    for step in range(steps):
         log.lines.append(f"STEP {step}")
         log.say("memlens calls relu < train.py:10 main", "line.py:0")
         log.alloc(1 << 20, (step + 1) << 24)
@@ -74,6 +74,14 @@ def test_a_gate_names_who_holds_what_piles_up_and_points_at_the_line_of_the_prog
     assert (
         "; at least half of them are held by feats[*] (main, train.py)." in memlens("gate", shared, "--base", base).out
     )
+    # Blocks that differ in nothing but who called the caller are one pile, as analyze has it.
+    base, head = (run(tmp_path / f"{keeps}.log", keeps=keeps, steps=12) for keeps in (False, True))
+    by_two = head.read_text().split("relu < train.py:10 main")
+    for step in range(12):
+        by_two[step] += f"relu < train.py:10 main < {'ab'[step % 2]}.py:1 go"
+    head.write_text("".join(by_two))
+    words = "11 × 1.00 MiB (relu < train.py:10 main) pile up, 11.00 MiB; feats[*] (main, train.py) holds them."
+    assert words in " ".join(memlens("gate", head, "--base", base).out.split())
     # Of two files of one name it is not known which one is meant.
     (repository / "tests").mkdir()
     (repository / "tests/train.py").touch()

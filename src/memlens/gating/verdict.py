@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import structs
 
-from memlens.analyzers.series.growth import Grown, Pile
+from memlens.analyzers.series.growth import Grown, Pile, bytes_of
 from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
 from memlens.claims.roles import variable_of
 from memlens.gating.judging import NOT_NAMED, Judged
 from memlens.results import OnDemand, Result, Tables, Tabular
-from memlens.text import MOST_NAMES
+from memlens.text import MOST_NAMES, innermost
 from memlens.windows.windows import WHOLE
 
 if TYPE_CHECKING:
@@ -323,10 +323,14 @@ def _growing(verdict: Verdict) -> Iterator[Claim]:
         values = values_of(grown, "owner", "holder", held_in_part=grown.held_in_part or None)
         yield Claim("grown_by", Weight.CAUSE, values)
     elif verdict.piling:
-        pile = verdict.piling[0]
-        blocks = values_of(pile, "size_bytes", "total_bytes", blocks=pile.count, owner=pile.owner or None)
-        blocks |= {"holder": variable_of(pile.holder), "held_in_part": pile.held_in_part or None}
-        yield Claim("piles_up", Weight.CAUSE, {**blocks, "kinds": len(verdict.piling)})
+        pile, holder = verdict.piling[0], variable_of(verdict.piling[0].holder)
+        alike = next(one for one in found.piles_alike if pile in one)
+        owner = innermost(pile.owner) if pile.owner and len(alike) > 1 else pile.owner
+        blocks = values_of(pile, "size_bytes", total_bytes=bytes_of(alike), blocks=sum(one.count for one in alike))
+        blocks |= {"owner": owner or None, "holder": holder, "kinds": len(found.piles_alike)}
+        if holder is not None and any(one.held_in_part or one.holder != pile.holder for one in alike):
+            blocks["held_in_part"] = True
+        yield Claim("piles_up", Weight.CAUSE, blocks)
 
 
 def _unjudged(verdict: Verdict) -> Iterator[Claim]:
