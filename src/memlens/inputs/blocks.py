@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from memlens.inputs.streams import ByteStream
 
 
-#: Bytes of text that a block holds at least, unless it is the last one, and how many blocks a large file has.  A larger block costs more memory; each
-#: block costs the same few hundred calls of array operations.
+#: Bytes of text that a block holds as a rule, at least; of so many blocks a large file consists, until they are so many times as large: each costs the
+#: same few hundred calls of array operations, and a larger one more memory.
 BLOCK_BYTES = 3 << 20
-_BLOCKS = 64
-#: Larger ones, by as many times, gain nothing more.
-_MOST_TIMES = 4
+_BLOCKS, _MOST_TIMES = 64, 4
 #: A line longer than this is cut into pieces: what stands in it is still read, but an event may lie across a cut.
 LONGEST_LINE = 1 << 24
 #: Line ends that stand in every buffer before the text and after it.

@@ -103,6 +103,7 @@ class Part(Struct, frozen=True):
         places = rows.start.searchsorted(np.arange(block.begin, block.end, _APART))
         places = distinct(places[places < len(rows.start)])
         offsets = np.append(block.begin, rows.line_start[places]) + (block.offset - block.begin)
+        index = np.stack((offsets, np.append(0, rows.line[places])), axis=1)
         ends_mid_line = block.end > block.begin and bool(block.data[block.end - 1] != ord("\n"))
         tail = block.data[max(block.begin, block.end - _LAST_LINE) : block.end].tobytes() if ends_mid_line else b""
         return cls(
@@ -110,7 +111,7 @@ class Part(Struct, frozen=True):
             offset=block.offset,
             size=block.end - block.begin,
             lines=rows.lines,
-            index=np.sort(np.stack((offsets, np.append(0, rows.line[places])), axis=1), axis=0),
+            index=np.sort(index, axis=0),  # a row may be that of a later line (Scan.latest)
             ends_mid_line=ends_mid_line,
             last_line=tail.rpartition(b"\n")[2],
             cut=block.cut,
