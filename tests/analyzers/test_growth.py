@@ -293,6 +293,15 @@ def steps(bytes_kept: list[int], *, teardown: bool = False, between: int = 0) ->
     ]
 
 
+@pytest.mark.parametrize(("idle", "verdict"), [(2, "growing"), (3, "flat")])
+def test_peaks_that_have_stopped_rising_are_not_said_to_grow(idle: int, verdict: str) -> None:
+    sizes = [*range(1, 21), *[20] * idle]
+    log = Log.from_rows([(kind, size << 20, 1) for size in sizes for kind in (Kind.ALLOC, Kind.FREE)])
+    edges = [(2 * k, 2 * k + 2) for k in range(len(sizes))]
+    found = growth([Window(log, str(k), lo, hi, lo, hi, 1, 1) for k, (lo, hi) in enumerate(edges)])
+    assert (found.peak_verdict, found.peak_since) == (verdict, "1" if verdict == "growing" else None)
+
+
 def test_what_is_freed_when_the_process_ends_does_not_hide_a_leak() -> None:
     found = growth(steps([512] * 8, teardown=True))
     assert found.live_bytes[-1] == 0

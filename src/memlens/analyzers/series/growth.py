@@ -117,7 +117,7 @@ class Growth(Result, frozen=True):
         growing_windows: How many windows there are from it to the last that is judged; 0 where the series does not grow.
         swing_bytes: Half of the most by which the level rose and came back, or fell and came back.
         open_end: Name of the open window that is left out, or ``None``.
-        peak_verdict: The same verdict on the windows' peaks, but for that of what precedes the series.
+        peak_verdict: The same verdict on the windows' peaks, but for that of what precedes the series; not ``"growing"`` where they have stopped.
         peak_since: Name of the window from which on the peaks grow, or ``None``.
         peak_from_bytes: The floor of the peaks right before it, or ``None``.
         peak_gained_bytes: By how much the floor of the peaks rose.
@@ -277,16 +277,16 @@ def of_levels(live: NDArray[np.int64], before: int, name: Callable[[int], str]) 
 
 
 def _of_device(level: str, levels: NDArray[np.int64], often: float, windows: Sequence[Window]) -> dict[str, Any]:
-    """The fields on what the device must hold, from where it began to rise; it grows where its floor rises in such a share of the windows."""
+    """The fields on what the device must hold, from where it began to rise; it grows where its floor rises in such a share of the windows, and still does."""
     trend = judge(levels)
     verdict, since, start, gained = trend.verdict, trend.since, trend.from_bytes, trend.gained_bytes
     if since is not None:
-        floor = floor_of(levels)
-        if np.count_nonzero(np.diff(floor)[since - 1 :]) < often * (len(levels) - since):
+        rises = np.count_nonzero(np.diff(floor_of(levels))[since - 1 :])
+        if trend.until is not None or rises < often * (len(levels) - since):
             verdict, since, start = "swinging" if trend.swing_bytes else "flat", None, None
         elif (first := began(levels, since)) != since:
-            gained += (start or 0) - int(floor[first - 1])
-            since, start = first, int(floor[first - 1])
+            gained += (start or 0) - int(floor_of(levels)[first - 1])
+            since, start = first, int(floor_of(levels)[first - 1])
     name = None if since is None else windows[since].name
     found = {"verdict": verdict, "since": name, "from_bytes": start, "gained_bytes": gained}
     return {f"{level}_{field}": value for field, value in found.items()}
