@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 import random
 import re
@@ -274,6 +275,20 @@ def test_what_looks_like_an_event_is_found_wherever_it_is_part_of_none(seed: int
     plain = scanner._plain.scan(block, 0, len(text))
     with mock.patch.object(scanner._plain, "_left_out", [False] * 100):
         assert_rows(plain, scanner._plain.scan(block, 0, len(text)))
+
+
+def test_a_row_whose_header_is_left_to_re_takes_no_place_and_leaves_none() -> None:
+    header = LineFormat("slow", "made", b"", rf"(?P<thread>[0-9]){'x?' * 18}\]", {})
+    call, event = (LineFormat(name, "made", name.encode(), name, {}) for name in ("call", "event"))
+    scans = [Scan(call, "before", latest=1), Scan(event, "before")]
+    scanner = Scanner(scans, header=header, header_values=("thread",))
+    slow = "7" + "x" * 9 + " "
+    choices = [slowly + text for slowly in ("", slow) for text in ("1]call", "2]call", "1]event", "2]event")]
+    for three in itertools.product(choices, repeat=3):
+        text = "\n".join(three).encode()
+        block = np.frombuffer(text, np.uint8)
+        rows, plain = scanner.scan(block, 0, len(text)), scanner._plain.scan(block, 0, len(text))
+        assert latest(rows, scanner) == latest(plain, scanner), text
 
 
 def test_threads_share_a_scanner() -> None:

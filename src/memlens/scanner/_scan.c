@@ -188,9 +188,9 @@ static void add_row(Scan *s, int32_t number, Text p, Text end) {
     const Column *column = s->t.columns + format->column;
     for (int32_t i = 0; i < values; i++, row += capacity)
         *row = end && i < format->columns ? value_of(s, column + i, i) : -1;
-    if (!end || !s->t.head[HEADERS]) { place_of(s, 0, INT64_MIN, n); return; } /* of no thread */
-    fill_header(s, format, p, row); /* last: it uses the machine */
-    const int64_t place = place_of(s, format->flags >> GROUP & 7, *row, n);
+    if (end && s->t.head[HEADERS]) fill_header(s, format, p, row); /* last: it uses the machine */
+    const int known = end && s->t.head[HEADERS] && !(s->state[ODD] & ODD_HEADER); /* its thread, or else it is of none */
+    const int64_t place = known ? place_of(s, format->flags >> GROUP & 7, *row, n) : place_of(s, 0, INT64_MIN, n);
     for (int64_t *cell = s->rows + n; place < n && cell < row + s->t.head[HEADERS] * capacity; cell += capacity) cell[place - n] = *cell;
     s->state[ROWS] -= place < n;
 }

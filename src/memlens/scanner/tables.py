@@ -78,6 +78,8 @@ def prepare(scans: Sequence[Scan], header: Header | None) -> Prepared:
     except (Unsupported, NotImplementedError):
         return Prepared(groups, tuple(Mode.BY_RE for _ in scans), b"", of_header)
     sought = [_sought(scan, of_scan, compiler) for scan, of_scan in zip(scans, groups, strict=True)]
+    # Others are found behind their start, and by then a row may have been taken that was the latest before it.
+    in_order = all(how.mode == Mode.PLACE for scan, how in zip(scans, sought, strict=True) if not scan.latest)
     pool = _Pool()
     columns = [_column(group, pool) for group in (header.groups if header else ())]
     formats = []
@@ -96,7 +98,7 @@ def prepare(scans: Sequence[Scan], header: Header | None) -> Prepared:
                     how.apart and scan.uncovered and not scan.once,
                 )
             )
-        ) | (scan.latest << 7)
+        ) | (scan.latest << 7 if in_order and how.mode == Mode.PLACE else 0)
         literal = scan.format.literal
         place = (len(of_scan), len(columns), pool.add(literal), len(literal))
         formats += [how.mode, flags, how.program, how.first, *place]
