@@ -15,7 +15,7 @@ The figures of windows are those of one tally of their log, which analyzers shar
 from __future__ import annotations
 
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -376,6 +376,11 @@ def per_window(
 
     known = more.keys() <= cast("Any", kind).tables.keys()  # but for lists all are columns
     return OnDemand(len(windows), one, (lambda: plain_rows(dict(zip(fields, rows, strict=True)))) if known else None)
+
+
+def of_lists(windows: Sequence[Window], make: Callable[[int], T]) -> OnDemand[T]:
+    """Results of windows, by their indices, that consist of lists alone: without these the machine output says nothing of them."""
+    return OnDemand(len(windows), make, lambda: repeat({}, len(windows)))
 
 
 def plain_rows(columns: Mapping[str, NDArray[Any] | Iterable[Any]]) -> Iterator[dict[str, Any]]:

@@ -202,9 +202,8 @@ def test_a_block_of_paddle_is_not_read_again_by_re() -> None:
 def latest(rows: Rows, scanner: Scanner) -> list[list[int]]:
     """The rows that count, in order: of a group those that no later one makes needless (``Scan.latest``)."""
     kept: list[list[int] | None] = []
-    last: dict[
-        tuple[int, int], int
-    ] = {}  # by group and thread: where the row stands that a later one may make needless, or -1
+    # By group and thread: where the row stands that a later one may make needless, or -1.
+    last: dict[tuple[int, int], int] = {}
     for at in np.lexsort((rows.format, rows.start)).tolist():
         row = [int(getattr(rows, name)[at]) for name in ("format", "start", "end", "line_start", "line")]
         group, thread = scanner._scans[row[0]].latest, int(rows.header[at, 0])
@@ -232,8 +231,6 @@ def test_of_a_group_only_the_latest_rows_of_a_thread_stay(
         "Allocate 7 bytes, aligned to 256, extra size 0",
         "Try allocate 5 bytes",
         "memlens calls relu < a.py:1",
-    ]
-    messages += [
         "Alloc 256 bytes, ptr = 0x7f00",
         "Free 256 bytes, ptr = 0x7f00",
         "Alloc 2x bytes, ptr = 0x7f00",

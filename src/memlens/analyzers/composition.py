@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property, lru_cache
-from itertools import repeat
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from memlens.analyzers.groups import holders_alike, holders_of, owner_labels, ow
 from memlens.analyzers.roles.twins import Twin, Twins
 from memlens.claims.roles import EITHER, INFERRED, ROLE_NUMBERS, ROLES, STATE, UNSEEN, role_of
 from memlens.facts import Kind
-from memlens.folding import bounds, peak_ends, profile
+from memlens.folding import bounds, of_lists, peak_ends, profile
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.windows.windows import BEFORE, Window
 
@@ -88,7 +87,7 @@ def composition(windows: Sequence[Window]) -> OnDemand[Composition]:
         holders = () if log.holder is None else deferred(by, k, "holder")
         return Composition(deferred(by, k, "role"), holders, deferred(twins, k))
 
-    return OnDemand(len(windows), one, lambda: repeat({}, len(windows)))
+    return of_lists(windows, one)
 
 
 def largest_share(found: Composition | None) -> Share | None:

@@ -8,7 +8,6 @@ allocator serves a block across them, but for chunks that the input says are map
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from msgspec import Struct
 from memlens.analyzers.chunks import chunks_of, gaps_between, inside, occupied_before
 from memlens.analyzers.fates import live_events
 from memlens.analyzers.places import lines_of
-from memlens.folding import levels_before, peak_ends, power_of_two
+from memlens.folding import levels_before, of_lists, peak_ends, power_of_two
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.trust.failures import failures_in, refused_before
 
@@ -130,11 +129,7 @@ def segments(windows: Sequence[Window]) -> OnDemand[Segments]:
     def table(k: int, number: int) -> tuple[Any, ...]:
         return tables(k)[number]
 
-    return OnDemand(
-        len(windows),
-        lambda k: Segments(*(deferred(table, k, number) for number in range(3))),
-        lambda: repeat({}, len(windows)),
-    )
+    return of_lists(windows, lambda k: Segments(*(deferred(table, k, number) for number in range(3))))
 
 
 def _tables(window: Window, peak: int) -> tuple[tuple[Moment, ...], tuple[GapBin, ...], tuple[Pool, ...]]:

@@ -61,7 +61,7 @@ WORDS: dict[str, Words] = {
         place="besides",
     ),
     "growing": Words(
-        "memory [grew from {since:window} to {until:window}|grows from {since:window} on]: {gained_each_bytes:bytes} [every {every} {unit}s|a {unit}],"
+        "memory {until?grew|grows} from {since:window} [to {until:window}|on]: {gained_each_bytes:bytes} [every {every} {unit}s|a {unit}],"
         " {gained_bytes:bytes} in all over [the last {last_windows:count} of ]{windows:units}"
     ),
     "piling_up": Words(

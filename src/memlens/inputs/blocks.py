@@ -164,15 +164,13 @@ def in_order(stream: ByteStream, work: Callable[[Block], Result], *, size: int =
             to back: then this thread reads ahead of the others, and where it takes work to
             decompress a thread of its own does so.
     """
-    blocks = Blocks(stream)
-    pool = BlockPool(size) if size else blocks.pool
     spans: Iterator[Callable[[], Block]]
     if size:
-        file = stream.fileno()
+        file, pool = stream.fileno(), BlockPool(size)
         spans = (lambda span=span: _load(file, pool, *span) for span in _spans(file, size, pool.block_bytes))  # type: ignore[misc]
     else:
-        spans = (lambda block=block: block for block in blocks)  # type: ignore[misc]
-
+        blocks = Blocks(stream)
+        spans, pool = (lambda block=block: block for block in blocks), blocks.pool  # type: ignore[misc]
     return shared_out(spans, work, pool, unpacking=not size and stream.unpacks)
 
 

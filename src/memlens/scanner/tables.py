@@ -96,9 +96,10 @@ def prepare(scans: Sequence[Scan], header: Header | None) -> Prepared:
                     how.at_line_start,
                     # Where no match can begin inside another one, one that is left out need not be found.
                     how.apart and scan.uncovered and not scan.once,
+                    scan.latest if in_order and how.mode == Mode.PLACE else 0,  # and in the bits above
                 )
             )
-        ) | (scan.latest << 7 if in_order and how.mode == Mode.PLACE else 0)
+        )
         literal = scan.format.literal
         place = (len(of_scan), len(columns), pool.add(literal), len(literal))
         formats += [how.mode, flags, how.program, how.first, *place]

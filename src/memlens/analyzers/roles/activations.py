@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import repeat, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from memlens.analyzers.fates import live_events, peak_without
 from memlens.analyzers.places import between_us
 from memlens.claims.roles import OF_BACKWARD, ROLE_NUMBERS
 from memlens.columns import Flags, Ints, among, distinct, rank_of
-from memlens.folding import peak_ends
+from memlens.folding import of_lists, peak_ends
 from memlens.inputs.stack_names import name_of
 from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.text import STACK, is_own
@@ -93,11 +93,7 @@ def activations(windows: Sequence[Window]) -> OnDemand[Activations]:
     def table(k: int, name: str) -> tuple[Any, ...]:
         return () if log.owner is None else tuple(getattr(saved(k), name)())
 
-    return OnDemand(
-        len(windows),
-        lambda k: Activations(*(deferred(table, k, name) for name in Activations.tables)),
-        lambda: repeat({}, len(windows)),
-    )
+    return of_lists(windows, lambda k: Activations(*(deferred(table, k, name) for name in Activations.tables)))
 
 
 class _Layers(NamedTuple):

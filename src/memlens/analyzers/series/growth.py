@@ -281,12 +281,12 @@ def _of_device(level: str, levels: NDArray[np.int64], often: float, windows: Seq
     trend = judge(levels)
     verdict, since, start, gained = trend.verdict, trend.since, trend.from_bytes, trend.gained_bytes
     if since is not None:
-        rises = np.count_nonzero(np.diff(floor_of(levels))[since - 1 :])
-        if trend.until is not None or rises < often * (len(levels) - since):
+        floor = floor_of(levels)
+        if trend.until is not None or np.count_nonzero(np.diff(floor)[since - 1 :]) < often * (len(levels) - since):
             verdict, since, start = "swinging" if trend.swing_bytes else "flat", None, None
         elif (first := began(levels, since)) != since:
-            gained += (start or 0) - int(floor_of(levels)[first - 1])
-            since, start = first, int(floor_of(levels)[first - 1])
+            gained += (start or 0) - int(floor[first - 1])
+            since, start = first, int(floor[first - 1])
     name = None if since is None else windows[since].name
     found = {"verdict": verdict, "since": name, "from_bytes": start, "gained_bytes": gained}
     return {f"{level}_{field}": value for field, value in found.items()}
