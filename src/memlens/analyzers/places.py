@@ -116,6 +116,8 @@ def _first_known(log: EventLog, events: NDArray[np.int64], count: NDArray[np.int
         if log.time_us is None and len(left) > _LOOKED_UP and (found < 0).all():
             break  # no line says
         left = left[(found < 0) & (count[left] > k + 1)]
+        if not len(left):
+            break
     if log.time_us is None:
         return times
     for k in left.tolist():
