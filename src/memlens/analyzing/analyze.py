@@ -18,7 +18,7 @@ from memlens.options.keywords import with_keywords
 from memlens.options.verbs import Analyze
 from memlens.results import Deferred, Failure, OnDemand, claimed, deferred
 from memlens.summarizing.workers import Order, spread_out
-from memlens.trust import trust_of
+from memlens.trust import pairing_beside, trust_of
 from memlens.windows.windows import edges_of, names_of
 
 if TYPE_CHECKING:
@@ -123,10 +123,11 @@ def _analyze_one(
     from memlens.windows.anchors import landmarks_of
     from memlens.windows.windows import open_window, suspect_anchors
 
-    trust = trust_of(log)
-    windows = cut.windows(log)
     whole = not cut.given
-    found = find_steps(log) if whole and with_growth else None
+    with pairing_beside(log):
+        windows = cut.windows(log)
+        found = find_steps(log) if whole and with_growth else None
+    trust = trust_of(log)
     if whole and found is None and with_growth and not names:
         raise UsageError(f"{path}: growth needs a series of windows, and no lines that count steps were found", _CUT)
     series = windows if cut.series else () if found is None else found.windows

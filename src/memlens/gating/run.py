@@ -29,6 +29,7 @@ from memlens.results import claimed
 from memlens.summarizing.summary import Run, summarize
 from memlens.summarizing.workers import Order, spread_out
 from memlens.text import terms_of
+from memlens.trust import pairing_beside
 from memlens.trust.case import RESERVED_DOUBTS
 from memlens.windows.anchor_discovery import find_steps
 from memlens.windows.windows import WHOLE, edges_of, names_of, whole
@@ -123,9 +124,11 @@ def _read(logs: Sequence[Input], cut: Cut, how: ReadAs, *, trust: bool, roles: b
             raise several_devices(name, [log, *more])
         kind = Run(name, {}, "ok", device=log.device, layer=log.facts.layer)
         _check_alike(first := first or kind, kind)
-        windows = cut.windows(log)
+        with pairing_beside(log):
+            windows = cut.windows(log)
+            family = None if cut.series else find_steps(log)
         by, steps, unit, parts = cut.by or "", windows if cut.series else (), "window", False
-        if not cut.series and (family := find_steps(log)) is not None:
+        if family is not None:
             parts = not family.repeated
             by, steps, unit = ("", (), unit) if parts else (family.family.by, family.windows, family.unit)
         run = summarize(log, windows, cut, path=name, steps=steps, left_out=left_out)

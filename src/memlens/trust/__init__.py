@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from memlens.events import EventLog, once
+from memlens.events import BATCH, EventLog, once
 from memlens.facts import Ending, Facts, Kind, LineSample, OutOfMemory
 from memlens.results import Result
 from memlens.spool import walk
@@ -21,7 +23,7 @@ from memlens.trust.failures import failures_of
 from memlens.trust.notes import NOTES
 from memlens.trust.processes import writers
 
-__all__ = ["PEAK_MAY_BE_EARLIER", "Disagreement", "Doubt", "Note", "Trust", "trust_of"]
+__all__ = ["PEAK_MAY_BE_EARLIER", "Disagreement", "Doubt", "Note", "Trust", "pairing_beside", "trust_of"]
 
 
 #: What to say beside a peak where :attr:`Trust.peak_may_be_earlier`.
@@ -129,6 +131,20 @@ class Trust(Result, frozen=True):
             agreeing = f"{self.figures_agreeing:,} of {plural(self.figures_checked, 'figure')} of the framework agree"
             parts.append(agreeing + (", the others are explained" if self.figures_explained else ""))
         return "; ".join(parts)
+
+
+@contextmanager
+def pairing_beside(log: EventLog) -> Iterator[None]:
+    """Pair the events of a log in a thread of its own while the body does what needs no pairs; of a log of few events they are paired later."""
+    if len(log) <= BATCH:
+        yield
+        return
+    # Imported here, since a small log needs none of this.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1, "memlens-pair") as thread:
+        thread.submit(getattr, log, "free_anomalies")  # what fails there fails again where it is asked for
+        yield
 
 
 @once
