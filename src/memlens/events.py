@@ -211,7 +211,7 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
         self._looked_up[0] += len(events)
         if self.marks is None and len(self) < min(self._looked_up[0] * _LOOKED_UP, _MOST_KEPT):
             return self._lines[events]
-        return self.source.line_column(self.offset[events])
+        return self.source.lines_of_events(events, self.offset)
 
     @cached_property
     def _looked_up(self) -> list[int]:

@@ -95,6 +95,10 @@ class Source:
 
         return np.array([line or 0 for line in self.line_numbers(offsets.tolist())], np.int64)
 
+    def lines_of_events(self, events: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same of some events of a log, given where the line of each of its events begins (int64, not falling)."""
+        return self.line_column(offset[events])
+
     def lines(self, offsets: Sequence[int]) -> list[bytes | None]:
         """The text of the line that holds each offset, without its line end; ``None`` where it cannot be told."""
         return [None] * len(offsets)

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from logs import write_log
 from memory_source import MemorySource
 
 import memlens
-from memlens.inputs import file_source, streams
+from memlens.inputs import Reading, file_source, streams
 from memlens.inputs.file_source import FileSource
 
 #: What begins so is taken for a compressed file, whose lines are others.
@@ -39,6 +40,35 @@ def test_lines_are_numbered_as_in_the_whole_text(text: bytes, data: st.DataObjec
         assert source.line_numbers(offsets) == whole.line_numbers(offsets)
         assert [source.line_numbers([offset]) for offset in offsets] == [whole.line_numbers([at]) for at in offsets]
         assert source.lines(offsets) == whole.lines(offsets)
+
+
+@given(st.lists(st.sampled_from((0, 0, 1, 1, 1, 1, 2)), max_size=40), st.data())
+def test_lines_of_events_are_told_by_how_many_stand_between_indexed_lines(held: list[int], data: st.DataObject) -> None:
+    """Any lines, of no, one or two events, and any index."""
+    text = b"".join(b"x" * data.draw(st.integers(0, 3)) + b"\n" for _ in held)
+    starts = np.append(0, np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1)[: len(held)]
+    offset = np.repeat(starts, held)
+    events = np.array(data.draw(st.lists(st.integers(0, len(offset) - 1), max_size=9)) if len(offset) else [], np.int64)
+    indexed = [0, *(start for start in starts.tolist() if data.draw(st.booleans()))]
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file_source, "_FEW", 0)
+        path = Path(folder) / "run.log"
+        path.write_bytes(text)
+        source = FileSource(path)
+        source.index(np.array(indexed, np.int64), np.array([text.count(b"\n", 0, at) for at in indexed], np.int64))
+        told = source.lines_of_events(events, offset)
+        assert told.tolist() == (starts.searchsorted(offset[events]) + 1).tolist()
+
+
+def test_lines_of_events_are_told_without_the_text_where_only_anchors_stand_between_them(tmp_path: Path) -> None:
+    lines = [
+        line for step in range(20) for line in (f"START STEP_{step}", *(f"+{512 * k}@{k:x}" for k in range(1, 31)))
+    ]
+    path = write_log(tmp_path, "run.log", *lines)
+    (log,) = Reading((), landmarks=True).read_all(path)
+    path.unlink()
+    # Behind the last line that is indexed, of 8 KiB, all are counted.
+    assert log.line_numbers(range(500)) == [at for at, line in enumerate(lines, 1) if line[0] == "+"][:500]
 
 
 def test_lines_of_events_are_counted_once_where_many_are_looked_up(tmp_path: Path) -> None:

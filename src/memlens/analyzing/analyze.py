@@ -127,13 +127,15 @@ def _analyze_one(
     with pairing_beside(log):
         windows = cut.windows(log)
         found = find_steps(log) if whole and with_growth else None
+        if whole and found is None and with_growth and not names:
+            raise UsageError(
+                f"{path}: growth needs a series of windows, and no lines that count steps were found", _CUT
+            )
+        series = windows if cut.series else () if found is None else found.windows
+        marks = landmarks_of(log) if with_growth and series else None
+        pieces = None if marks is None else cut_phases(series, marks)
+        _share_pass(log, [windows] if series is windows else [windows, series], pieces)
     trust = trust_of(log)
-    if whole and found is None and with_growth and not names:
-        raise UsageError(f"{path}: growth needs a series of windows, and no lines that count steps were found", _CUT)
-    series = windows if cut.series else () if found is None else found.windows
-    marks = landmarks_of(log) if with_growth and series else None
-    pieces = None if marks is None else cut_phases(series, marks)
-    _share_pass(log, [windows] if series is windows else [windows, series], pieces)
     analyzed: Sequence[WindowAnalysis] = _analyzed(windows, names, whole=whole)
     repeated = cut.series or (found is not None and found.repeated)
     grown = growth(series, pieces and pieces.inside()) if with_growth and repeated else None

@@ -162,7 +162,11 @@ class Builder:
         done = (part.offset + part.size) / self._size if self._size else 0.0
         self._columns.append(part.columns if part.line is None else {**part.columns, "line": part.line + first}, done)
         if part.size:
-            self._index.append(part.index[: None if part.line is None else 1] + np.array([0, self.lines]))
+            index = part.index[: None if part.line is None else 1]
+            if part.line is None and part.landmarks is not None and part.landmarks.offsets:
+                marks = np.stack((part.landmarks.offsets, part.landmarks.lines), axis=1)
+                index = np.sort(np.concatenate((index, marks)), axis=0)
+            self._index.append(index + np.array([0, self.lines]))
             self._bytes = part.offset + part.size
             self._mid_line = part.ends_mid_line and not part.cut
             self._last_line = part.last_line if self._mid_line else b""

@@ -16,6 +16,7 @@ from memlens.errors import InputError, masked
 from memlens.inputs.blocks import Block, Blocks, SupportsReadInto, in_order
 from memlens.inputs.streams import ByteStream, NamedPath, open_bytes
 from memlens.source import TextSource, is_url, local_path
+from memlens.spool import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -207,6 +208,21 @@ class FileSource(TextSource):
                     texts = ((start, text.parts([(start, min(start + _PIECE, end))])[0]) for start in starts)
                     _number(texts, line, wanted, numbers)
         return np.where(offsets >= 0, numbers[np.minimum(wanted.searchsorted(offsets), len(wanted) - 1)], 0)
+
+    def lines_of_events(self, events: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See :meth:`memlens.source.Source.lines_of_events`; between indexed lines with as many events as lines no text is read to count them."""
+        if len(events) <= _FEW or any(
+            (offset[a + 1 : b + 1] <= offset[a:b]).any() for a, b in walk(0, len(offset) - 1)
+        ):
+            return self.line_column(offset[events])
+        before = offset.searchsorted(self._offsets)
+        place = before.searchsorted(events, "right") - 1
+        # An indexed line may be one of no event.
+        other = offset[np.minimum(before, len(offset) - 1)] != self._offsets
+        numbers: NDArray[np.int64] = self._lines[place] + 1 + other[place] + events - before[place]
+        left = ~np.append(np.diff(before) + other[:-1] == np.diff(self._lines), False)[place]
+        numbers[left] = self.line_column(offset[events[left]])
+        return numbers
 
     def _stretches(self, offsets: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
         """Where to read, to count up to some rising offsets: from an indexed place to after an offset, and the number of its first line."""
