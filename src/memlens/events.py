@@ -220,7 +220,7 @@ class EventLog(Struct, frozen=True, eq=False, dict=True, weakref=True):
 
     @cached_property
     def _lines(self) -> NDArray[np.int64]:
-        return self.source.line_column(self.offset)
+        return self.source.lines_of_events(np.arange(len(self)), self.offset)
 
     def times_of(self, events: Sequence[int]) -> list[int | None]:
         """When each of some events was logged, as :meth:`times_at` says; ``None`` where that is not known."""

@@ -101,9 +101,8 @@ def _held(log: EventLog, lo: Ints, hi: Ints) -> Ints:
             until_next = np.diff(np.concatenate([[0], begins[1:], [stop - start]]))
             held = partner[start:stop] >= np.repeat(hi[a:b].astype(partner.dtype), until_next)
             held &= log.kind[start:stop] == Kind.ALLOC
-            for total, weights in zip(sums, (held, held * log.size[start:stop]), strict=True):
-                before = np.concatenate([[0], np.cumsum(weights, dtype=np.int64)])
-                total[a:b] += before[ends] - before[begins]
+            places = np.flatnonzero(held)
+            sums[:, a:b] += _inside(places, log.size[start:stop][places], begins, ends)
     return sums
 
 

@@ -93,9 +93,10 @@ def longest(window: Window) -> tuple[Life, ...]:
     """The longest-lived blocks born in a window; among equals the larger ones, then the earlier ones first."""
     log, partner = window.log, until(window.log.lifetimes.partner)
 
-    def lives(allocs: Ints, least: float) -> tuple[Ints, Ints]:
-        life = np.minimum(partner[allocs], len(log)).astype(np.int64) - allocs
-        return allocs[life >= least], life[life >= least]
+    def lives(start: int, stop: int, least: float) -> tuple[Ints, Ints]:
+        life = np.minimum(partner[start:stop], len(log)) - np.arange(start, stop, dtype=partner.dtype)
+        allocs = np.flatnonzero((life >= least) & (log.kind[start:stop] == Kind.ALLOC))
+        return allocs + start, life[allocs].astype(np.int64)
 
     return _best(window, lives)
 
@@ -104,8 +105,8 @@ def wasteful(window: Window) -> tuple[Life, ...]:
     """The most wasteful blocks born in a window; among equals the larger ones, then the earlier ones first."""
     log, partner, sums = window.log, window.log.lifetimes.partner, _allocated(window.log)
 
-    def waste(allocs: Ints, least: float) -> tuple[Ints, Floats]:
-        allocs = allocs[partner[allocs] >= 0]
+    def waste(start: int, stop: int, least: float) -> tuple[Ints, Floats]:
+        allocs = np.flatnonzero((log.kind[start:stop] == Kind.ALLOC) & (partner[start:stop] >= 0)) + start
         freed, size = partner[allocs].astype(np.int64), log.size[allocs]
         # What is allocated between two events lies between the sums at the edges around them: few can be high enough.
         first, last = allocs // _STEP, freed // _STEP
@@ -143,14 +144,14 @@ def allocated_before(log: EventLog, events: Ints) -> Ints:
     return found
 
 
-def _best(window: Window, score: Callable[[Ints, float], tuple[Ints, Ints | Floats]]) -> tuple[Life, ...]:
-    """The blocks born in a window that score highest, at most :data:`ROWS`; ``score`` gives those of some that score at least so much, and how much."""
+def _best(window: Window, score: Callable[[int, int, float], tuple[Ints, Ints | Floats]]) -> tuple[Life, ...]:
+    """The blocks born in a window that score highest, at most :data:`ROWS`; ``score`` gives those born in a stretch that score at least so much, and how much."""
     log, best = window.log, np.zeros(0, np.int64)
     scores = np.zeros(0)
     for start, stop in walk(window.lo, window.hi):
         # Of most batches nothing is high enough.
         least = float(scores[-1]) if len(scores) == ROWS else 0.0
-        allocs, fresh = score(np.flatnonzero(log.kind[start:stop] == Kind.ALLOC) + start, least)
+        allocs, fresh = score(start, stop, least)
         if len(fresh) > ROWS:
             some = fresh >= np.partition(fresh, -ROWS)[-ROWS]
             allocs, fresh = allocs[some], fresh[some]

@@ -270,7 +270,8 @@ class Builder:
                 raise no_events_error(self._source.name, seen)
             raise nothing(seen)
         if self._index:
-            index = np.concatenate(self._index)
+            end = [] if self._mid_line else [np.array([[self._bytes, self.lines]])]
+            index = np.concatenate(self._index + end)
             self._source.index(index[:, 0], index[:, 1])  # type: ignore[attr-defined]
             if self._last_line:
                 self._source.end_with(self._bytes, self._last_line)  # type: ignore[attr-defined]
