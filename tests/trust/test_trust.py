@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,14 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from logs import write_log
 from made_lives import plain_pairs
 from memory_source import MemorySource
 from paddle import read
 
+import memlens
+from memlens.errors import OutputError
 from memlens.events import Kind
 from memlens.facts import Facts, Figure, LineSample, OutOfMemory, StatLines
 from memlens.log import Log
-from memlens.trust import Trust, trust_of
+from memlens.trust import Trust, pairing_beside, trust_of
 from memlens.trust.advice import no_events_error
 
 STAMP = "I1120 10:22:33.{us:06d} {thread} auto_growth_best_fit_allocator.cc:270] "
@@ -352,3 +356,26 @@ def test_true_figures_agree_wherever_they_stand(
 )
 def test_a_log_without_events_tells_what_it_does_hold(facts: Facts, words: str) -> None:
     assert words in no_events_error("run.log", facts).message
+
+
+def test_a_log_whose_events_cannot_be_paired_in_a_thread_says_so_where_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread has no room for the pairs; what is done meanwhile goes on, and who asks for them is told."""
+    monkeypatch.setattr("memlens.trust.BATCH", 1)
+    path = write_log(tmp_path, "run.log", "+512@a", "-512@a")
+    threads = set[str]()
+
+    def full(*_: object) -> None:
+        threads.add(threading.current_thread().name)
+        raise OutputError("no room left", "Make some.")
+
+    log = memlens.read(path)
+    with monkeypatch.context() as patch:
+        patch.setattr("memlens.events.pair_by_address", full)
+        with pairing_beside(log):
+            events = len(log)
+        with pytest.raises(OutputError, match="no room left"):
+            trust_of(log)
+    assert (events, len(threads)) == (2, 2)  # it was tried in both
+    assert trust_of(log).unknown_frees == 0
