@@ -7,7 +7,8 @@ from bisect import bisect_left
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from weakref import ref
 
 import numpy as np
 
@@ -65,6 +66,7 @@ class FileSource(TextSource):
         self._opened: ByteStream | None = None
         self._offsets = np.zeros(1, np.int64)
         self._lines = np.zeros(1, np.int64)
+        self._counted: tuple[ref[Any], tuple[NDArray[np.int64], NDArray[np.bool_]] | None] | None = None
         self._last = (0, b"")  # where it ends, and its last line, where that has no end
 
     @property
@@ -165,7 +167,7 @@ class FileSource(TextSource):
     def index(self, offsets: NDArray[np.int64], lines: NDArray[np.int64]) -> None:
         """Keep where some lines begin (``offsets``, not falling) and how many lines stand before each, to count from there."""
         if len(offsets):
-            self._offsets, self._lines = offsets, lines
+            self._offsets, self._lines, self._counted = offsets, lines, None
 
     def blocks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
         """The text as ``(offset, bytes)`` pieces of whole lines, from the indexed line start at or before ``start``.
@@ -211,18 +213,25 @@ class FileSource(TextSource):
 
     def lines_of_events(self, events: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
         """See :meth:`memlens.source.Source.lines_of_events`; between indexed lines with as many events as lines no text is read to count them."""
-        if len(events) <= _FEW or any(
-            (offset[a + 1 : b + 1] <= offset[a:b]).any() for a, b in walk(0, len(offset) - 1)
-        ):
+        known = self._events_between(offset) if len(events) > _FEW else None
+        if known is None:
             return self.line_column(offset[events])
-        before = offset.searchsorted(self._offsets)
+        before, other = known
         place = before.searchsorted(events, "right") - 1
-        # An indexed line may be one of no event.
-        other = offset[np.minimum(before, len(offset) - 1)] != self._offsets
         numbers: NDArray[np.int64] = self._lines[place] + 1 + other[place] + events - before[place]
         left = ~np.append(np.diff(before) + other[:-1] == np.diff(self._lines), False)[place]
         numbers[left] = self.line_column(offset[events[left]])
         return numbers
+
+    def _events_between(self, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
+        """How many events stand before each indexed line, and whether it is one of no event; ``None`` where several events stand on a line.  Kept for one log."""
+        if self._counted is None or self._counted[0]() is not offset:
+            known = None
+            if all((offset[a + 1 : b + 1] > offset[a:b]).all() for a, b in walk(0, len(offset) - 1)):
+                before = offset.searchsorted(self._offsets)
+                known = before, offset[np.minimum(before, len(offset) - 1)] != self._offsets
+            self._counted = ref(offset), known
+        return self._counted[1]
 
     def _stretches(self, offsets: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
         """Where to read, to count up to some rising offsets: from an indexed place to after an offset, and the number of its first line."""
