@@ -42,7 +42,7 @@ def analyzed(text: bytes, **options: object) -> LogAnalysis:
     return log
 
 
-@pytest.mark.parametrize("kind", some([*LEAKS, *NO_LEAKS], 3), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", some([*LEAKS, *NO_LEAKS], 6), ids=lambda kind: kind.__name__)
 def test_growth_is_claimed_over_steps_where_the_series_grows_and_nowhere_else(kind: Maker) -> None:
     chance = np.random.default_rng([7, *kind.__name__.encode()])
     for windows in (20, 50):
@@ -95,7 +95,7 @@ def test_growth_is_seen_in_training_where_evaluation_has_more_steps() -> None:
     assert log.growth.gained_bytes_per_window == 65536
 
 
-@pytest.mark.parametrize("kind", some(NO_LEAKS, 3), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", some(NO_LEAKS, 6), ids=lambda kind: kind.__name__)
 def test_evaluation_between_steps_adds_no_false_alarm(kind: Maker) -> None:
     chance = np.random.default_rng([11, *kind.__name__.encode()])
     for _ in range(5):
