@@ -111,7 +111,7 @@ class Part(Struct, frozen=True):
             offset=block.offset,
             size=block.end - block.begin,
             lines=rows.lines,
-            index=np.sort(index, axis=0),  # a row may be that of a later line (Scan.latest)
+            index=index,
             ends_mid_line=ends_mid_line,
             last_line=tail.rpartition(b"\n")[2],
             cut=block.cut,
@@ -162,11 +162,7 @@ class Builder:
         done = (part.offset + part.size) / self._size if self._size else 0.0
         self._columns.append(part.columns if part.line is None else {**part.columns, "line": part.line + first}, done)
         if part.size:
-            index = part.index[: None if part.line is None else 1]
-            if part.line is None and part.landmarks is not None and part.landmarks.offsets:
-                marks = np.stack((part.landmarks.offsets, part.landmarks.lines), axis=1)
-                index = np.sort(np.concatenate((index, marks)), axis=0)
-            self._index.append(index + np.array([0, self.lines]))
+            self._index.append(part.index[: None if part.line is None else 1] + np.array([0, self.lines]))
             self._bytes = part.offset + part.size
             self._mid_line = part.ends_mid_line and not part.cut
             self._last_line = part.last_line if self._mid_line else b""
@@ -178,7 +174,10 @@ class Builder:
             matches.add(found, first)
         if part.landmarks is not None and self._marked <= MOST_LANDMARKS:
             self._marked += len(part.landmarks.offsets)
-            self._landmarks.append(part.landmarks._replace(lines=tuple(line + first for line in part.landmarks.lines)))
+            marks = part.landmarks._replace(lines=tuple(line + first for line in part.landmarks.lines))
+            self._landmarks.append(marks)
+            if part.line is None and marks.lines:
+                self._index.append(np.stack((marks.offsets, marks.lines), axis=1) - np.array([0, 1]))
         for hint, line in part.hints.items():
             self.hints.setdefault(hint, first + line)
 
@@ -271,7 +270,8 @@ class Builder:
             raise nothing(seen)
         if self._index:
             end = [] if self._mid_line else [np.array([[self._bytes, self.lines]])]
-            index = np.concatenate(self._index + end)
+            # Marks are among the lines of their block, and a row may be that of a later line (Scan.latest).
+            index = np.sort(np.concatenate(self._index + end), axis=0)
             self._source.index(index[:, 0], index[:, 1])  # type: ignore[attr-defined]
             if self._last_line:
                 self._source.end_with(self._bytes, self._last_line)  # type: ignore[attr-defined]
