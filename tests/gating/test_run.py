@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from commands import HERE
-from logs import HEADER, LogText, write_log
+from logs import ALLOC, HEADER, LogText, write_log
 from night import some
 
 import memlens
@@ -291,6 +291,17 @@ def test_a_doubtful_base_log_is_nothing_to_judge_by(shared: Path, tmp_path: Path
     assert failing.verdict == "regression"
     assert any("several processes" in note for note in failing.notes)
     assert any("it was not this run that was accepted" in note for note in failing.notes)
+
+
+def test_the_run_that_was_accepted_is_known_again_though_roles_are_told_only_when_accepted(
+    examples: Path, tmp_path: Path
+) -> None:
+    base, head = examples / "cnn_5steps.log.gz", tmp_path / "head.log"
+    accepted = memlens.accept(base, tmp_path / "memory.json")
+    assert accepted.runs[0].roles
+    head.write_text(gzip.decompress(base.read_bytes()).decode() + ALLOC.format(64 * MIB, 1 << 40))
+    verdict = memlens.gate(head, baseline=tmp_path / "memory.json", base=base)
+    assert (verdict.verdict, verdict.notes) == ("regression", ())
 
 
 def test_what_a_run_held_when_it_died_is_no_pass_and_the_failure_comes_first(tmp_path: Path) -> None:

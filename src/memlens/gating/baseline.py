@@ -150,6 +150,11 @@ class RunFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The bytes of a role that are live at the peak; ``None`` where nothing tells roles."""
         return self.roles.get(role, 0) if self.roles else None
 
+    @property
+    def of_levels(self) -> RunFigures:
+        """The figures without the roles, which are not always asked for."""
+        return msgspec.structs.replace(self, roles=msgspec.UNSET, told_by=msgspec.UNSET)
+
     def __post_init__(self) -> None:
         if len({window.name for window in self.windows}) < len(self.windows):
             raise ValueError("two windows have one name")

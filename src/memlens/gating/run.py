@@ -292,7 +292,7 @@ def _failed(log: Log) -> Claim | None:
 def _other_run(old: _Read, kept: Baseline, path: str) -> Iterator[str]:
     """Doubts of the log that blames: its own, and that it is none of the runs that the baseline was taken of."""
     yield from _doubts(old.run)
-    if old.figures not in kept.runs:
+    if old.figures.of_levels not in [run.of_levels for run in kept.runs]:
         yield f"{old.run.path} has other figures than {path}: it was not this run that was accepted"
 
 
