@@ -264,7 +264,7 @@ def test_a_missing_free_is_of_the_window_in_which_one_run_frees_the_block_and_th
     found = explained(diff)
     assert found is not None
     # Those of STEP 0 to STEP 6: those of STEP 7 are live at both peaks, in STEP 8.
-    assert (diff.windows[found.cause.window].label, found.cause.windows, found.cause.finding.count) == ("STEP 1", 7, 14)
+    assert (found.cause.window, found.cause.windows, found.cause.finding.count) == ("STEP 1", 7, 14)
     assert found.cause.finding.base is not None
     assert found.cause.finding.base.freed == "in_window"
 

@@ -397,7 +397,7 @@ def assert_mirrored(there: WindowDiff, back: WindowDiff, where: str = "") -> Non
         *("d_remaining_bytes", "d_carried_in_bytes", "d_live_bytes"),
         *("d_peak_bytes", "d_rise_bytes", "d_reserved_peak_bytes"),
     ):
-        assert getattr(there, name) == -getattr(back, name), where
+        assert (getattr(there, name) or 0) == -(getattr(back, name) or 0), where
     for name in ("cost_bytes", "pairs", "moved", "moved_bytes", "alike", "same"):
         assert getattr(there, name) == getattr(back, name), where
     assert there.only_head_temporary_bytes == back.only_base_temporary_bytes, where

@@ -142,16 +142,16 @@ def window(name: str, base: WindowSide, head: WindowSide, *findings: Finding, **
         d_live_bytes=head.live_bytes - base.live_bytes,
         d_peak_bytes=head.peak_bytes - base.peak_bytes,
         d_rise_bytes=head.rise_bytes - base.rise_bytes,
-        d_reserved_peak_bytes=head.reserved_peak_bytes - base.reserved_peak_bytes,
+        d_reserved_peak_bytes=(head.reserved_peak_bytes or 0) - (base.reserved_peak_bytes or 0),
         findings=findings,
         **values,
     )
 
 
-def causes(rows: Iterable[tuple[Finding, int, int]]) -> tuple[Cause, ...]:
-    """Findings, their effects and in how many windows they are, as what explains a difference."""
+def causes(rows: Iterable[tuple[Finding, int, int]], window: str) -> tuple[Cause, ...]:
+    """Findings, their effects and in how many windows they are, as what explains a difference; the first window."""
     found = [
-        Cause(one, effect, 0, windows, 0, 0, 0, 0, (one.count, windows), effect, -1, -1)
+        Cause(one, effect, window, windows, 0, 0, 0, 0, (one.count, windows), effect, -1, -1)
         for one, effect, windows in rows
     ]
     return by_effect(one for one in found if one.effect)
@@ -160,10 +160,11 @@ def causes(rows: Iterable[tuple[Finding, int, int]]) -> tuple[Cause, ...]:
 def diff(*windows: WindowDiff, **changes: Any) -> Diff:
     """A comparison of two runs."""
     every = [one for pair in windows for one in pair.findings]
+    label = windows[0].label if windows else ""
     left = [(row.finding, row.d_remaining_bytes, row.windows) for row in changes.get("repeated", ())]
     values: dict[str, Any] = {
-        "causes_at_peak": causes((one, one.d_peak_bytes, 1) for one in every),
-        "causes_left_behind": causes(left or [(one, one.d_remaining_bytes, 1) for one in every]),
+        "causes_at_peak": causes(((one, one.d_peak_bytes, 1) for one in every), label),
+        "causes_left_behind": causes(left or [(one, one.d_remaining_bytes, 1) for one in every], label),
         "base": run("examples/logs/case1_pt.log", len(windows)),
         "head": run("examples/logs/case1_pir.log", len(windows)),
         **changes,

@@ -14,7 +14,7 @@ from memlens.columns import among, rows_alike
 from memlens.diffing.alignment.blocks import Blocks, Keys, owners_of
 from memlens.diffing.alignment.indices import nth_with_nth, partners_of, values_at
 from memlens.diffing.differences import FATES, KINDS, OF_FREES, Items, Paired, allocs_between, group, items_of, levels
-from memlens.diffing.finding import Finding, Runs, findings_in
+from memlens.diffing.finding import Finding, Runs, findings_in, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,8 +42,8 @@ class Cause(NamedTuple):
     Attributes:
         finding: The blocks; their effect is in ``d_peak_bytes`` at the peaks, else in ``d_remaining_bytes``.
         effect: That effect, above 0 where head has more.
-        window: The number of the pair of windows that the first block is of, -1 for none: of a missing or an extra Free that in which one run frees it.
-        windows: Pairs of windows that have some of them.
+        window: The window that the first block is of, ``None`` for none: of a missing or an extra Free that in which one run frees it.
+        windows: Windows that have some of them.
         base_blocks, head_blocks: How many blocks of this size each run has at its peak; 0 of what is left behind.
         late_by: How many windows later than the other run the run that has more frees each of them, where that is so in several windows; else 0.
         late_windows: In how many windows it frees such a block so late.
@@ -54,7 +54,7 @@ class Cause(NamedTuple):
 
     finding: Finding
     effect: int
-    window: int
+    window: str | None
     windows: int
     base_blocks: int
     head_blocks: int
@@ -231,7 +231,9 @@ def _live_items(
     at = [np.where(some >= 0, np.cumsum(some >= 0) - 1, -1) for some in allocs]
     mine = runs.head if side else runs.base
     free = values_at(mine[0].log.lifetimes.partner, own)
-    freed_in, born_in = window_of(mine, free), window_of(mine, own)
+    freed_in, born_in = (window_of([*mine, *runs.alone[side]], events) for events in (free, own))
+    held = (freed_in < 0) | (freed_in != born_in)
+    freed_in = np.where(freed_in < len(mine), freed_in, -1)
     others = runs.base if side else runs.head
     # Freed in a window that is judged, or in that in which the other run frees it, it is freed late; else it is missing there.
     others_free = values_at(others[0].log.lifetimes.partner, other)
@@ -240,7 +242,6 @@ def _live_items(
     late = (freed_in >= 0) & (np.array([*judged, False])[freed_in] | sooner)
     names = [_KIND[name] for name in _KINDS[1 - side]]
     kind = np.select([gone & ~late, gone, other >= 0], names[:3], names[3])
-    held = (freed_in < 0) | (freed_in != born_in)
     fate = np.where(other >= 0, -1, np.where(held, FATES.index("held"), FATES.index("temporary")))
     sign = np.full(len(own), 1 if side else -1)
     peak_ends = np.array(peaks[:1]), np.array(peaks[1:])
@@ -279,7 +280,7 @@ def _causes(
         yield Cause(
             finding,
             int(effect[own].sum()),
-            int(windows[0]),
+            _label_of(runs, int(windows[0]), in_head=bool(items.base_alloc[own[0]] < 0)),
             len(np.unique(windows)),
             held[0],
             held[1],
@@ -289,6 +290,13 @@ def _causes(
             int(effect[alike].sum()),
             *_lives(runs, items, own[:1]),
         )
+
+
+def _label_of(runs: Runs, number: int, *, in_head: bool) -> str | None:
+    """What a pair of windows is called, or a window of one run that has no partner; ``None`` for -1."""
+    if number >= len(runs.base):
+        return runs.alone[in_head][number - len(runs.base)].name
+    return None if number < 0 else label_of(runs.base[number].name, runs.head[number].name)
 
 
 def _lives(runs: Runs, items: Items, first: Ints) -> Iterator[int]:

@@ -164,7 +164,7 @@ class _Difference:
         yield difference("no_difference" if self._same else "same_work", **pairs)
         yield from self._peaks()
         for kind, name in _CHANGES.items():
-            largest = max(self._judged, key=lambda window: abs(getattr(window, name)))
+            largest = max(self._judged, key=lambda window: abs(getattr(window, name) or 0))
             if self.pair is None and getattr(largest, name):
                 yield difference(kind, **values_of(largest, name), window=largest.label)
             elif name != "d_peak_bytes" and getattr(largest, name):
@@ -321,19 +321,23 @@ def _largest_in_one(diff: Diff, entries: bool) -> Iterator[Claim]:
     more = (
         [one for one in diff.causes_at_peak if sign * (one.head_blocks - one.base_blocks) > 0] if base != head else []
     )
-    cause = max(more, key=lambda one: one.finding.size_bytes or 0, default=None)
+    # Of one size the finding whose first block comes first: that is the first of all.
+    cause = max(more, key=lambda one: (one.finding.size_bytes, -_alloc_of(one.finding, side)), default=None)
     if cause is None or cause.finding.kind != f"only_{side}":
         return
-    blocks = {
-        "side": side,
-        "blocks": sign * (cause.head_blocks - cause.base_blocks),
-        "owner": cause.finding.owner or None,
-    }
+    count = sign * (cause.head_blocks - cause.base_blocks)
+    owner = cause.finding.owner or None
+    blocks = {"side": side, "blocks": count, "owner": owner if count == cause.finding.count else None}
     values = values_of(cause.finding, "size_bytes") | values_of(cause, "base_blocks", "head_blocks")
     values |= {"finding": cause.finding.kind, "explained_bytes": cause.effect, "at_peak": True}
     yield Claim("largest_in_one", Weight.CAUSE, blocks | values)
     kind, ends = _first_block(Explained(cause, at_peak=True, sign=sign, whole=cause.effect), late=False)
     yield Claim(kind, Weight.CAUSE, blocks | {"entries": entries, **ends})
+
+
+def _alloc_of(finding: Finding, side: str) -> int:
+    first: Side | None = getattr(finding, side)
+    return -1 if first is None or first.alloc_event is None else first.alloc_event
 
 
 def _first_block(found: Explained, late: bool) -> tuple[str, dict[str, Any]]:

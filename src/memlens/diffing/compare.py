@@ -99,12 +99,16 @@ def compare(
             judged=judged is None or judged[number],
             base=left,
             head=right,
-            **{f"d_{name}": getattr(right, name) - getattr(left, name) for name in _COMPARED},
+            **{f"d_{name}": _change(getattr(left, name), getattr(right, name)) for name in _COMPARED},
             **row,
             findings=deferred(findings_of, runs, number),
         )
         for number, (left, right, row) in enumerate(zip(*sides, rows, strict=True))
     ), runs
+
+
+def _change(base: int | None, head: int | None) -> Any:
+    return None if base is None or head is None else head - base
 
 
 def _lasting(found: Match, peaks: tuple[int, int]) -> Ints:
@@ -192,6 +196,7 @@ def _figures(found: Match) -> dict[str, Ints]:
 def _sides(windows: Sequence[Window]) -> list[WindowSide]:
     """One run's figures of each window."""
     figures = profile(windows)
+    unknown = {} if windows[0].log.tells_of_chunks else {"reserved_peak_bytes": None}
     names = [name for name in WindowSide.__struct_fields__ if name in figures.columns]
     rows = _by_window({**{name: figures[name] for name in names}, "peak_event": figures.summit})
     return [
@@ -201,7 +206,7 @@ def _sides(windows: Sequence[Window]) -> list[WindowSide]:
             end_line=int(window.end_line),
             events=len(window),
             open_end=window.open_end,
-            **row | ({} if row["rise_bytes"] else {"peak_event": None}),
+            **row | unknown | ({} if row["rise_bytes"] else {"peak_event": None}),
         )
         for window, row in zip(windows, rows, strict=True)
     ]

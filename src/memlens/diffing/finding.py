@@ -176,6 +176,11 @@ def by_weight(rows: Iterable[Repeated]) -> tuple[Repeated, ...]:
     return tuple(sorted(rows, key=weight, reverse=True))
 
 
+def label_of(base: str, head: str) -> str:
+    """Return the name of a pair of windows, or both where the runs name it differently."""
+    return base if base == head else f"{base} / {head}"
+
+
 class Runs(NamedTuple):
     """Two runs as findings are made from them.
 
@@ -187,6 +192,7 @@ class Runs(NamedTuple):
         pairs: ALLOCs of base and their partners in head, of blocks that outlive their window or are live at a run's peak, int64.
         peaks: The event after the one that reaches base's peak, and after the one that reaches head's.
         context: Log lines shown on each side of an event.
+        alone: Windows of base, and of head, without a partner: their numbers follow those of the pairs.
     """
 
     base: Sequence[Window]
@@ -196,6 +202,7 @@ class Runs(NamedTuple):
     pairs: tuple[Ints, Ints]
     peaks: tuple[int, int]
     context: int
+    alone: tuple[Sequence[Window], Sequence[Window]] = ((), ())
 
 
 def findings_of(runs: Runs, window: int) -> tuple[Finding, ...]:
@@ -326,7 +333,9 @@ def _places(runs: Runs, items: Items, at: Ints) -> Ints:
 
 def _members(runs: Runs) -> Callable[[Ints], Iterator[Member]]:
     """What gives the blocks whose places are given."""
-    base, head = _sides_of(runs.base), _sides_of(runs.head)
+    base, head = (
+        _sides_of([*paired, *alone]) for paired, alone in zip((runs.base, runs.head), runs.alone, strict=True)
+    )
 
     def of(places: Ints) -> Iterator[Member]:
         return map(Member, base(places[[0, 1, 2, 5, 6]]), head(places[[0, 3, 4, 7, 8]]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from memlens.diffing.finding import Finding, Repeated
+from memlens.diffing.finding import Finding, Repeated, label_of
 from memlens.results import Result, Tables, Tabular, lazy
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class WindowSide(Result, frozen=True):
         peak_bytes: The highest level in it, what was carried in included.
         rise_bytes: The peak less what was carried in; at least 0.
         peak_event: The event that reaches the peak, 0-based in the log; ``None`` where the window never rises above its start.
+        reserved_peak_bytes: The highest reserved level in it; ``None`` where the log does not tell of chunks.
         open_end: It is an open window: it runs to the end of its log, for no end line closes it.
     """
 
@@ -55,7 +56,7 @@ class WindowSide(Result, frozen=True):
     peak_bytes: int
     rise_bytes: int
     peak_event: int | None
-    reserved_peak_bytes: int
+    reserved_peak_bytes: int | None
     open_end: bool = False
 
 
@@ -131,7 +132,7 @@ class WindowDiff(Result, frozen=True, kw_only=True, eq=False):
         d_live_bytes: Δ of what is live when they end: Δcarried in + Δremaining.
         d_peak_bytes: Δpeak: Δcarried in + Δrise.
         d_rise_bytes: Δ of what the windows add to what they start with, at their peaks.
-        d_reserved_peak_bytes: Δ of the reserved peaks.
+        d_reserved_peak_bytes: Δ of the reserved peaks; ``None`` where a log does not tell of chunks.
         cost_bytes: The cost of the alignment; half a byte is possible.
         remaining: Δremaining, accounted for.
         only_head_temporary_bytes: Temporaries that only head has.
@@ -157,7 +158,7 @@ class WindowDiff(Result, frozen=True, kw_only=True, eq=False):
     d_live_bytes: int
     d_peak_bytes: int
     d_rise_bytes: int
-    d_reserved_peak_bytes: int
+    d_reserved_peak_bytes: int | None
     cost_bytes: int | float
     remaining: RemainingAccount
     only_head_temporary_bytes: int
@@ -175,7 +176,7 @@ class WindowDiff(Result, frozen=True, kw_only=True, eq=False):
     @property
     def label(self) -> str:
         """The name of the pair, or both where the runs name it differently; text from the logs."""
-        return self.name if self.base.name == self.head.name else f"{self.base.name} / {self.head.name}"
+        return label_of(self.base.name, self.head.name)
 
     @property
     def alike(self) -> bool:
@@ -190,9 +191,9 @@ class WindowDiff(Result, frozen=True, kw_only=True, eq=False):
     @property
     def same(self) -> bool:
         """Nothing tells the two windows apart: they are :attr:`alike`, and hold and reserve equally much."""
-        return self.alike and not (
-            self.d_carried_in_bytes or self.d_live_bytes or self.d_peak_bytes or self.d_reserved_peak_bytes
-        )
+        reserved = self.base.reserved_peak_bytes, self.head.reserved_peak_bytes
+        equal = not (self.d_carried_in_bytes or self.d_live_bytes or self.d_peak_bytes) and reserved[0] == reserved[1]
+        return self.alike and equal
 
     @property
     def d_left_bytes(self) -> int:

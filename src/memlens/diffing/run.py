@@ -117,6 +117,7 @@ def _compared(found: WindowPairs, given: bool, options: Options, drawn: bool) ->
         _run_side(log, [*paired, *others], tuple(window.name for window in others))
         for log, paired, others in zip(logs, sides, alone, strict=True)
     )
+    runs = runs._replace(alone=alone)
     compared = Diff(
         base,
         head,

@@ -140,10 +140,10 @@ def _findings(diff: Diff, options: ListOptions) -> Iterator[Part]:
         effect = ("d_peak_bytes", "Δpeak") if found.at_peak else ("d_remaining_bytes", "Δremaining")
         whole = found.sign * found.whole
         blocks = [*finding_blocks(best, ((*effect, whole, whole),), options.terms)]
-        if diff.series and found.cause.window >= 0:
+        if diff.series and found.cause.window is not None:
             windows = plural(found.cause.windows, "window")
             others = f", the first of {windows} that have it" if found.cause.windows > 1 else ""
-            blocks.insert(1, Line(f"in {short_name(diff.windows[found.cause.window].label)}{others}", "quiet"))
+            blocks.insert(1, Line(f"in {short_name(found.cause.window)}{others}", "quiet"))
         yield Part(tuple(apart(*around(blocks, lines)) for lines in _AROUND), _OF_LOG_LINES)
     each = [replace(options, top=most) for most in _ROWS]
     if diff.series:

@@ -145,22 +145,16 @@ def _ends(side: Side, terms: Terms) -> str:
 
 def _others(finding: Finding, terms: Terms) -> str:
     """The lines of the other blocks of a finding."""
-    lines, what = [], ""
-    for member in finding.members[1:]:
-        side = member.base if finding.context_of == "base" else member.head
-        if side is None:
-            continue
-        freed = side.freed == "in_window" and side.free_line is not None
-        line = side.free_line if freed else side.alloc_line
-        if line is not None:
-            what = what or ("FREE" if freed else "ALLOC")
-            lines.append(line)
+    others = (member.base if finding.context_of == "base" else member.head for member in finding.members[1:])
+    sides = [side for side in others if side is not None]
+    freed = all(side.freed == "in_window" and side.free_line is not None for side in sides)
+    lines = [line for side in sides if (line := side.free_line if freed else side.alloc_line) is not None]
     if not lines:
         return ""
     shown = ", ".join(map(format_count, lines[:MOST_NAMES]))
     left = len(lines) - MOST_NAMES
     more = f" and {format_count(left)} more" if left > 0 else ""
-    return f"{finding.context_of}'s {what} {terms.line if len(lines) == 1 else terms.lines} {shown}{more}"
+    return f"{finding.context_of}'s {'FREE' if freed else 'ALLOC'} {terms.line if len(lines) == 1 else terms.lines} {shown}{more}"
 
 
 def _effect(finding: Finding, effects: Effects) -> str:
