@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from commands import process
-from logs import ALLOC, FREE, HEADER
+from logs import ALLOC, FREE, HEADER, LogText
 from traces import memory_event, trace, write_trace
 
 import memlens
@@ -146,3 +146,16 @@ def test_a_thousand_parts_are_shown_and_no_more(tmp_path: Path, calls: int, show
     assert (log.steps is not None) == shown
     assert log.growth is None
     assert "growth not checked" in log.verdict
+
+
+def test_of_steps_too_few_to_judge_nothing_is_said_to_grow_or_not_to(tmp_path: Path) -> None:
+    """Each of three steps keeps a block and reserves more for it: the level before them makes a fourth only of what is reserved."""
+    log = LogText()
+    for step in range(4):
+        log.chunk(16 << 20, step << 30)
+        log.alloc(9 << 20, step << 30)
+        log.lines.append(f"STEP {step} START")
+    (tmp_path / "run.log").write_text(log.text)
+    kinds = {claim.kind for claim in memlens.analyze(tmp_path / "run.log").claims}
+    assert "growth_not_judged" in kinds
+    assert not kinds & {"live_not_growing", "level_growing", "not_growing"}

@@ -115,3 +115,15 @@ def test_where_runs_share_little_the_first_of_the_largest_blocks_is_the_first_of
     claims = {claim.kind: claim.values for claim in memlens.diff(made["base.log"], made["head.log"]).claims}
     assert (claims["largest_in_one"]["blocks"], claims["largest_in_one"]["owner"]) == (6, None)
     assert claims["first_in_one"]["alloc_line"] == 2
+
+
+def test_more_than_all_of_a_difference_is_no_part_of_it(tmp_path: Path) -> None:
+    """A run that is resumed carries in what the other allocates in its first step."""
+    state, work = ("ALLOC", 4 * MIB, 7), [("ALLOC", 3 * MIB, 2), ("FREE", 3 * MIB, 2)]
+    first: list[Row] = [("STEP", 0, 0), state, *work, ("STEP", 1, 0), *work]
+    resumed: list[Row] = [state, ("STEP", 0, 0), ("ALLOC", MIB, 3), *work, ("STEP", 1, 0), *work]
+    paths = write(first, tmp_path / "base.log"), write(resumed, tmp_path / "head.log")
+    diff = memlens.diff(*paths, start="STEP 0 START", end="STEP 1 START")
+    assert "head peaks at 8.00 MiB, 1.00 MiB more than base (7.00 MiB)" in diff.verdict
+    assert "hat is carried in differs by +4.00 MiB" in diff.verdict
+    assert "of that" not in diff.verdict

@@ -277,7 +277,7 @@ def test_where_both_peaks_are_alike_and_only_the_start_differs_nothing_raises_th
     diff = memlens.diff(
         write(base, tmp_path / "base.log"), write(head, tmp_path / "head.log"), start="STEP 0 START", end="STEP 1 START"
     )
-    assert "both peak at 6.98 MiB; -1.00 MiB of that was carried in" in diff.verdict
+    assert "both peak at 6.98 MiB; what is carried in differs by -1.00 MiB" in diff.verdict
     assert not [claim for claim in diff.claims if claim.kind.startswith(("explains", "outweighs"))]
 
 

@@ -290,8 +290,9 @@ def _above(log: LogAnalysis, growth: Growth) -> list[dict[str, Any]]:
 
 def _grows(log: LogAnalysis) -> bool:
     """Whether what is live after each window grows, or their peaks do, or what is reserved."""
-    growth = log.growth
-    return growth is not None and (growth.verdict == "growing" or bool(_above(log, growth)))
+    if (growth := log.growth) is None or growth.judged < MINIMUM:
+        return False
+    return growth.verdict == "growing" or bool(_above(log, growth))
 
 
 def _unit(log: LogAnalysis) -> str:

@@ -182,7 +182,9 @@ class _Difference:
             yield difference("head_peak", base_peak_bytes=base, head_peak_bytes=head, d_peak_bytes=head - base, **where)
             yield from self._by_role(head - base)
         if self.pair is not None and (carried_in := self.pair.peak.carried_in_bytes):
-            yield difference("carried_in", d_carried_in_bytes=carried_in)
+            # More than all of it, or the opposite, is no part of it.
+            part = abs(carried_in) + abs(head - base - carried_in) == abs(head - base)
+            yield difference("carried_in" if part else "carried_in_change", d_carried_in_bytes=carried_in)
 
     def _by_role(self, d_peak: int) -> Iterator[Claim]:
         """Yield which roles change most, where the roles account for all of Δpeak."""
