@@ -304,6 +304,17 @@ def test_the_run_that_was_accepted_is_known_again_though_roles_are_told_only_whe
     assert (verdict.verdict, verdict.notes) == ("regression", ())
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_run_that_stops_inside_a_step_passes_and_says_so(tmp_path: Path, closed: bool) -> None:
+    lines = []
+    for step in range(9):
+        lines += [f"STEP {step} START", *(f"+{MIB}@{k:x}" for k in range(8)), *(f"-{MIB}@{k:x}" for k in range(8))]
+    path = log(tmp_path, "run.log", *lines, *([] if closed else ["STEP 9 START", f"+{MIB}@0"]))
+    verdict = memlens.gate(path, budgets=["peak=1GiB"])
+    assert verdict.verdict == "pass"
+    assert ("he log stops inside STEP 9" in verdict.explanation) is not closed
+
+
 def test_what_a_run_held_when_it_died_is_no_pass_and_the_failure_comes_first(tmp_path: Path) -> None:
     step = [f"+{6 * MIB}@b", f"-{6 * MIB}@b"]
     base = log(tmp_path, "base.log", f"+{10 * MIB}@a", *step * 9, f"-{10 * MIB}@a")

@@ -223,7 +223,7 @@ _BEGIN: dict[str, Wording] = {
         "{base_bytes:bytes}], {limit_from=budget?budget|limit} {limit_bytes:bytes}{limit_from=floor?" + _FLOOR +
         "|}]",
     # Many runs.
-    "all_out_of_memory": "all {runs:plural run} ran out of memory[, each asking for {requested_bytes:bytes}]",
+    "all_out_of_memory": "{runs=2?both runs|all {runs:plural run}} ran out of memory[, each asking for {requested_bytes:bytes}]",
     "some_out_of_memory": _with_runs("{failed:count} of {runs:plural run} ran out of memory{alike?: all with "
         "{alike:listed and}[ (each asked for {requested_bytes:bytes})]|[, each asking for {requested_bytes:bytes}]: "
         "{listed}" + _MORE_RUNS + "}"),
@@ -256,8 +256,10 @@ _GO_ON: dict[str, Wording] = {
     "change_by_role": "by role: {roles:changes}",
     "carried_in": "{d_carried_in_bytes:signed} of that was carried in from before",
     "largest_peak_change": "the largest Δpeak is {d_peak_bytes:signed}" + _IN_WINDOW,
-    "carried_in_change": "what is carried in differs by {d_carried_in_bytes:signed}" + _IN_WINDOW,
-    "reserved_change": "the reserved peak differs by {d_reserved_peak_bytes:signed}" + _IN_WINDOW,
+    "carried_in_change": "{window?the largest change of what is carried in is|what is carried in differs by} "
+        "{d_carried_in_bytes:signed}" + _IN_WINDOW,
+    "reserved_change": "{window?the largest change of the reserved peak is|the reserved peak differs by} "
+        "{d_reserved_peak_bytes:signed}" + _IN_WINDOW,
     "left_behind": _BUT + "head leaves {head_remaining_bytes:bytes} behind, " +
         _AGAINST_BASE % (("remaining_bytes",) * 2),
     "older_freed": _BUT + "head " + _BALANCE % (("head",) * 3) + ", base " + _BALANCE % (("base",) * 3),
@@ -297,7 +299,7 @@ _GO_ON: dict[str, Wording] = {
     "with_itself": "the " + _FIGURE + " is {highest:figure} in {run}, which is compared with itself",
     "run_against_base": "the " + _FIGURE + " is {head:figure} in {run}, {change?{change:figure} {change<0?less|more} "
         "than|as much as} in {base_run}{change? ({base:figure})|}" + _MORE_HELD,
-    "same_figure": "the " + _FIGURE + " is {highest:figure} in all {runs:plural run}",
+    "same_figure": "the " + _FIGURE + " is {highest:figure} in {runs=2?both runs|all {runs:plural run}}",
     "figures_range": "the highest " + _FIGURE + " is {highest:figure} " + _HIGHEST % (("highest",) * 3) + ", the lowest "
         "{lowest:figure} " + _HIGHEST % (("lowest",) * 3) + ", {apart:figure} apart",
     "runs_against_base": "{changed:count}{continues?| of {runs:plural run}} {changed=1?needs|need} "

@@ -190,11 +190,9 @@ def _judged(order: Order) -> Verdict:
     reasons, notes = (doubts, said) if doubtful else ([], [*doubts, *said])
     # The figures of a run that died are those of the part that fitted: they must not pass, and may well fail.
     died = [*_out_of_memory(head.run)]
-    if failing or not options.trust:
-        notes += died
-    else:
-        reasons += died
-        doubtful |= bool(died)
+    told = failing or not options.trust
+    (notes if told else reasons).extend(died)
+    doubtful |= bool(died) and not told
     if not failing:
         reasons += why_unjudged(rows, paired, rules, needs_window=cut.given and bool(base))
     if old is not None and kept is not None and failing:
@@ -223,6 +221,7 @@ def _judged(order: Order) -> Verdict:
         _growth(head, old),
         _failed(head.log),
         unit=head.unit,
+        ended=head.run.ended,
         is_baseline=options.baseline is not None,
         shares=tuple(head.shares),
         top=options.top,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from msgspec import structs
 
 from memlens.analyzers.series.growth import Grown, Pile, bytes_of
-from memlens.claims.claim import Claim, Tone, Weight, claim, difference, values_of
+from memlens.claims.claim import Claim, Tone, Weight, difference, values_of
 from memlens.claims.roles import variable_of
 from memlens.gating.judging import NOT_NAMED, Judged
 from memlens.results import OnDemand, Result, Tables, Tabular
@@ -91,6 +91,7 @@ class Verdict(Tabular, frozen=True, eq=False):
         growth: How memory develops over these steps; ``None`` where there are none, or too few to tell.
         unit: What they are called: a ``step``, or a ``window`` where that may hold several.
         failed: How the log ran out of memory; ``None`` where it did not.
+        ended: How it ended early, by the values of the claim ``run_ended``; nothing where it ran to its end, or out of memory.
         blame: What failed first compared with the base's, where the base's events are known.
         unblamed: Further windows that failed and could have been compared.
         is_baseline: ``base`` is a baseline file, and could be written anew.
@@ -128,6 +129,7 @@ class Verdict(Tabular, frozen=True, eq=False):
     steps_by: str = ""
     growth: Growth | None = None
     failed: Claim | None = None
+    ended: Mapping[str, Any] = {}
     blame: tuple[Blame, ...] = ()
     unblamed: int = 0
     unit: str = "window"
@@ -212,8 +214,8 @@ def claims_of(verdict: Verdict) -> Iterator[Claim]:
     tone: Tone = "plain" if verdict.verdict == "unjudged" else "good" if verdict.ok else "bad"
     if verdict.failed is not None:
         yield structs.replace(verdict.failed, tone=tone)
-    elif (ending := verdict.trust.ending) is not None:
-        yield claim("run_ended", Weight.ENDING, ending, what=ending.what or None, tone=tone)
+    elif verdict.ended:
+        yield Claim("run_ended", Weight.ENDING, verdict.ended, tone)
     if verdict.verdict == "unjudged":
         reasons = [_reason(reason, verdict.path) for reason in verdict.reasons[:_NAMED]]
         yield difference("not_judged", reasons=reasons, more=_left(verdict.reasons, _NAMED))
