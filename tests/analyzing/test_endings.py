@@ -118,7 +118,8 @@ def test_diff_and_gate_say_how_a_run_ended(run: bytes, tmp_path: Path) -> None:
     how = f"ended with a Python exception (ValueError), at line {count + 1:,}."
     assert f"Head {how}" in memlens.diff(whole, ended).verdict
     assert f"Base {how}" in memlens.diff(ended, whole).verdict
-    assert memlens.gate(ended, base=whole, limits="peak=2%").explanation.endswith(f" The run {how}")
+    inside = how.replace(", at", " inside STEP 4, at")
+    assert memlens.gate(ended, base=whole, limits="peak=2%").explanation.endswith(f" The run {inside}")
     assert "ended" not in memlens.diff(whole, whole).verdict
 
 
