@@ -25,6 +25,7 @@ _AGAINST_BASE = "{d_%s:more} than base ({base_%s:bytes})"
 _BUT = "{although_less?but |}"
 _OPPOSITE = "{needs=less?more|less}"
 _IN_WINDOW = "[, in {window:called}]"
+_CHANGE = "{window?the largest change of %s is|%s differs by} "
 _DIFFERENCE = (
     "{window_pairs?{window_pairs=1?the one pair of windows is|all {window_pairs:plural pair} of windows are} %s"
     "|every allocation has its partner in the other run, and both free it sooner or later, or neither does}"
@@ -256,10 +257,8 @@ _GO_ON: dict[str, Wording] = {
     "change_by_role": "by role: {roles:changes}",
     "carried_in": "{d_carried_in_bytes:signed} of that was carried in from before",
     "largest_peak_change": "the largest Δpeak is {d_peak_bytes:signed}" + _IN_WINDOW,
-    "carried_in_change": "{window?the largest change of what is carried in is|what is carried in differs by} "
-        "{d_carried_in_bytes:signed}" + _IN_WINDOW,
-    "reserved_change": "{window?the largest change of the reserved peak is|the reserved peak differs by} "
-        "{d_reserved_peak_bytes:signed}" + _IN_WINDOW,
+    "carried_in_change": _CHANGE % (("what is carried in",) * 2) + "{d_carried_in_bytes:signed}" + _IN_WINDOW,
+    "reserved_change": _CHANGE % (("the reserved peak",) * 2) + "{d_reserved_peak_bytes:signed}" + _IN_WINDOW,
     "left_behind": _BUT + "head leaves {head_remaining_bytes:bytes} behind, " +
         _AGAINST_BASE % (("remaining_bytes",) * 2),
     "older_freed": _BUT + "head " + _BALANCE % (("head",) * 3) + ", base " + _BALANCE % (("base",) * 3),

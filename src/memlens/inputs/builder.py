@@ -72,7 +72,7 @@ class Part(Struct, frozen=True):
         last_line: The text of that line.
         cut: It ends in the middle of a line that is too long to keep whole.
         line: The line of each event, int64, where lines cannot be numbered later.
-        index: The first of its lines and some others, to number all from: their byte offsets and how many lines of the block stand before each, int64, shape (lines, 2).
+        index: The first of its lines and some others, to number all from: their byte offsets and how many lines of the block stand before each, int64, shape (lines, 2), the others in any order.
         malformed: Lines that look like an event and do not parse.
         samples: The first of them.
         anchors: For each pattern asked for its lines, by byte offsets; empty where the input has no lines.

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -41,6 +41,20 @@ _FURTHER = 8
 _TOGETHER = 256
 
 
+class _Between(NamedTuple):
+    """What the events of a log tell of the lines behind each indexed one.
+
+    Attributes:
+        before: Events before it, int64.
+        first: What to add to the index of an event behind it for its line, int64.
+        told: That is so: up to the next indexed line there are as many events as lines, bool.
+    """
+
+    before: NDArray[np.int64]
+    first: NDArray[np.int64]
+    told: NDArray[np.bool_]
+
+
 class FileSource(TextSource):
     """One input: a file, compressed or not, or a stream that can be read only once.
 
@@ -66,7 +80,7 @@ class FileSource(TextSource):
         self._opened: ByteStream | None = None
         self._offsets = np.zeros(1, np.int64)
         self._lines = np.zeros(1, np.int64)
-        self._counted: tuple[ref[Any], tuple[NDArray[np.int64], NDArray[np.bool_]] | None] | None = None
+        self._counted: tuple[ref[Any], _Between | None] | None = None
         self._last = (0, b"")  # where it ends, and its last line, where that has no end
 
     @property
@@ -216,20 +230,23 @@ class FileSource(TextSource):
         known = self._events_between(offset) if len(events) > _FEW else None
         if known is None:
             return self.line_column(offset[events])
-        before, other = known
+        before, first, told = known
         place = before.searchsorted(events, "right") - 1
-        numbers: NDArray[np.int64] = self._lines[place] + 1 + other[place] + events - before[place]
-        left = ~np.append(np.diff(before) + other[:-1] == np.diff(self._lines), False)[place]
+        numbers: NDArray[np.int64] = first[place] + events
+        left = ~told[place]
         numbers[left] = self.line_column(offset[events[left]])
         return numbers
 
-    def _events_between(self, offset: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
-        """How many events stand before each indexed line, and whether it is one of no event; ``None`` where several events stand on a line.  Kept for one log."""
+    def _events_between(self, offset: NDArray[np.int64]) -> _Between | None:
+        """What the events of a log tell of the lines behind each indexed one; ``None`` where several events stand on a line.  Kept for one log."""
         if self._counted is None or self._counted[0]() is not offset:
             known = None
             if all((offset[a + 1 : b + 1] > offset[a:b]).all() for a, b in walk(0, len(offset) - 1)):
                 before = offset.searchsorted(self._offsets)
-                known = before, offset[np.minimum(before, len(offset) - 1)] != self._offsets
+                # An indexed line may be one of no event.
+                other = offset[np.minimum(before, len(offset) - 1)] != self._offsets
+                told = np.append(np.diff(before) + other[:-1] == np.diff(self._lines), False)
+                known = _Between(before, self._lines + 1 + other - before, told)
             self._counted = ref(offset), known
         return self._counted[1]
 
