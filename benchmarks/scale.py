@@ -171,7 +171,7 @@ def main() -> int:
     parser.add_argument("--only", help="commands whose names hold this")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    log = given.folder / "large.log"
+    log = given.folder / f"large-{given.size // MB}-{given.windows}.log"
     holds = make(log, given.size, given.windows)
     packed, again = log.with_suffix(".log.zst"), given.folder / "again.log"
     again.unlink(missing_ok=True)

@@ -53,12 +53,13 @@ def test_a_late_free_is_told_in_allocations_from_each_runs_own_peak(before: int,
     assert (finding.d_peak_bytes, finding.d_remaining_bytes, found.d_rise_bytes) == (64, 0, 64)
     assert (finding.base_allocs_after_peak, finding.head_allocs_after_peak) == (-before, after)
     own = f"{after} allocation{'s' * (after > 1)}" if after else "right"
+    others = f"{before} allocation{'s' * (before > 1)} before base's"
     assert finding.base is not None
     assert finding.head is not None
     lines = finding.head.free_line, finding.base.free_line
     without, text = (write(TIMING, timing(finding, lines=known)) for known in (False, True))
-    assert without == f"{own} after head's peak, {before} before base's"
-    assert text == f"{own} after head's peak (line {lines[0]}), {before} before base's (line {lines[1]})"
+    assert without == f"{own} after head's peak, {others}"
+    assert text == f"{own} after head's peak (line {lines[0]}), {others} (line {lines[1]})"
     assert_mirrored(found, compared(head, base))
     check_accounts(base, head, found)
 

@@ -47,16 +47,14 @@ def _frees(side: str, what: str, only: str = "") -> str:
     return f"{{{side}freed=never?never frees {what}|frees {what}[{only} at {{{side}free_line:at}}]}}"
 
 
-def _after_peak(side: str, allocations: str) -> str:
+def _after_peak(side: str, peak: str) -> str:
     after = f"{side}_allocs_after_peak"
-    return f"{{{after}=0?right|{{{after}:{allocations}}}}} {{{after}<0?before|after}}"
+    when = f"{{{after}=0?right|{{{after}:plural allocation}}}} {{{after}<0?before|after}}"
+    return f"{when} {peak}[ ({{{side}_free_line:at}})]"
 
 
-#: When each run frees the first block of a late or an early Free: ``22 allocations after head's peak (line 201), 25 before base's (line 77)``.
-TIMING = (
-    f"{_after_peak('head', 'plural allocation')} head's peak[ ({{head_free_line:at}})],"
-    f" {_after_peak('base', 'count')} base's[ ({{base_free_line:at}})]"
-)
+#: When each run frees the first block of a late or an early Free: ``right after head's peak (line 201), 25 allocations before base's (line 77)``.
+TIMING = _after_peak("head", "head's peak") + ", " + _after_peak("base", "base's")
 
 #: Findings that are about a Free: one of them, several.
 _FREES = {
