@@ -19,7 +19,7 @@ from memlens.gating.baseline import Baseline
 from memlens.inputs.registry import Formats
 from memlens.schemas import schema
 
-jsonschema: Any = pytest.importorskip("jsonschema")  # by its name: it has no types
+jsonschema_rs = pytest.importorskip("jsonschema_rs")
 ROOT = Path(__file__).resolve().parents[1]
 KINDS: dict[str, Any] = {
     "analyze": memlens.Analysis,
@@ -87,14 +87,14 @@ def test_what_a_verb_writes_is_as_its_schema_says(
     found = list(documents(capsys.readouterr().out))
     assert found
     for document in found:
-        jsonschema.validate(document, strict(schema(command[0])))
+        jsonschema_rs.validate(strict(schema(command[0])), document)
 
 
 def test_a_baseline_is_as_its_schema_says(examples: Path, tmp_path: Path) -> None:
     memlens.accept(examples / PT, tmp_path / "memory.json")
     document = json.loads((tmp_path / "memory.json").read_text())
     assert len(document.pop("check_sha256")) == 64
-    jsonschema.validate(document, strict(schema("baseline")))
+    jsonschema_rs.validate(strict(schema("baseline")), document)
 
 
 def test_a_verb_without_json_is_named_with_those_that_have_it() -> None:

@@ -276,11 +276,10 @@ def _first_highest(values: Ints, first: Ints, last: Ints) -> Ints:
 
 
 def power_of_two(size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 for 0, else 1 + the power of two that each size reaches, int64.
-
-    Clearing each bit below a set one keeps the highest bit and keeps large sizes from being rounded up to the next power.
-    """
-    exponent: NDArray[np.int64] = (size & ~(size >> 1)).astype(np.float64).view(np.int64) >> 52
+    """0 for 0, else 1 + the power of two that each size reaches, int64."""
+    if size.max(initial=0) >= 1 << 53:  # a double would round it up, perhaps to the next power: no bit below a set one keeps it
+        size = size & ~(size >> 1)
+    exponent: NDArray[np.int64] = size.astype(np.float64).view(np.int64) >> 52
     return np.maximum(exponent - 1022, 0)
 
 
