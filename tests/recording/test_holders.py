@@ -580,6 +580,7 @@ def test_at_the_limit_of_recursion_a_walk_raises_what_python_raises_and_leaves_n
     assert (held(name), kept is None) == ([("variable", "kept")], False)
 
 
+@pytest.mark.changed("recording")
 @pytest.mark.parametrize("inner", [1, 50], ids=["in a dictionary", "in lists"])
 def test_a_million_objects_take_seconds_and_megabytes_at_most(inner: int) -> None:
     gc.disable()

@@ -518,6 +518,7 @@ def test_at_marks_it_is_looked_for_who_holds_what_where_that_is_asked_for(ran: R
     assert said(ran(text), "holds") == []
 
 
+@pytest.mark.changed("recording")
 @pytest.mark.paddle
 @pytest.mark.parametrize("mode", some(["dygraph", "ast", "sot"]))
 def test_a_run_with_names_allocates_what_one_without_does_and_every_block_has_one(

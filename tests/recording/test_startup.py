@@ -126,6 +126,7 @@ def test_other_pythons_run_their_own_sitecustomize(tmp_path: Path, version: str)
     assert (done.stdout, done.stderr) == ("1\n", "next\n")
 
 
+@pytest.mark.changed("recording")
 @pytest.mark.parametrize("version", some(VERSIONS, 4))
 def test_other_pythons_walk_as_this_one_does(version: str) -> None:
     """All tests of holders pass there."""
