@@ -303,6 +303,8 @@ def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
     return windows[0].log, edges_of(windows, "lo"), edges_of(windows, "hi")
 
 
+#: Entries of a column that are Python's own at once.
+_LISTED = 1 << 12
 #: Of each log the last tally, and what was asked of it.
 _LAST: WeakKeyDictionary[EventLog, tuple[Tally, dict[bytes, Figures]]] = WeakKeyDictionary()
 
@@ -390,4 +392,4 @@ def plain_rows(columns: Mapping[str, NDArray[Any] | Iterable[Any]]) -> Iterator[
 
 def entries(column: NDArray[Any]) -> Iterator[Any]:
     """The entries of a column, as Python has them; few are held at once."""
-    return chain.from_iterable(column[start:stop].tolist() for start, stop in walk(0, len(column)))
+    return chain.from_iterable(column[start:stop].tolist() for start, stop in walk(0, len(column), _LISTED))
