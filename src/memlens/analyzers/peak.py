@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -102,20 +101,24 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
     log, figures = windows[0].log, profile(windows)
     rises = figures["rise_bytes"] > 0
     line = lines_of(log, figures.summit[rises].tolist())
-    times = None if log.time_us is None else or_none(log.times_at(np.where(rises, figures.summit, -1)))
+
+    def times() -> NDArray[Any]:
+        return or_none(log.times_at(np.where(rises, figures.summit, -1)))
+
+    known = None if log.time_us is None else times()
     highest, rise, reserved = (figures[name].item for name in ("peak_bytes", "rise_bytes", "reserved_peak_bytes"))
 
     def one(k: int) -> Peak:
         event = figures.summit.item(k) if rises[k] else None
         before = windows[k].lo if event is None else event + 1
-        time = deferred(time_of, log, event) if times is None else times.item(k)
+        time = deferred(time_of, log, event) if known is None else known.item(k)
         late = deferred(line, event), time, deferred(live_before, log, before)
         if not log.tells_of_chunks:
             return Peak(highest(k), rise(k), None, event, *late)
         there = deferred(_reserved_before, log, before), deferred(_reserved_line, windows[k], reserved(k))
         return Peak(highest(k), rise(k), reserved(k), event, *late, *there)
 
-    def rows(times: NDArray[Any]) -> Iterator[dict[str, Any]]:
+    def rows() -> Iterator[dict[str, Any]]:
         events = [event if rise else None for event, rise in zip(figures.summit.tolist(), rises.tolist(), strict=True)]
         at_peak = top = np.full(len(windows), None)
         if log.tells_of_chunks:
@@ -123,9 +126,10 @@ def peak(windows: Sequence[Window]) -> OnDemand[Peak]:
             top = figures["reserved_peak_bytes"]
         levels = {name: figures[name] for name in ("peak_bytes", "rise_bytes")}
         reserved = {"reserved_peak_bytes": top, "reserved_at_peak_bytes": at_peak}
-        return plain_rows({**levels, **reserved, "event": events, "line": map(line, events), "time_us": times})
+        at = times() if known is None else known
+        return plain_rows({**levels, **reserved, "event": events, "line": map(line, events), "time_us": at})
 
-    return OnDemand(len(windows), one, None if times is None else partial(rows, times))
+    return OnDemand(len(windows), one, rows)
 
 
 def _reserved_before(log: EventLog, event: int) -> int:
