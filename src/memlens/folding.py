@@ -303,6 +303,8 @@ def bounds(windows: Sequence[Window]) -> tuple[EventLog, Ints, Ints]:
     return windows[0].log, edges_of(windows, "lo"), edges_of(windows, "hi")
 
 
+#: So many events between two whose levels are looked up cost less than to look each up by itself.
+_NEAR = 1 << 12
 #: Entries of a column that are Python's own at once.
 _LISTED = 1 << 12
 #: Of each log the last tally, and what was asked of it.
@@ -345,12 +347,15 @@ def levels_before(log: EventLog, events: Ints) -> Ints:
     if (events > last.edges[-1]).any():
         last = tally(log, np.array([0, len(log)]))
     order, found = events.argsort(kind="stable"), np.empty((len(events), 2), np.int64)
-    edge = np.searchsorted(last.edges, events[order], "right") - 1
-    for some in np.split(order, np.flatnonzero(np.diff(edge)) + 1) if len(order) else ():  # those behind one edge
-        k = int(np.searchsorted(last.edges, events[some[0]], "right")) - 1
-        lo, hi = int(last.edges[k]), int(events[some[-1]])
-        for row, after in enumerate(running_sums(log.kind[lo:hi], log.size[lo:hi], *last.levels[:, k].tolist())):
-            found[some, row] = np.append(last.levels[row, k], after)[events[some] - lo]
+    rising = events[order]
+    edge = np.searchsorted(last.edges, rising, "right") - 1
+    # Near ones are looked up together, from the edge before the first of them on; there is an edge wherever a batch begins.
+    apart = (last.edges[edge[1:]] - rising[:-1] > _NEAR) | (rising[1:] // BATCH != rising[:-1] // BATCH)
+    for some in np.split(np.arange(len(order)), np.flatnonzero(apart) + 1) if len(order) else ():
+        k, stop = edge[some[0]], int(rising[some[-1]])
+        lo = int(last.edges[k])
+        for row, after in enumerate(running_sums(log.kind[lo:stop], log.size[lo:stop], *last.levels[:, k].tolist())):
+            found[order[some], row] = np.append(last.levels[row, k], after)[rising[some] - lo]
     return found
 
 

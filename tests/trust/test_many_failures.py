@@ -13,10 +13,10 @@ from logs import LogText
 from plain_failures import bytes_of, plain_failures, plain_messages, read_messages
 
 import memlens
+from memlens import folding
 from memlens.analyzers.failures import failures
 from memlens.events import EventLog
 from memlens.facts import Facts, Kind, MessageLines, OutOfMemory
-from memlens.folding import levels_before
 from memlens.inputs.paddle.lines import sizes
 from memlens.inputs.paddle.message_formats import OUT_OF_MEMORY
 from memlens.log import Log
@@ -95,13 +95,27 @@ def test_messages_are_put_together_as_one_by_one(
     assert found.offset.tolist() == [oom.offset for oom in found]
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(Kind)), st.integers(1, 99)), max_size=30), st.data())
-def test_levels_and_allocs_before_places_are_those_of_a_walk(rows: list[tuple[Kind, int]], data: st.DataObject) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(list(Kind)), st.integers(1, 99)), max_size=30),
+    st.sampled_from([2, 7, folding.BATCH]),
+    st.sampled_from([0, 3, 99]),
+    st.data(),
+)
+def test_levels_and_allocs_before_places_are_those_of_a_walk(
+    rows: list[tuple[Kind, int]], batch: int, near: int, data: st.DataObject
+) -> None:
     log = EventLog.from_rows([(kind, size, 0) for kind, size in rows])
-    events = data.draw(st.lists(st.integers(0, len(rows)), max_size=8))
+    places = st.lists(st.integers(0, len(rows)), max_size=8)
+    events, cuts = data.draw(places), np.array(sorted(data.draw(places)), np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folding, "BATCH", batch)
+        patch.setattr(folding, "_NEAR", near)
+        if len(cuts) > 1:
+            folding.figures(log, cuts[:-1], cuts[1:])
+        found = folding.levels_before(log, np.array(events, np.int64))
     signs = {Kind.ALLOC: (1, 0), Kind.FREE: (-1, 0), Kind.RESERVE: (0, 1), Kind.RELEASE: (0, -1)}
     levels = [[sum(signs[kind][row] * size for kind, size in rows[:event]) for row in (0, 1)] for event in events]
-    assert levels_before(log, np.array(events, np.int64)).tolist() == levels
+    assert found.tolist() == levels
     allocs = [sum(kind == Kind.ALLOC for kind, _ in rows[:event]) for event in events]
     assert allocs_before(log, np.array(events, np.int64)).tolist() == allocs
 
