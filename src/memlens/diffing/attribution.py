@@ -65,6 +65,11 @@ class Cause(NamedTuple):
     base_lives: int
     head_lives: int
 
+    @property
+    def more_bytes(self) -> int:
+        """The bytes of this size that head has more of at its peak."""
+        return (self.head_blocks - self.base_blocks) * self.finding.size_bytes
+
 
 def causes_at_peak(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
     """What is live in one run and not in the other where the higher one has its peak, for both, the largest effect first.
@@ -89,7 +94,7 @@ def causes_at_peak(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
 
 def _is_late(cause: Cause, sign: int) -> bool:
     """Whether the blocks are all that a run has more of in this size at its peak, and the other run has freed them."""
-    more = (cause.head_blocks - cause.base_blocks) * cause.finding.size_bytes
+    more = cause.more_bytes
     return cause.finding.kind in OF_FREES and cause.effect == more and sign * more > 0
 
 

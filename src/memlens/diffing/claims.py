@@ -317,21 +317,19 @@ def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
 
 
 def _largest_in_one(diff: Diff, entries: bool) -> Iterator[Claim]:
-    """Yield the largest blocks that the run with the higher peak has more of there, which is no cause, where the other never allocates them."""
+    """Yield the blocks of the size that the run with the higher peak has most bytes more of there, which is no cause, where the other never allocates them."""
     base, head = peaks_of(diff)
     sign, side = (1, "head") if head > base else (-1, "base")
-    more = (
-        [one for one in diff.causes_at_peak if sign * (one.head_blocks - one.base_blocks) > 0] if base != head else []
-    )
+    more = [(sign * one.more_bytes, one) for one in diff.causes_at_peak if base != head and sign * one.more_bytes > 0]
     # Of one size the finding whose first block comes first: that is the first of all.
-    cause = max(more, key=lambda one: (one.finding.size_bytes, -_alloc_of(one.finding, side)), default=None)
+    most, cause = max(more, key=lambda one: (one[0], -_alloc_of(one[1].finding, side)), default=(0, None))
     if cause is None or cause.finding.kind != f"only_{side}":
         return
-    count = sign * (cause.head_blocks - cause.base_blocks)
+    count = most // cause.finding.size_bytes
     owner = cause.finding.owner or None
     blocks = {"side": side, "blocks": count, "owner": owner if count == cause.finding.count else None}
     values = values_of(cause.finding, "size_bytes") | values_of(cause, "base_blocks", "head_blocks")
-    values |= {"finding": cause.finding.kind, "explained_bytes": cause.effect, "at_peak": True}
+    values |= {"finding": cause.finding.kind, "explained_bytes": cause.more_bytes, "at_peak": True}
     yield Claim("largest_in_one", Weight.CAUSE, blocks | values)
     kind, ends = _first_block(Explained(cause, at_peak=True, sign=sign, whole=cause.effect), late=False)
     yield Claim(kind, Weight.CAUSE, blocks | {"entries": entries, **ends})
