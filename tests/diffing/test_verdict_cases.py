@@ -155,6 +155,20 @@ def test_a_leak_of_one_steps_length_is_a_late_free_of_each_step(tmp_path: Path) 
     )
 
 
+def test_where_both_runs_free_late_each_window_in_which_one_frees_later_still_counts(tmp_path: Path) -> None:
+    """Base frees what a step leaves one step later, head three: in each window of 3 to 8 head frees what is two windows late."""
+
+    def lagging(by: int) -> list[Row]:
+        def both(number: int) -> list[Row]:
+            kept = [row for row in work(number) if row[:2] != ("FREE", 2 * MIB)]
+            return [*kept, *([block(number - by, 1, 2 * MIB)[1]] if number >= by else [])]
+
+        return steps(10, both)
+
+    said = compared(lagging(1), lagging(3), tmp_path).verdict
+    assert "head 2 windows later, in 6 windows." in said
+
+
 @pytest.mark.parametrize(("spared", "whole", "such"), [(0, "1.75 MiB", "all of it"), (200, "1.55 MiB", "1.75 MiB")])
 def test_a_leak_of_another_size_in_every_window_is_counted_over_all_sizes(
     spared: int, whole: str, such: str, tmp_path: Path

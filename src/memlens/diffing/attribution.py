@@ -318,29 +318,26 @@ def _lateness(runs: Runs, items: Items, judged: Sequence[bool]) -> tuple[Ints, I
 
     Both are 0 where that is so in a single window, or where a run does not free the block in any window.
     """
-    late = _windows_late(runs, items)
-    alike = among(runs.items.size, items.size[late != 0]) & np.array(judged)[runs.items.window]
-    every = runs.items.take(np.flatnonzero(alike))
-    others = _windows_late(runs, every, judged)
-    some = np.flatnonzero(others)
-    rows = np.concatenate(
-        [np.stack((of.size, of.owner, by)) for of, by in ((items, late), (every.take(some), others[some]))], axis=1
-    )
-    _, code = rows_alike(*rows)
-    own, of_others = np.split(code, [len(late)])
-    first, _ = rows_alike(of_others, every.window[some])
-    windows = np.bincount(of_others[first], minlength=int(code.max(initial=0)) + 1)[own]
+    late, _ = _windows_late(runs, items.base_free, items.head_free)
+    logs = runs.base[0].log, runs.head[0].log
+    # Blocks alike are paired over all windows: within one those that both free there pair with one another, late or not.
+    alike = among(logs[0].size[runs.pairs[0]], items.size[late != 0])
+    pairs = [allocs[alike] for allocs in runs.pairs]
+    frees = (values_at(log.lifetimes.partner, allocs) for log, allocs in zip(logs, pairs, strict=True))
+    others, window = _windows_late(runs, *frees)
+    owners = [owners_of(log, runs.owners, allocs) for log, allocs in zip(logs, pairs, strict=True)]
+    some = np.flatnonzero((others != 0) & np.array(judged)[window])
+    of_others = np.stack((logs[0].size[pairs[0]], np.where(others > 0, owners[1], owners[0]), others))[:, some]
+    _, code = rows_alike(*np.concatenate((np.stack((items.size, items.owner, late)), of_others), axis=1))
+    own, others = np.split(code, [len(late)])
+    first, _ = rows_alike(others, window[some])
+    windows = np.bincount(others[first], minlength=int(code.max(initial=0)) + 1)[own]
     known = (late != 0) & (windows >= _EACH)
     return np.abs(late) * known, windows * known
 
 
-def _windows_late(runs: Runs, items: Items, judged: Sequence[bool] | None = None) -> Ints:
-    """Return how many windows later than base head frees each block of items, below 0 where it is sooner; 0 of those that a run frees in no window.
-
-    With ``judged`` the later one of the two windows must be.
-    """
-    windows = [window_of(side, free) for side, free in ((runs.base, items.base_free), (runs.head, items.head_free))]
-    known = (windows[0] >= 0) & (windows[1] >= 0)
-    if judged is not None:
-        known &= np.array(judged)[np.maximum(*windows)]
-    return np.where(known, windows[1] - windows[0], 0)
+def _windows_late(runs: Runs, base: Ints, head: Ints) -> tuple[Ints, Ints]:
+    """Return how many windows later than base head frees blocks, below 0 where sooner, 0 of those that a run frees in no window; and the later window."""
+    windows = window_of(runs.base, base), window_of(runs.head, head)
+    later: Ints = np.maximum(*windows)
+    return np.where(np.minimum(*windows) >= 0, windows[1] - windows[0], 0), later
