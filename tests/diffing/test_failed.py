@@ -76,6 +76,25 @@ def test_the_other_run_is_where_the_failed_one_was(by: str | None, swapped: bool
     assert seen >= 15
 
 
+def test_where_the_other_log_ends_before_that_it_is_not_said_to_be_anywhere_then() -> None:
+    for seed in range(25):
+        large, small = Machine(LARGE), Machine(400 * KIB)
+        run(large, seed)
+        failure = run(small, seed)
+        start = max(number for number, line in enumerate(small.lines) if line.startswith("STEP"))
+        begun = large.lines.index(small.lines[start])
+        allocs = [number for number, line in enumerate(large.lines) if "Alloc " in line and number > begun]
+        if failure is None or sum("Alloc " in line for line in small.lines[start:]) < 6:
+            continue
+        for count in (2, 5):
+            killed = b"\n".join(large.text.split(b"\n")[: allocs[count] + 1])
+            found = memlens.diff(io.BytesIO(killed), io.BytesIO(small.text))
+            assert only(found).other is None, seed
+            assert "allocated then" not in found.verdict
+        return
+    pytest.fail("no run fails late in a step")
+
+
 def test_what_only_one_run_keeps_is_the_difference_at_the_failure() -> None:
     extra, seen = 61 * KIB, 0  # a size that the program never asks for
     for seed in range(25):
