@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from commands import process
-from logs import ALLOC, FREE, HEADER, LogText
+from logs import ALLOC, FREE, HEADER, LogText, write_log
 from traces import memory_event, trace, write_trace
 
 import memlens
@@ -112,6 +112,13 @@ def test_a_device_that_ran_out_is_told_of_before_a_fuller_one(tmp_path: Path) ->
     assert str(answer).startswith("Device 1: Ran out of memory at entry 2: 2.00 GiB")
     assert str(answer).endswith("Peaks of the others: device 0 4.00 KiB.")
     assert answer.tone == "bad"
+
+
+def test_of_several_logs_with_the_lowest_peak_none_is_named(tmp_path: Path) -> None:
+    for rank in range(4):
+        write_log(tmp_path, f"worker.{rank}", f"+{(1 + (rank == 2)) << 20}@1000")
+    verdict = memlens.analyze(tmp_path).verdict
+    assert verdict.startswith("Of 4 logs the highest peak is 2.00 MiB in worker.2, the lowest 1.00 MiB in 3 of them.")
 
 
 def test_logs_with_brackets_in_their_names_are_no_devices(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("logs_out_of_memory", {"count": 2, "logs": ["a", "b"]}),
     ("logs_growing", {"logs": ["a"]}),
     ("logs_peaks", {"count": 3, "known": 3, "peak_bytes": MIB, "log": "a", "lowest_bytes": KIB, "lowest": "b"}),
+    ("logs_peaks", {"count": 3, "peak_bytes": MIB, "log": "a", "lowest_bytes": KIB, "lowest": "b", "as_low": 2}),
     ("logs_peaks", {"count": 2, "known": 2, "peak_bytes": MIB, "log": "a"}),
     ("logs_peaks", {"count": 2, "known": 1, "peak_bytes": MIB, "log": "a"}),
     ("logs_analyzed", {"count": 2}),

@@ -838,6 +838,8 @@ def _logs_peaks(v: Values, runs: Runs) -> None:
     assert v["peak_bytes"] == peaks[v["log"]] == max(peaks.values())
     assert v.get("lowest_bytes", v["peak_bytes"]) == min(peaks.values())
     assert peaks[v.get("lowest", v["log"])] == min(peaks.values())
+    heights = [*peaks.values()]
+    assert (v["as_high"], v.get("as_low", v["as_high"])) == tuple(heights.count(pick(heights)) for pick in (max, min))
 
 
 def _peaks_of_others(v: Values, runs: Runs) -> None:

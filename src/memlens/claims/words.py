@@ -257,9 +257,9 @@ WORDS: dict[str, Words] = {
     "logs_out_of_memory": Words("{count:plural log} ran out of memory: {logs:names}"),
     "logs_growing": Words("memory grows in {logs:names}"),
     "logs_peaks": Words(
-        "[of {count:plural log} the highest peak is {peak_bytes:bytes} in {log:name}, the lowest {lowest_bytes:bytes} in {lowest:name}"
-        "|{known=1?peak {peak_bytes:bytes} in {log:name}|all of {known:plural log} have the same peak, {peak_bytes:bytes}}"
-        "|of {count:plural log} the highest peak is {peak_bytes:bytes} in {log:name}]"
+        "[of {count:plural log} the highest peak is {peak_bytes:bytes} in {as_high>1?{as_high:count} of them|{log:name}},"
+        " the lowest {lowest_bytes:bytes} in {as_low>1?{as_low:count} of them|{lowest:name}}"
+        "|{known=1?peak {peak_bytes:bytes} in {log:name}|all of {known:plural log} have the same peak, {peak_bytes:bytes}}]"
     ),
     "logs_analyzed": Words("{count:plural log} analyzed"),
     "logs_not_analyzed": Words("{count:plural log} could not be analyzed", joined="; "),
