@@ -196,7 +196,8 @@ def _with_runs(template: str) -> Callable[[Values], str]:
 
 def _groups(values: Values) -> str:
     listed = (write("{ranks:count} of about {median:figure}", {**values, **group}) for group in values["largest"])
-    return f"they fall into {values['groups']} groups that no field of the paths tells apart: {'; '.join(listed)}"
+    apart = write("[{told_by:name} tells|no field of the paths tells]", values)
+    return f"they fall into {values['groups']} groups that {apart} apart: {'; '.join(listed)}"
 
 
 _MORE_HELD = "[; {at_least?at least |}{more_bytes:bytes} more is held by {holder:owner}]"
