@@ -71,7 +71,8 @@ _BLOCKS = _MANY_BLOCKS % ("a block", "blocks") + " that "
 
 def _more(more: str, less: str, *, of_both: bool = False) -> str:
     """The template of blocks that a run has more of at its peak: ``3 more blocks of 1.00 MiB (relu) (5 instead of 2)``."""
-    some = "{blocks:count} more {blocks=1?block|blocks} of {size_bytes:bytes}[ {owner:whose}]"
+    some = "{blocks:count}[ of {more_blocks:count}] more {more_blocks?blocks|{blocks=1?block|blocks}}"
+    some += " of {size_bytes:bytes}[ {owner:whose}]"
     instead = f"({{{more}_blocks:count}} instead of {{{less}_blocks:count}})"
     none = f"{some} {instead}" if of_both else f"{_BLOCKS}only {more} has"
     unknown = f"{_BLOCKS}both have, live at {more}'s peak only" if of_both else some

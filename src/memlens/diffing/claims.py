@@ -299,8 +299,10 @@ def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
     values |= {"d_bytes": found.sign * found.whole, "explained_bytes": cause.effect, "at_peak": found.at_peak}
     if 1 < cause.windows < finding.count:
         values["windows"] = cause.windows
-    if found.at_peak and abs(cause.head_blocks - cause.base_blocks) == finding.count:
+    if found.at_peak and (more := abs(cause.head_blocks - cause.base_blocks)) == finding.count:
         values |= values_of(cause, "base_blocks", "head_blocks")
+    elif found.at_peak and more > finding.count:  # others of its size are of another owner or kind
+        values |= {"more_blocks": more}
     alike = found.sign * cause.alike_effect
     # Frees of a kind are for one cause, whatever else takes back; blocks that one run has more of may come and go for many.
     counts = alike <= found.whole if finding.kind not in OF_FREES else found.effect < found.whole
