@@ -71,7 +71,7 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     optimizer = left & (_rank(size, left) < states * counts[of_size])
     those = np.flatnonzero(made & ~optimizer & ~left)
     gradient = np.zeros(len(alloc), np.bool_)
-    gradient[those] = _gradients(alloc[those], free[those], size[those], step[those], sizes, counts, hi)
+    gradient[those], there = _gradients(alloc[those], free[those], size[those], step[those], sizes, counts, hi)
     covered = np.bincount(step[gradient], weights=size[gradient], minlength=1).max()
     if not states:  # as many as one step makes gradients of
         kinds, have = np.unique(step[gradient] * len(sizes) + of_size[gradient], return_counts=True)
@@ -90,13 +90,19 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     # What each step makes before the first of its gradients and gives back after it was saved for the backward pass.
     first = np.full(len(lo) + 1, len(log), np.int64)
     np.minimum.at(first, step[gradient], alloc[gradient])
-    own = (step >= 0) & (role < 0) & (free < hi[step])
+    inside = (step >= 0) & (role < 0) & (free < hi[step])
+    # Of a step that makes half as much again when all gradients are there, as one that adds up those of several batches does, that says nothing.
+    others = inside & ~among(size, sizes)
+    again, whole_step = (
+        np.bincount(step[some], size[some], len(lo)) for some in (others & (alloc > there[step]), others)
+    )
+    own = inside & (3 * again <= whole_step)[step]
     role[own] = ROLE_NUMBERS["temporary"]
     forward = alloc < first[step]
     role[own & forward & (free > first[step])] = ROLE_NUMBERS["saved"]
     # … and gives back in the next step was kept by the program until it had another one: a batch, a loss.  So was what the last step but one
     # left to the last, where steps before these left nothing of its size.
-    kept = (step >= 0) & (role < 0) & (free < np.append(hi[1:], 0)[step])
+    kept = (step >= 0) & (role < 0) & ~inside & (free < np.append(hi[1:], 0)[step])
     older = live[(live >= hi[0]) & (live < recent)]
     kept &= ~stays | ~among(size, log.size[older])
     role[kept & (forward | ~among(size, size[parameter]))] = ROLE_NUMBERS["variable"]
@@ -104,8 +110,10 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     return np.where(alloc[place] == live, role[place], np.int8(-1))
 
 
-def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, counts: Ints, hi: Ints) -> Flags:
-    """Which of the blocks that steps make, of the sizes of what was there before, are gradients.
+def _gradients(
+    alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, counts: Ints, hi: Ints
+) -> tuple[Flags, Ints]:
+    """Which of the blocks that steps make, of the sizes of what was there before, are gradients; and by which event of each step those sizes are covered first.
 
     At the moment of a step when what it made by itself covers those sizes best, the blocks of each size that live longest.
 
@@ -140,6 +148,8 @@ def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, cou
     # Of several such moments the last with the least of those sizes: the gradients are all there, and little that is alike.
     all_there = _sums(sign * sizes[of_kind], starts)
     (at_best,) = np.nonzero(covered == np.repeat(best, np.diff(begins, append=len(covered))))
+    there = np.copy(hi)
+    there[of_step[at_best[::-1]]] = event[at_best[::-1]]
     at_best = at_best[np.lexsort((-at_best, all_there[at_best], of_step[at_best]))]
     steps, first = np.unique(of_step[at_best], return_index=True)
     enough = best >= _GRADIENTS * int(sizes @ counts)
@@ -152,7 +162,7 @@ def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, cou
     rank = rank_of(step[those] * len(sizes) + kind[those])
     chosen = np.zeros(len(alloc), np.bool_)
     chosen[those[rank < counts[kind[those]]]] = True
-    return chosen
+    return chosen, there
 
 
 def _sums(values: Ints, starts: Flags) -> Ints:
