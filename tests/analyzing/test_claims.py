@@ -155,6 +155,22 @@ def test_a_thousand_parts_are_shown_and_no_more(tmp_path: Path, calls: int, show
     assert "growth not checked" in log.verdict
 
 
+def test_what_fills_up_and_is_emptied_swings_though_peaks_grow(tmp_path: Path) -> None:
+    """Each of 22 steps keeps 2 MiB; the last but one gives all back after its peak."""
+    log, mib = LogText(), 1 << 20
+    for step in range(24):
+        log.lines.append(f"STEP {step} START")
+        log.alloc(8 * mib, 1 << 40)
+        log.free(8 * mib, 1 << 40)
+        if step < 22:
+            log.alloc(2 * mib, step << 30)
+        for kept in range(22 * (step == 22)):
+            log.free(2 * mib, kept << 30)
+    (tmp_path / "run.log").write_text(log.text)
+    said = "does not grow over 23 steps: it swings between 0 B and 44.00 MiB. The peak of a step grows from STEP 1 on"
+    assert said in memlens.analyze(tmp_path / "run.log").verdict
+
+
 def test_of_steps_too_few_to_judge_nothing_is_said_to_grow_or_not_to(tmp_path: Path) -> None:
     """Each of three steps keeps a block and reserves more for it: the level before them makes a fourth only of what is reserved."""
     log = LogText()

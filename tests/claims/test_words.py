@@ -33,6 +33,7 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
     ("hidden_growth", {**STEPS, "since": "STEP 3", "gained_bytes_per_window": KIB, "gained_bytes": 17 * KIB}),
     ("no_size_piles_up", {}),
     ("live_not_growing", {**STEPS, "rose": True}),
+    ("live_not_growing", {**STEPS, "lowest_bytes": KIB, "highest_bytes": MIB}),
     ("level_growing", {"level": "peak", "unit": "step", "since": "(before)", "from_bytes": KIB, "to_bytes": MIB}),
     ("level_growing", {"level": "reserved", "since": "STEP 1", "from_bytes": 0, "to_bytes": MIB, "live_growing": True}),
     ("peak", {"peak_bytes": MIB, "reserved_bytes": 2 * MIB, "line": 1942, "window": "STEP 1", "rise_bytes": 512}),

@@ -200,7 +200,9 @@ def _growing(log: LogAnalysis) -> Iterator[Claim]:
         if growth.most is None and not UNPAIRED_DOUBTS & codes:
             yield claim("no_size_piles_up", Weight.GROWTH)
     elif "no_tensor_events" not in codes:
-        yield claim("live_not_growing", Weight.GROWTH, windows=growth.judged, unit=unit, rose=growth.rose is not None)
+        rose = growth.rose is not None
+        calm: dict[str, Any] = {"lowest_bytes": None} if rose or growth.verdict != "swinging" else {}
+        yield claim("live_not_growing", Weight.GROWTH, growth, windows=growth.judged, unit=unit, rose=rose, **calm)
     else:
         above, grows = above[-1:], True
     for level in above:

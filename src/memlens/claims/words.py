@@ -75,7 +75,10 @@ WORDS: dict[str, Words] = {
         " {gained_bytes:bytes} in all over {windows:units}"
     ),
     "no_size_piles_up": Words("no blocks of one size pile up", joined="; "),
-    "live_not_growing": Words("what is live after each {unit} does not {rose?keep growing|grow} over {windows:units}"),
+    "live_not_growing": Words(
+        "what is live after each {unit} does not {rose?keep growing|grow} over {windows:units}"
+        "[: it swings between {lowest_bytes:bytes} and {highest_bytes:bytes}]"
+    ),
     "level_growing": Words(
         "{level=peak?the peak of a {unit}|{level}} grows from {since:window} on, from {from_bytes:bytes} to"
         " {to_bytes:bytes}",
