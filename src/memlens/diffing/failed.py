@@ -114,7 +114,8 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile
             last = int(events[1 - side][events[side].argmax()])
             if len(asks[1]) < len(asks[0]) and last == asks[1][-1] and window.hi == len(window.log):
                 return None
-            stop = _next_request(window, last)
+            frees = np.count_nonzero(failed.log.kind[int(events[side].max()) : failed.hi] == Kind.FREE)
+            stop = _next_request(window, last, frees)
     log, aligned = window.log, stop > window.lo
     allocated, reserved = log.level_before(stop)
     layout = layout_before(log, stop) if log.tells_of_chunks else None
@@ -136,8 +137,8 @@ def _allocs(window: Window) -> Ints:
     return found
 
 
-def _next_request(window: Window, alloc: int) -> int:
-    """The event before which a run asks for the block after one: what it frees in between is gone; right after that one, if it is the last."""
+def _next_request(window: Window, alloc: int, frees: int = 0) -> int:
+    """The event before which a run asks for the block after one: what it frees in between is gone; as many FREEs after that one, if it is the last."""
     kind = window.log.kind[alloc + 1 : window.hi]
     asks = np.flatnonzero((kind == Kind.ALLOC) | (kind == Kind.RESERVE))
-    return alloc + 1 + (int(asks[0]) if len(asks) else 0)
+    return alloc + 1 + (int(asks[0]) if len(asks) else min(frees, len(kind)))
