@@ -141,7 +141,7 @@ WORDS: dict[str, Words] = {
         " too unevenly to tell whether it grows"
     ),
     "not_growing": Words(
-        "memory does not grow over {windows:units}[: it falls once, from {from_bytes:bytes} to {lowest_bytes:bytes}"
+        "memory does not grow over {windows:units}[: it falls from {from_bytes:bytes} to {lowest_bytes:bytes}"
         "|: it swings between {lowest_bytes:bytes} and {highest_bytes:bytes}]"
     ),
     "higher_after": Words("after them it comes to {peak_bytes:bytes}", joined="; "),
