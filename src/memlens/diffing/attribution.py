@@ -45,6 +45,7 @@ class Cause(NamedTuple):
         window: The window that the first block is of, ``None`` for none: of a missing or an extra Free that in which one run frees it.
         windows: Windows that have some of them.
         base_blocks, head_blocks: How many blocks of this size each run has at its peak; 0 of what is left behind.
+        of_owner: How many of these are of this owner, in base and in head.
         late_by: How many windows later than the other run the run that has more frees each of them, where that is so in several windows; else 0.
         late_windows: In how many windows it frees such a block so late.
         alike: Blocks of any size that are of this kind, and pairs of windows that have some.
@@ -58,6 +59,7 @@ class Cause(NamedTuple):
     windows: int
     base_blocks: int
     head_blocks: int
+    of_owner: tuple[int, int]
     late_by: int
     late_windows: int
     alike: tuple[int, int]
@@ -119,8 +121,10 @@ def _live_in_one(
     rank = np.concatenate([np.where(some, 2, of < 0) for some, of in zip(gone, partner, strict=True)])
     side_of = np.repeat([0, 1], [len(events) for events in live])
     left = _left_over(side_of == 1, np.concatenate(size), np.concatenate(owner), rank)
+    held = [live_events(log, peak) for log, peak in zip(logs, peaks, strict=True)]
     counts = [
-        np.unique(log.size[live_events(log, peak)], return_counts=True) for log, peak in zip(logs, peaks, strict=True)
+        np.unique((log.size[events], owners_of(log, runs.owners, events)), return_counts=True, axis=1)
+        for log, events in zip(logs, held, strict=True)
     ]
     found: list[Cause] = []
     for side in sides:
@@ -274,14 +278,16 @@ def _causes(
         items: What one run has more of.
         effect: What each adds, with its sign.
         judged: Which pairs of windows are judged.
-        counts: For each run the sizes of what is live at its peak, rising, and how many blocks there are of each.
+        counts: For each run the sizes and owners of what is live at its peak, two rows, and how many blocks there are of each.
     """
     late_by, late_windows = _lateness(runs, items, judged)
     groups = group(items._replace(remaining=effect, peak=np.zeros_like(effect)))
     for own, finding in zip(groups, findings_in(runs, items, groups), strict=True):
         size, windows = finding.size_bytes, items.window[own]
         alike = np.flatnonzero(items.kind == items.kind[own[0]])
-        held = [int(times[sizes == size].sum()) for sizes, times in counts] or [0, 0]
+        same = [(of[0] == size, of[1] == items.owner[own[0]], times) for of, times in counts]
+        held = [int(times @ of_size) for of_size, _, times in same] or [0, 0]
+        of_owner = [int(times @ (of_size & of)) for of_size, of, times in same] or [0, 0]
         yield Cause(
             finding,
             int(effect[own].sum()),
@@ -289,6 +295,7 @@ def _causes(
             len(np.unique(windows)),
             held[0],
             held[1],
+            (of_owner[0], of_owner[1]),
             int(late_by[own[0]]),
             int(late_windows[own[0]]),
             (len(alike), len(np.unique(items.window[alike]))),

@@ -19,6 +19,7 @@ from memlens.trust.case import RESERVED_DOUBTS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from memlens.diffing.attribution import Cause
     from memlens.diffing.failed import FailedRun
     from memlens.diffing.finding import Finding, Side
 
@@ -299,10 +300,8 @@ def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
     values |= {"d_bytes": found.sign * found.whole, "explained_bytes": cause.effect, "at_peak": found.at_peak}
     if 1 < cause.windows < finding.count:
         values["windows"] = cause.windows
-    if found.at_peak and (more := abs(cause.head_blocks - cause.base_blocks)) == finding.count:
-        values |= values_of(cause, "base_blocks", "head_blocks")
-    elif found.at_peak and more > finding.count:  # others of its size are of another owner or kind
-        values |= {"more_blocks": more}
+    if found.at_peak:
+        values |= _more_blocks(cause)
     alike = found.sign * cause.alike_effect
     # Frees of a kind are for one cause, whatever else takes back; blocks that one run has more of may come and go for many.
     counts = alike <= found.whole if finding.kind not in OF_FREES else found.effect < found.whole
@@ -316,6 +315,16 @@ def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
     if outweighs:
         back = {"side": "head" if found.sign > 0 else "base", "taken_back_bytes": found.effect - found.whole}
         yield Claim("taken_back", Weight.CAUSE, back)
+
+
+def _more_blocks(cause: Cause) -> dict[str, Any]:
+    """How many blocks of the owner each run has at its peak; of any owner where these are what one has more; else how many more one has."""
+    counts, blocks = (cause.of_owner, (cause.base_blocks, cause.head_blocks)), cause.finding.count
+    for owner, (base, head) in zip((cause.finding.owner or None, None), counts, strict=True):
+        if abs(head - base) == blocks:
+            return {"base_blocks": base, "head_blocks": head, "owner": owner}
+    more = next((abs(head - base) for base, head in counts if abs(head - base) > blocks), None)
+    return {"more_blocks": more}
 
 
 def _largest_in_one(diff: Diff, entries: bool) -> Iterator[Claim]:
