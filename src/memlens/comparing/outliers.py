@@ -158,7 +158,7 @@ def _mean_of_most(distances: Ints) -> float:
 def tells_apart(codes: Ints, group: Ints) -> bool:
     """Whether a field of which values have two ranks or more has in each group other values."""
     values, pairs = codes_of(codes), codes_of(np.stack((codes, group)))
-    return 0 < values.max() == pairs.max() < len(codes) // 2
+    return 0 < int(values.max()) == int(pairs.max()) < len(codes) // 2
 
 
 def _most_outliers(count: int) -> int:

@@ -114,7 +114,7 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile
             last = int(events[1 - side][events[side].argmax()])
             if len(asks[1]) < len(asks[0]) and last == asks[1][-1] and window.hi == len(window.log):
                 return None
-            frees = np.count_nonzero(failed.log.kind[int(events[side].max()) : failed.hi] == Kind.FREE)
+            frees = int(np.count_nonzero(failed.log.kind[int(events[side].max()) : failed.hi] == Kind.FREE))
             stop = _next_request(window, last, frees)
     log, aligned = window.log, stop > window.lo
     allocated, reserved = log.level_before(stop)

@@ -71,7 +71,7 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     optimizer = left & (_rank(size, left) < states * counts[of_size])
     those = np.flatnonzero(made & ~optimizer & ~left)
     gradient = np.zeros(len(alloc), np.bool_)
-    gradient[those], there = _gradients(alloc[those], free[those], size[those], step[those], sizes, counts, hi)
+    gradient[those] = _gradients(alloc[those], free[those], size[those], step[those], sizes, counts, hi)
     covered = np.bincount(step[gradient], weights=size[gradient], minlength=1).max()
     if not states:  # as many as one step makes gradients of
         kinds, have = np.unique(step[gradient] * len(sizes) + of_size[gradient], return_counts=True)
@@ -88,15 +88,15 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     for name, blocks in (("gradient", gradient), ("parameter", parameter), ("optimizer", optimizer)):
         role[blocks] = ROLE_NUMBERS[name]
     # What each step makes before the first of its gradients and gives back after it was saved for the backward pass.
-    first = np.full(len(lo) + 1, len(log), np.int64)
+    first, there = np.full(len(lo) + 1, len(log), np.int64), np.append(hi, 0)
     np.minimum.at(first, step[gradient], alloc[gradient])
+    there[step[gradient]] = alloc[gradient]
     inside = (step >= 0) & (role < 0) & (free < hi[step])
-    # Of a step that makes half as much again when all gradients are there, as one that adds up those of several batches does, that says nothing.
-    others = inside & ~among(size, sizes)
-    again, whole_step = (
-        np.bincount(step[some], size[some], len(lo)) for some in (others & (alloc > there[step]), others)
-    )
-    own = inside & (3 * again <= whole_step)[step]
+    # Of a step that fills up again when all gradients are there, as one does that adds up those of several batches, that says nothing.
+    others = inside & ~stays & ~among(size, sizes)
+    parts = (others & late for late in (alloc > there[step], alloc <= there[step]))
+    again, first_time = (_heights(alloc[some], free[some], size[some], step[some], len(lo)) for some in parts)
+    own = inside & (2 * again <= first_time)[step]
     role[own] = ROLE_NUMBERS["temporary"]
     forward = alloc < first[step]
     role[own & forward & (free > first[step])] = ROLE_NUMBERS["saved"]
@@ -110,10 +110,8 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     return np.where(alloc[place] == live, role[place], np.int8(-1))
 
 
-def _gradients(
-    alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, counts: Ints, hi: Ints
-) -> tuple[Flags, Ints]:
-    """Which of the blocks that steps make, of the sizes of what was there before, are gradients; and by which event of each step those sizes are covered first.
+def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, counts: Ints, hi: Ints) -> Flags:
+    """Which of the blocks that steps make, of the sizes of what was there before, are gradients.
 
     At the moment of a step when what it made by itself covers those sizes best, the blocks of each size that live longest.
 
@@ -148,8 +146,6 @@ def _gradients(
     # Of several such moments the last with the least of those sizes: the gradients are all there, and little that is alike.
     all_there = _sums(sign * sizes[of_kind], starts)
     (at_best,) = np.nonzero(covered == np.repeat(best, np.diff(begins, append=len(covered))))
-    there = np.copy(hi)
-    there[of_step[at_best[::-1]]] = event[at_best[::-1]]
     at_best = at_best[np.lexsort((-at_best, all_there[at_best], of_step[at_best]))]
     steps, first = np.unique(of_step[at_best], return_index=True)
     enough = best >= _GRADIENTS * int(sizes @ counts)
@@ -162,7 +158,15 @@ def _gradients(
     rank = rank_of(step[those] * len(sizes) + kind[those])
     chosen = np.zeros(len(alloc), np.bool_)
     chosen[those[rank < counts[kind[those]]]] = True
-    return chosen, there
+    return chosen
+
+
+def _heights(alloc: Ints, free: Ints, size: Ints, step: Ints, steps: int) -> Ints:
+    """How many bytes of some blocks are live together in each step, at most; all are given back in the step that makes them."""
+    of, order = np.tile(step, 2), np.concatenate((alloc, free)).argsort()
+    found = np.zeros(steps, np.int64)
+    np.maximum.at(found, of[order], np.concatenate((size, -size))[order].cumsum())
+    return found
 
 
 def _sums(values: Ints, starts: Flags) -> Ints:
