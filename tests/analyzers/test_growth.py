@@ -161,6 +161,24 @@ def test_a_leak_of_ever_more_grows_from_its_first_window_on(stays: int) -> None:
     assert (found.since, found.gained_bytes) == (since, live[-1] - live[since - 1])
 
 
+@pytest.mark.parametrize("windows", [12, 20, 60])
+def test_a_leak_of_ever_more_in_each_other_window_grows_from_the_first_of_them_on(windows: int) -> None:
+    live = series(*accumulate(1000 if k == 0 else (k + 1) * 64 * (k % 2) for k in range(windows)))
+    assert judge(live).since == 1
+    # What is kept before it, and is little beside that, is none of it.
+    early = series(*(level + 10 * (k >= 5) for k, level in enumerate([1000] * 6 + live.tolist())))
+    assert judge(early).since == 7
+
+
+@pytest.mark.parametrize("rises", [1, 2, 3])
+def test_a_rise_that_does_not_go_on_is_told_where_it_is_more_than_a_thousandth(rises: int) -> None:
+    """Of 20 windows the last ones each keep a block, or one in the middle does."""
+    for level, told in ((1 << 20, False), (100 << 10, True)):
+        for after in (20 - rises, 9):
+            live = series(*(level + 512 * min(max(k - after + 1, 0), rises) for k in range(20)))
+            assert (judge(live).rise is not None) == (told or 1000 * 512 * rises > int(live.max())), (level, after)
+
+
 @settings(max_examples=many(300))
 @given(
     st.lists(st.sampled_from([0, 0, 0, 1, 1, 4, 9]), min_size=1, max_size=40),

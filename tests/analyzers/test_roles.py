@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from edited_runs import Row, write
 from hypothesis import given
 from hypothesis import strategies as st
 from made_trainings import Called, Training, live_at
@@ -46,6 +47,36 @@ def peak_of(log: Log) -> int:
 
 
 # -- by steps --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batches", [1, 2, 4])
+def test_of_a_step_that_adds_up_gradients_of_several_batches_nothing_else_is_told(batches: int, tmp_path: Path) -> None:
+    """What all but the first batch save comes after the gradients, to which theirs are added."""
+    mib, numbers = 1 << 20, count(1)
+    weights = [(4 * mib, next(numbers)) for _ in range(6)]
+    rows: list[Row] = [("ALLOC", *one) for one in weights]
+    for step in range(4):
+        rows.append(("STEP", step, 0))
+        sums: list[int] = []
+        for _ in range(batches):
+            saved = [(3 * mib + 4096 * k, next(numbers)) for k in range(12)]
+            rows += [("ALLOC", *one) for one in saved]
+            for k in range(6):
+                rows.append(("ALLOC", 4 * mib, made := next(numbers)))
+                if len(sums) <= k:
+                    sums.append(made)
+                else:
+                    rows.append(("FREE", 4 * mib, made))
+                rows += [("FREE", *saved.pop()), ("FREE", *saved.pop())]
+        if step == 0:
+            rows += [("ALLOC", 4 * mib, next(numbers)) for _ in range(12)]
+        rows += [("FREE", 4 * mib, one) for one in sums]
+    (log,) = memlens.analyze(write(rows, tmp_path / "run.log")).logs
+    told = {row.role: row.total_bytes for row in log.windows[0].results["composition"].roles}
+    assert told["parameter"] == 24 * mib
+    assert told["optimizer"] == 48 * mib
+    assert ("saved" in told) == (batches == 1)
+    assert "temporary" not in told
 
 
 @given(SEEDS, st.integers(0, 2), st.floats(0, 1))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from edited_runs import Row, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_trainings import Training, live_at
@@ -89,6 +90,35 @@ def test_without_states_that_are_made_anew_the_peak_is_that_of_a_training_that_k
 def test_nothing_exists_twice_where_each_step_clears_what_it_makes(seed: int, states: int, of_python: bool) -> None:
     training = Training(seed, states)
     assert (by_steps(training), by_stacks(training, of_python=of_python)) == ((), ())
+
+
+@pytest.mark.parametrize("late_states", [False, True])
+def test_gradients_that_are_added_up_over_steps_do_not_wait_in_vain(late_states: bool, tmp_path: Path) -> None:
+    """Every fourth step gives back the sums of its own and of the three before; states come with the first of these, and go at exit."""
+    mib, numbers = 1 << 20, count(1)
+    rows: list[Row] = [("ALLOC", 4 * mib, next(numbers)) for _ in range(6)]
+    sums: list[int] = []
+    states: list[int] = []
+    for step in range(16):
+        rows.append(("STEP", step, 0))
+        saved = [("ALLOC", 3 * mib, next(numbers)) for _ in range(12)]
+        rows += saved
+        for k in range(6):
+            rows += [("ALLOC", 4 * mib, made := next(numbers))]
+            if len(sums) <= k:
+                sums.append(made)
+            else:
+                rows += [("ALLOC", 4 * mib, both := next(numbers)), ("FREE", 4 * mib, sums[k]), ("FREE", 4 * mib, made)]
+                sums[k] = both
+            rows += [("FREE", size, one) for _, size, one in (saved.pop(), saved.pop())]
+        if step == 3 * late_states:
+            states = [next(numbers) for _ in range(12)]
+            rows += [("ALLOC", 4 * mib, one) for one in states]
+        if step % 4 == 3:
+            rows += [("FREE", 4 * mib, one) for one in sums]
+            sums = []
+    rows += [("FREE", 4 * mib, one) for one in (*states, *range(1, 7))]
+    assert "gradients of the step before" not in memlens.analyze(write(rows, tmp_path / "run.log")).verdict
 
 
 # -- real snapshots --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from commands import process
-from logs import ALLOC, FREE, HEADER, LogText
+from logs import ALLOC, FREE, HEADER, LogText, write_log
 from traces import memory_event, trace, write_trace
 
 import memlens
@@ -114,6 +114,13 @@ def test_a_device_that_ran_out_is_told_of_before_a_fuller_one(tmp_path: Path) ->
     assert answer.tone == "bad"
 
 
+def test_of_several_logs_with_the_lowest_peak_none_is_named(tmp_path: Path) -> None:
+    for rank in range(4):
+        write_log(tmp_path, f"worker.{rank}", f"+{(1 + (rank == 2)) << 20}@1000")
+    verdict = memlens.analyze(tmp_path).verdict
+    assert verdict.startswith("Of 4 logs the highest peak is 2.00 MiB in worker.2, the lowest 1.00 MiB in 3 of them.")
+
+
 def test_logs_with_brackets_in_their_names_are_no_devices(tmp_path: Path) -> None:
     paths = [tmp_path / "run [1]", tmp_path / "run [2]"]
     for path in paths:
@@ -146,6 +153,22 @@ def test_a_thousand_parts_are_shown_and_no_more(tmp_path: Path, calls: int, show
     assert (log.steps is not None) == shown
     assert log.growth is None
     assert "growth not checked" in log.verdict
+
+
+def test_what_fills_up_and_is_emptied_swings_though_peaks_grow(tmp_path: Path) -> None:
+    """Each of 22 steps keeps 2 MiB; the last but one gives all back after its peak."""
+    log, mib = LogText(), 1 << 20
+    for step in range(24):
+        log.lines.append(f"STEP {step} START")
+        log.alloc(8 * mib, 1 << 40)
+        log.free(8 * mib, 1 << 40)
+        if step < 22:
+            log.alloc(2 * mib, step << 30)
+        for kept in range(22 * (step == 22)):
+            log.free(2 * mib, kept << 30)
+    (tmp_path / "run.log").write_text(log.text)
+    said = "does not grow over 23 steps: it swings between 0 B and 44.00 MiB. The peak of a step grows from STEP 1 on"
+    assert said in memlens.analyze(tmp_path / "run.log").verdict
 
 
 def test_of_steps_too_few_to_judge_nothing_is_said_to_grow_or_not_to(tmp_path: Path) -> None:

@@ -101,6 +101,24 @@ def test_stages_are_peers_and_the_machine_of_all_odd_ranks_is_named(tmp_path: Pa
     assert skews == {"pp": ("3", 64 * MIB), "node": ("5", 30 * MIB)}
 
 
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_where_all_ranks_of_one_machine_are_higher_it_is_named(tmp_path: Path, nodes: int) -> None:
+    """Of 3 nodes of 4 with a rank beside them that is higher, too, these are no groups; of two as many are high as are not."""
+    programs = {}
+    for node in range(nodes):
+        for gpu in range(4):
+            more = 12 if node == 1 else 4 if (node, gpu) == (2, 3) else 0
+            parameters = (*USUAL.parameters, *[(more * MIB, "nccl")] * (more > 0))
+            programs[f"node{node}_gpu{gpu}.log"] = replace(USUAL, parameters=parameters)
+    found, _ = made(tmp_path, programs)
+    if nodes == 2:
+        assert "They fall into 2 groups that node tells apart: 4 of about" in found.verdict
+        return
+    said = "5 ranks stand out. Node 1 gpu 0 and 3 more, all of node 1, hold 12.00 MiB more than their peers"
+    assert said in found.verdict
+    assert "Node 2 gpu 3 holds 4.00 MiB more than its peers" in found.verdict
+
+
 def test_an_edited_block_of_a_real_log_is_what_stands_out(shared: Path, tmp_path: Path) -> None:
     """Eight ranks of one real log; of one rank a block that is live at the peak is larger by arithmetic on its lines."""
     text = (shared / "data" / "paddle" / "09_launch2_dygraph_331.workerlog.0").read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,46 @@ def test_the_other_run_is_where_the_failed_one_was(by: str | None, swapped: bool
         assert other.event == failed.failure.event
         seen += 1
     assert seen >= 15
+
+
+def test_where_the_other_log_ends_before_that_it_is_not_said_to_be_anywhere_then() -> None:
+    for seed in range(25):
+        large, small = Machine(LARGE), Machine(400 * KIB)
+        run(large, seed)
+        failure = run(small, seed)
+        start = max(number for number, line in enumerate(small.lines) if line.startswith("STEP"))
+        begun = large.lines.index(small.lines[start])
+        allocs = [number for number, line in enumerate(large.lines) if "Alloc " in line and number > begun]
+        if failure is None or sum("Alloc " in line for line in small.lines[start:]) < 6:
+            continue
+        for count in (2, 5):
+            killed = b"\n".join(large.text.split(b"\n")[: allocs[count] + 1])
+            found = memlens.diff(io.BytesIO(killed), io.BytesIO(small.text))
+            assert only(found).other is None, seed
+            assert "allocated then" not in found.verdict
+        return
+    pytest.fail("no run fails late in a step")
+
+
+def test_where_the_other_log_ends_right_there_it_is_where_the_failed_one_was() -> None:
+    """Some fail right after a block is given back: the other has given back as many."""
+    seen = 0
+    for seed in range(25):
+        large, small = Machine(LARGE), Machine(400 * KIB)
+        run(large, seed)
+        failure = run(small, seed)
+        blocks = re.compile(r"\] (?:Alloc|Free) \d+ bytes, ptr")
+        done = [line for line in small.text.decode().splitlines() if blocks.search(line)]
+        lines = large.text.decode().splitlines(keepends=True)
+        ends = [number for number, line in enumerate(lines) if blocks.search(line)]
+        if failure is None or "Free" not in done[-1] or not small.text.decode().rpartition("STEP")[2].count("Alloc "):
+            continue
+        killed = "".join(lines[: ends[len(done) - 1] + 1]).encode()
+        other = only(memlens.diff(io.BytesIO(killed), io.BytesIO(small.text))).other
+        assert other is not None
+        assert other.allocated_bytes == failure.allocated, seed
+        seen += 1
+    assert seen > 2
 
 
 def test_what_only_one_run_keeps_is_the_difference_at_the_failure() -> None:

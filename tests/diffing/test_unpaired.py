@@ -117,6 +117,36 @@ def test_where_runs_share_little_the_first_of_the_largest_blocks_is_the_first_of
     assert claims["first_in_one"]["alloc_line"] == 2
 
 
+def test_where_runs_share_little_the_size_is_named_of_which_one_run_has_most_bytes_more(tmp_path: Path) -> None:
+    """13 blocks of 3.00 MiB are more than one of 4.00 MiB."""
+    sizes = [3 * MIB] * 13 + [4 * MIB]
+    base: list[Row] = [("ALLOC", size, number) for number, size in enumerate(sizes)]
+    head: list[Row] = [("ALLOC", MIB + 4096 * number, number) for number in range(14)]
+    verdict = memlens.diff(write(base, tmp_path / "base.log"), write(head, tmp_path / "head.log")).verdict
+    assert "The most of one size that base has more is 39.00 MiB, in 13 blocks of 3.00 MiB" in verdict
+
+
+def test_more_blocks_of_an_owner_are_counted_among_its_own(tmp_path: Path) -> None:
+    """Both have a batch at their peaks, and head 8 blocks that another operator makes of its size."""
+    made = {}
+    for name, kept in (("base.log", 0), ("head.log", 8)):
+        log, address = LogText(), 1 << 30
+        for step in range(10):
+            log.lines.append(f"STEP {step} START")
+            for operator, keep in (("to_tensor", False), ("assign", True)):
+                if not keep or step < kept:
+                    log.operator(operator)
+                    log.alloc(MIB, 1 << 20 if operator == "to_tensor" else (address := address + MIB))
+            log.operator("matmul")
+            log.alloc(5 * MIB, 1 << 24)
+            log.free(5 * MIB, 1 << 24)
+            log.free(MIB, 1 << 20)
+        made[name] = tmp_path / name
+        made[name].write_text(log.text)
+    verdict = memlens.diff(made["base.log"], made["head.log"]).verdict
+    assert "All of the 8.00 MiB is 8 blocks of 1.00 MiB (assign) that only head has" in verdict
+
+
 def test_more_than_all_of_a_difference_is_no_part_of_it(tmp_path: Path) -> None:
     """A run that is resumed carries in what the other allocates in its first step."""
     state, work = ("ALLOC", 4 * MIB, 7), [("ALLOC", 3 * MIB, 2), ("FREE", 3 * MIB, 2)]

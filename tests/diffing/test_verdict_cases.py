@@ -155,6 +155,30 @@ def test_a_leak_of_one_steps_length_is_a_late_free_of_each_step(tmp_path: Path) 
     )
 
 
+def test_blocks_of_a_size_of_which_others_have_more_too_are_said_to_be_some_of_them(tmp_path: Path) -> None:
+    """Both keep a block at the end of each step, base of 4 steps more; one of the four that base has more at its peak head allocates after its own."""
+
+    def leaking(number: int) -> list[Row]:
+        return [*work(number), *block(number, 50, 256 * KIB)[:1]]
+
+    said = compared(steps(12, leaking), steps(8, leaking), tmp_path).verdict
+    assert "768.00 KiB, is 3 of 4 more blocks of 256.00 KiB. " in said
+
+
+def test_where_both_runs_free_late_each_window_in_which_one_frees_later_still_counts(tmp_path: Path) -> None:
+    """Base frees what a step leaves one step later, head three: in each window of 3 to 8 head frees what is two windows late."""
+
+    def lagging(by: int) -> list[Row]:
+        def both(number: int) -> list[Row]:
+            kept = [row for row in work(number) if row[:2] != ("FREE", 2 * MIB)]
+            return [*kept, *([block(number - by, 1, 2 * MIB)[1]] if number >= by else [])]
+
+        return steps(10, both)
+
+    said = compared(lagging(1), lagging(3), tmp_path).verdict
+    assert "head 2 windows later, in 6 windows." in said
+
+
 @pytest.mark.parametrize(("spared", "whole", "such"), [(0, "1.75 MiB", "all of it"), (200, "1.55 MiB", "1.75 MiB")])
 def test_a_leak_of_another_size_in_every_window_is_counted_over_all_sizes(
     spared: int, whole: str, such: str, tmp_path: Path

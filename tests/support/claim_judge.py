@@ -507,7 +507,7 @@ def _steady(v: Values, run: RawRun) -> None:
     if v["kind"] in ("not_growing", "sawtooth"):
         # What rises for good by more than it ever fell grows.
         fell = max(max(series[: k + 1]) - level for k, level in enumerate(series))
-        assert min(series[-2:]) - series[0] <= max(8 * fell, (high - low) // 2 * (fell > 0))
+        assert min(series[-2:]) - series[0] <= max(8 * fell, (high - low) // 2 * (fell > 0), high // 1000)
         assert not _leaks(series)
     if period := v.get("period"):
         apart = [
@@ -838,6 +838,8 @@ def _logs_peaks(v: Values, runs: Runs) -> None:
     assert v["peak_bytes"] == peaks[v["log"]] == max(peaks.values())
     assert v.get("lowest_bytes", v["peak_bytes"]) == min(peaks.values())
     assert peaks[v.get("lowest", v["log"])] == min(peaks.values())
+    heights = [*peaks.values()]
+    assert (v["as_high"], v.get("as_low", v["as_high"])) == tuple(heights.count(pick(heights)) for pick in (max, min))
 
 
 def _peaks_of_others(v: Values, runs: Runs) -> None:

@@ -303,6 +303,8 @@ def _explains(v: Values, p: RawPair) -> None:
         more = held[1] - held[0]
         known = held if abs(more) == v["blocks"] else [None, None]
         assert [v.get("base_blocks"), v.get("head_blocks")] == known
+        if "owner" not in v:
+            assert v.get("more_blocks") == (abs(more) if abs(more) > v["blocks"] else None)
     else:
         costs = next((c for c in p.claims if c["kind"] == "leaves_more"), None)
         names = p.names
@@ -331,7 +333,8 @@ def _largest_in_one(v: Values, p: RawPair) -> None:
     base, head = (run.live(top) for run, top in zip((p.base, p.head), p.tops(), strict=True))
     more, less = (head, base) if v["side"] == "head" else (base, head)
     assert (p.head.peak > p.base.peak) == (v["side"] == "head")
-    assert v["size_bytes"] == max(size for size in more if more[size] > less[size])
+    assert abs(v["explained_bytes"]) == max(size * (more[size] - less[size]) for size in more)
+    assert abs(v["explained_bytes"]) == v["blocks"] * v["size_bytes"]
     assert (v["base_blocks"], v["head_blocks"]) == (base[v["size_bytes"]], head[v["size_bytes"]])
     assert v["blocks"] == abs(v["head_blocks"] - v["base_blocks"])
 

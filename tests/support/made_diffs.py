@@ -151,7 +151,7 @@ def window(name: str, base: WindowSide, head: WindowSide, *findings: Finding, **
 def causes(rows: Iterable[tuple[Finding, int, int]], window: str) -> tuple[Cause, ...]:
     """Findings, their effects and in how many windows they are, as what explains a difference; the first window."""
     found = [
-        Cause(one, effect, window, windows, 0, 0, 0, 0, (one.count, windows), effect, -1, -1)
+        Cause(one, effect, window, windows, 0, 0, (0, 0), 0, 0, (one.count, windows), effect, -1, -1)
         for one, effect, windows in rows
     ]
     return by_effect(one for one in found if one.effect)

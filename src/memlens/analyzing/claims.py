@@ -16,7 +16,7 @@ from memlens.analyzers.groups import largest_of
 from memlens.analyzers.series.growth import Grown, Growth, bytes_of
 from memlens.analyzers.series.phases import START
 from memlens.analyzers.series.shapes import MINIMUM
-from memlens.claims.claim import Claim, Weight, claim
+from memlens.claims.claim import Claim, Weight, claim, logs_peaks
 from memlens.claims.roles import variable_of
 from memlens.text import MOST_NAMES, file_names, innermost
 from memlens.trust.case import RESERVED_DOUBTS, UNPAIRED_DOUBTS
@@ -66,10 +66,8 @@ def _of_logs(logs: Sequence[LogAnalysis], unread: int) -> Iterator[Claim]:
     if growing := [names[log.path] for log in logs if _grows(log)]:
         yield claim("logs_growing", Weight.GROWTH, tone="bad", logs=growing)
     heights = [(max(_peaks(log), default=None), names[log.path]) for log in logs]
-    if known := sorted(((peak, name) for peak, name in heights if peak is not None), key=lambda entry: -entry[0]):
-        (most, highest), (least, lowest) = known[0], known[-1]
-        low: dict[str, Any] = {"lowest_bytes": least, "lowest": lowest} if most > least else {}
-        yield claim("logs_peaks", Weight.PEAK, count=len(logs), known=len(known), peak_bytes=most, log=highest, **low)
+    if known := [(peak, name) for peak, name in heights if peak is not None]:
+        yield logs_peaks(known, len(logs))
     elif not unread:
         yield claim("logs_analyzed", Weight.PEAK, count=len(logs))
     if unread:
@@ -202,7 +200,9 @@ def _growing(log: LogAnalysis) -> Iterator[Claim]:
         if growth.most is None and not UNPAIRED_DOUBTS & codes:
             yield claim("no_size_piles_up", Weight.GROWTH)
     elif "no_tensor_events" not in codes:
-        yield claim("live_not_growing", Weight.GROWTH, windows=growth.judged, unit=unit, rose=growth.rose is not None)
+        rose = growth.rose is not None
+        calm: dict[str, Any] = {"lowest_bytes": None} if rose or growth.verdict != "swinging" else {}
+        yield claim("live_not_growing", Weight.GROWTH, growth, windows=growth.judged, unit=unit, rose=rose, **calm)
     else:
         above, grows = above[-1:], True
     for level in above:

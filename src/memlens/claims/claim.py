@@ -12,7 +12,7 @@ from memlens.claims.template import PAUSE, Words, names_in, parsed, write
 from memlens.claims.words import WORDS as _OF_LOGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 Tone: TypeAlias = Literal["good", "bad", "plain"]
 #: What a pause is followed by: a semicolon or a colon, and a blank.
@@ -128,6 +128,15 @@ def claim(kind: str, weight: Weight, *results: object, tone: Tone = "plain", **v
     names = _values_named(kind)
     found = {name: getattr(result, name) for result in results for name in names if hasattr(result, name)}
     return Claim(kind, weight, found | values, tone)
+
+
+def logs_peaks(peaks: Sequence[tuple[int, str]], count: int, tone: Tone = "plain") -> Claim:
+    """How high the highest and the lowest of so many logs come: ``peaks`` are those that are known, of one or more, each with its log."""
+    heights = [peak for peak, _ in peaks]
+    (most, log), (least, lowest) = (peaks[heights.index(pick(heights))] for pick in (max, min))
+    values = {"count": count, "known": len(peaks), "peak_bytes": most, "log": log, "as_high": heights.count(most)}
+    low = {"lowest_bytes": least, "lowest": lowest, "as_low": heights.count(least)} if least < most else {}
+    return Claim("logs_peaks", Weight.PEAK, values | low, tone)
 
 
 @cache

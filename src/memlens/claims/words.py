@@ -75,7 +75,10 @@ WORDS: dict[str, Words] = {
         " {gained_bytes:bytes} in all over {windows:units}"
     ),
     "no_size_piles_up": Words("no blocks of one size pile up", joined="; "),
-    "live_not_growing": Words("what is live after each {unit} does not {rose?keep growing|grow} over {windows:units}"),
+    "live_not_growing": Words(
+        "what is live after each {unit} does not {rose?keep growing|grow} over {windows:units}"
+        "[: it swings between {lowest_bytes:bytes} and {highest_bytes:bytes}]"
+    ),
     "level_growing": Words(
         "{level=peak?the peak of a {unit}|{level}} grows from {since:window} on, from {from_bytes:bytes} to"
         " {to_bytes:bytes}",
@@ -138,7 +141,7 @@ WORDS: dict[str, Words] = {
         " too unevenly to tell whether it grows"
     ),
     "not_growing": Words(
-        "memory does not grow over {windows:units}[: it falls once, from {from_bytes:bytes} to {lowest_bytes:bytes}"
+        "memory does not grow over {windows:units}[: it falls from {from_bytes:bytes} to {lowest_bytes:bytes}"
         "|: it swings between {lowest_bytes:bytes} and {highest_bytes:bytes}]"
     ),
     "higher_after": Words("after them it comes to {peak_bytes:bytes}", joined="; "),
@@ -257,9 +260,9 @@ WORDS: dict[str, Words] = {
     "logs_out_of_memory": Words("{count:plural log} ran out of memory: {logs:names}"),
     "logs_growing": Words("memory grows in {logs:names}"),
     "logs_peaks": Words(
-        "[of {count:plural log} the highest peak is {peak_bytes:bytes} in {log:name}, the lowest {lowest_bytes:bytes} in {lowest:name}"
-        "|{known=1?peak {peak_bytes:bytes} in {log:name}|all of {known:plural log} have the same peak, {peak_bytes:bytes}}"
-        "|of {count:plural log} the highest peak is {peak_bytes:bytes} in {log:name}]"
+        "[of {count:plural log} the highest peak is {peak_bytes:bytes} in {as_high>1?{as_high:count} of them|{log:name}},"
+        " the lowest {lowest_bytes:bytes} in {as_low>1?{as_low:count} of them|{lowest:name}}"
+        "|{known=1?peak {peak_bytes:bytes} in {log:name}|all of {known:plural log} have the same peak, {peak_bytes:bytes}}]"
     ),
     "logs_analyzed": Words("{count:plural log} analyzed"),
     "logs_not_analyzed": Words("{count:plural log} could not be analyzed", joined="; "),

@@ -69,7 +69,8 @@ _BLOCKS = _MANY_BLOCKS % ("a block", "blocks") + " that "
 
 def _more(more: str, less: str, *, of_both: bool = False) -> str:
     """The template of blocks that a run has more of at its peak: ``3 more blocks of 1.00 MiB (relu) (5 instead of 2)``."""
-    some = "{blocks:count} more {blocks=1?block|blocks} of {size_bytes:bytes}[ {owner:whose}]"
+    some = "{blocks:count}[ of {more_blocks:count}] more {more_blocks?blocks|{blocks=1?block|blocks}}"
+    some += " of {size_bytes:bytes}[ {owner:whose}]"
     instead = f"({{{more}_blocks:count}} instead of {{{less}_blocks:count}})"
     none = f"{some} {instead}" if of_both else f"{_BLOCKS}only {more} has"
     unknown = f"{_BLOCKS}both have, live at {more}'s peak only" if of_both else some
@@ -194,7 +195,8 @@ def _with_runs(template: str) -> Callable[[Values], str]:
 
 def _groups(values: Values) -> str:
     listed = (write("{ranks:count} of about {median:figure}", {**values, **group}) for group in values["largest"])
-    return f"they fall into {values['groups']} groups that no field of the paths tells apart: {'; '.join(listed)}"
+    apart = write("[{told_by:name} tells|no field of the paths tells]", values)
+    return f"they fall into {values['groups']} groups that {apart} apart: {'; '.join(listed)}"
 
 
 _MORE_HELD = "[; {at_least?at least |}{more_bytes:bytes} more is held by {holder:owner}]"
@@ -214,7 +216,8 @@ _BEGIN: dict[str, Wording] = {
     "explains_part": _with_blocks("the largest part of " + _WHOLE + ", {explained_bytes:size}, is {what}" + _MANY +
         _ALIKE),
     "outweighs": _with_blocks("{explained_bytes:size} {explained_bytes<0?less|more} is {what}" + _MANY),
-    "largest_in_one": "the largest that {side} has more of {blocks=1?is 1|are {blocks:count}} of {size_bytes:size}",
+    "largest_in_one": "the most of one size that {side} has more is {explained_bytes:size}, in {blocks:plural block} "
+        "of {size_bytes:size}",
     # A run and its limits.
     "not_judged": "not judged[: {reasons:listed ;}][; and {more:plural more reason}]",
     "regression": "regression{whole? in the run|[ in {window:called}]}",

@@ -109,7 +109,8 @@ def _stand_out(comparison: Comparison, ranks: Ranks) -> Iterator[Made]:
     elif ranks.spreads and ranks.modes and not ranks.peers_by:
         sizes = sorted(ranks.groups, key=lambda group: -group.ranks)[:NAMED]
         largest = [{"ranks": group.ranks, "median": group.median} for group in sizes]
-        yield "groups", {"metric": ranks.spreads[0].metric, "groups": len(ranks.groups), "largest": largest}
+        told = {"metric": ranks.spreads[0].metric, "groups": len(ranks.groups), "told_by": ranks.told_by or None}
+        yield "groups", {**told, "largest": largest}
         yield "none_in_its_group", {}
     elif ranks.spreads:
         yield "none_stands_out", {"peers_by": list(ranks.peers_by) or None}

@@ -21,7 +21,8 @@ into further ones.  Of each mode the ranks are peers, for so many of them do not
   ``0.6745 |off| / MAD > z (1 + 8 / n)`` for the MAD of its *n* peers and for that of all ranks, where ``z`` is 3.5, or of more than 107 ranks
   the quantile of the normal distribution beyond which one of them is once in twenty times;
 * it is at least three times as far as any rank on the same side that does not stand out, measured so: a tail of a distribution thins out, and has no such gap;
-* no more of its peers stand out than may: else they are none that stand out, but a part of the job.
+* no more of its peers stand out than may: else they are none that stand out, but a part of the job.  All ranks of one machine count as one,
+  as long as fewer than half of the peers stand out.
 
 A rank that ran out of memory stands out upwards only: what it would have held is not known.  Medians are the lower ones of two: figures that some rank has.
 """
@@ -92,8 +93,8 @@ class StandsOut(NamedTuple):
 
 
 def codes_of(values: NDArray[np.str_] | Ints) -> Ints:
-    """Values as numbers from 0, int64."""
-    return np.unique(values, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    """Values as numbers from 0, int64; of several rows their columns."""
+    return np.unique(values, return_inverse=True, axis=-1)[1].astype(np.int64).reshape(-1)
 
 
 def medians(figures: Ints, group: Ints) -> Ints:
@@ -154,6 +155,12 @@ def _mean_of_most(distances: Ints) -> float:
     return float(np.sort(distances)[: -max(len(distances) // _LEFT_OUT, 1)].mean()) if len(distances) > 1 else 0.0
 
 
+def tells_apart(codes: Ints, group: Ints) -> bool:
+    """Whether a field of which values have two ranks or more has in each group other values."""
+    values, pairs = codes_of(codes), codes_of(np.stack((codes, group)))
+    return 0 < int(values.max()) == int(pairs.max()) < len(codes) // 2
+
+
 def _most_outliers(count: int) -> int:
     """How many ranks of a group may stand out: more of them are a mode."""
     return max(min(count // 4, 2), count // 10)
@@ -203,7 +210,9 @@ def _width(values: Ints) -> int:
     return int(values[len(values) - 1 - outer] - values[outer])
 
 
-def standing_out(figures: Ints, peers: Peers, least_change: int, failed: Flags | None = None) -> list[StandsOut]:
+def standing_out(
+    figures: Ints, peers: Peers, least_change: int, failed: Flags | None = None, machine: Ints | None = None
+) -> list[StandsOut]:
     """The ranks that stand out by one figure, the farthest from its median first.
 
     Args:
@@ -211,8 +220,10 @@ def standing_out(figures: Ints, peers: Peers, least_change: int, failed: Flags |
         peers: Which of them are compared with which.
         least_change: The smallest difference that is worth a word.
         failed: Ranks that ran out of memory.
+        machine: The machine of each rank, as numbers from 0; without it each has its own.
     """
     group = peers.group
+    machine = np.arange(len(figures)) if machine is None else codes_of(machine)
     count = np.bincount(group)
     middle = medians(figures, group)
     off = figures - middle[group]
@@ -221,7 +232,11 @@ def standing_out(figures: Ints, peers: Peers, least_change: int, failed: Flags |
     if failed is not None:
         candidate &= ~failed | (off > 0)
     chosen = np.concatenate([_beyond_gap(far * sign, candidate & (off * sign > 0)) for sign in (1, -1)])
-    many = np.bincount(group[chosen], minlength=len(count)) > [_most_outliers(each) for each in count.tolist()]
+    own = np.bincount(machine[chosen], minlength=len(figures))[machine[chosen]]
+    whole = own == np.bincount(machine)[machine[chosen]]
+    shares = np.bincount(group[chosen], np.where(whole, 1 / own, 1), len(count))
+    many = np.round(shares) > [_most_outliers(each) for each in count.tolist()]
+    many |= 2 * np.bincount(group[chosen], minlength=len(count)) >= count
     found = []
     for rank in chosen[~many[group[chosen]]].tolist():
         usual = int(((group == group[rank]) & (off == 0)).argmax())

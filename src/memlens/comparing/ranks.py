@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from memlens.comparing.layout import run_key
-from memlens.comparing.outliers import Peers, codes_of, medians, members_of, peers_of, standing_out
+from memlens.comparing.outliers import Peers, codes_of, medians, members_of, peers_of, standing_out, tells_apart
 from memlens.comparing.templates import is_machine, labels_of, missing_of, numbers_ranks
 from memlens.results import Result
 from memlens.text import LINES, Terms, terms_of
@@ -194,7 +194,8 @@ class Ranks(Result, frozen=True):
         names: What each run is called, in their order; text from paths.
         spreads: The spread of each metric that ranks have.
         peers_by: The fields that make groups of peers, by the first of these metrics.
-        modes: Whether ranks fall into groups of which no field tells why.
+        modes: Whether ranks fall into groups that are not so by design.
+        told_by: The first field of which each value is in one of these alone, or ``""``.
         groups: That metric in each group of peers, where there are several.
         skews: How it differs by each field, the largest difference first.
         first_failure: The rank that ran out of memory first, or ``None``.
@@ -215,6 +216,7 @@ class Ranks(Result, frozen=True):
     first_failure: FirstFailure | None = None
     ended_early: tuple[EndedEarly, ...] = ()
     missing: tuple[str, ...] = ()
+    told_by: str = ""
 
 
 def names_of_ranks(runs: Sequence[Run]) -> list[str]:
@@ -235,6 +237,8 @@ class Job:
         self._runs, self._windows, self.names = runs, windows, names
         values = {name: np.array([run.fields[name] for run in runs]) for name in runs[0].fields}
         self._codes = {name: codes for name, texts in values.items() if (codes := codes_of(texts)).any()}
+        machines = [codes for name, codes in self._codes.items() if is_machine(name)]
+        self._machine = codes_of(np.stack(machines)) if machines else np.arange(len(runs))
         self._failed = np.array([run.status == "oom" for run in runs], bool)
 
     def _known(self, metric: Metric) -> tuple[Ints, Ints]:
@@ -259,7 +263,7 @@ class Job:
             return []
         peers = self._peers(known, figures, metric.least_change)
         found = []
-        for one in standing_out(figures, peers, metric.least_change, self._failed[known]):
+        for one in standing_out(figures, peers, metric.least_change, self._failed[known], self._machine[known]):
             rank, usual = int(known[one.rank]), int(known[one.median_rank])
             run, figures_of = self._runs[rank], (one.median + one.off, one.median, one.off, one.peers)
             other = self.names[usual], self._runs[usual].path
@@ -286,7 +290,8 @@ class Job:
         )
         skews = sorted(self._skews(known, figures, peers), key=lambda skew: skew.lowest_off - skew.highest_off)
         first = self._first(alike=not peers.fields)
-        return Ranks(names, spreads, peers.fields, peers.modes, groups, tuple(skews), first, early, missing)
+        told = next((name for name, codes in self._codes.items() if tells_apart(codes[known], peers.group)), "")
+        return Ranks(names, spreads, peers.fields, peers.modes, groups, tuple(skews), first, early, missing, told)
 
     def _group_name(self, rank: int, peers: Peers) -> str:
         return " ".join(f"{name} {self._runs[rank].fields[name]}" for name in peers.fields)

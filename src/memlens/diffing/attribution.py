@@ -45,6 +45,7 @@ class Cause(NamedTuple):
         window: The window that the first block is of, ``None`` for none: of a missing or an extra Free that in which one run frees it.
         windows: Windows that have some of them.
         base_blocks, head_blocks: How many blocks of this size each run has at its peak; 0 of what is left behind.
+        of_owner: How many of these are of this owner, in base and in head.
         late_by: How many windows later than the other run the run that has more frees each of them, where that is so in several windows; else 0.
         late_windows: In how many windows it frees such a block so late.
         alike: Blocks of any size that are of this kind, and pairs of windows that have some.
@@ -58,12 +59,18 @@ class Cause(NamedTuple):
     windows: int
     base_blocks: int
     head_blocks: int
+    of_owner: tuple[int, int]
     late_by: int
     late_windows: int
     alike: tuple[int, int]
     alike_effect: int
     base_lives: int
     head_lives: int
+
+    @property
+    def more_bytes(self) -> int:
+        """The bytes of this size that head has more of at its peak."""
+        return (self.head_blocks - self.base_blocks) * self.finding.size_bytes
 
 
 def causes_at_peak(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
@@ -89,7 +96,7 @@ def causes_at_peak(runs: Runs, judged: Sequence[bool]) -> tuple[Cause, ...]:
 
 def _is_late(cause: Cause, sign: int) -> bool:
     """Whether the blocks are all that a run has more of in this size at its peak, and the other run has freed them."""
-    more = (cause.head_blocks - cause.base_blocks) * cause.finding.size_bytes
+    more = cause.more_bytes
     return cause.finding.kind in OF_FREES and cause.effect == more and sign * more > 0
 
 
@@ -114,8 +121,10 @@ def _live_in_one(
     rank = np.concatenate([np.where(some, 2, of < 0) for some, of in zip(gone, partner, strict=True)])
     side_of = np.repeat([0, 1], [len(events) for events in live])
     left = _left_over(side_of == 1, np.concatenate(size), np.concatenate(owner), rank)
+    held = [live_events(log, peak) for log, peak in zip(logs, peaks, strict=True)]
     counts = [
-        np.unique(log.size[live_events(log, peak)], return_counts=True) for log, peak in zip(logs, peaks, strict=True)
+        np.unique((log.size[events], owners_of(log, runs.owners, events)), return_counts=True, axis=1)
+        for log, events in zip(logs, held, strict=True)
     ]
     found: list[Cause] = []
     for side in sides:
@@ -269,14 +278,16 @@ def _causes(
         items: What one run has more of.
         effect: What each adds, with its sign.
         judged: Which pairs of windows are judged.
-        counts: For each run the sizes of what is live at its peak, rising, and how many blocks there are of each.
+        counts: For each run the sizes and owners of what is live at its peak, two rows, and how many blocks there are of each.
     """
     late_by, late_windows = _lateness(runs, items, judged)
     groups = group(items._replace(remaining=effect, peak=np.zeros_like(effect)))
     for own, finding in zip(groups, findings_in(runs, items, groups), strict=True):
         size, windows = finding.size_bytes, items.window[own]
         alike = np.flatnonzero(items.kind == items.kind[own[0]])
-        held = [int(times[sizes == size].sum()) for sizes, times in counts] or [0, 0]
+        same = [(of[0] == size, of[1] == items.owner[own[0]], times) for of, times in counts]
+        held = [int(times @ of_size) for of_size, _, times in same] or [0, 0]
+        of_owner = [int(times @ (of_size & of)) for of_size, of, times in same] or [0, 0]
         yield Cause(
             finding,
             int(effect[own].sum()),
@@ -284,6 +295,7 @@ def _causes(
             len(np.unique(windows)),
             held[0],
             held[1],
+            (of_owner[0], of_owner[1]),
             int(late_by[own[0]]),
             int(late_windows[own[0]]),
             (len(alike), len(np.unique(items.window[alike]))),
@@ -313,29 +325,26 @@ def _lateness(runs: Runs, items: Items, judged: Sequence[bool]) -> tuple[Ints, I
 
     Both are 0 where that is so in a single window, or where a run does not free the block in any window.
     """
-    late = _windows_late(runs, items)
-    alike = among(runs.items.size, items.size[late != 0]) & np.array(judged)[runs.items.window]
-    every = runs.items.take(np.flatnonzero(alike))
-    others = _windows_late(runs, every, judged)
-    some = np.flatnonzero(others)
-    rows = np.concatenate(
-        [np.stack((of.size, of.owner, by)) for of, by in ((items, late), (every.take(some), others[some]))], axis=1
-    )
-    _, code = rows_alike(*rows)
-    own, of_others = np.split(code, [len(late)])
-    first, _ = rows_alike(of_others, every.window[some])
-    windows = np.bincount(of_others[first], minlength=int(code.max(initial=0)) + 1)[own]
+    late, _ = _windows_late(runs, items.base_free, items.head_free)
+    logs = runs.base[0].log, runs.head[0].log
+    # Blocks alike are paired over all windows: within one those that both free there pair with one another, late or not.
+    alike = among(logs[0].size[runs.pairs[0]], items.size[late != 0])
+    pairs = [allocs[alike] for allocs in runs.pairs]
+    frees = (values_at(log.lifetimes.partner, allocs) for log, allocs in zip(logs, pairs, strict=True))
+    others, window = _windows_late(runs, *frees)
+    owners = [owners_of(log, runs.owners, allocs) for log, allocs in zip(logs, pairs, strict=True)]
+    some = np.flatnonzero((others != 0) & np.array(judged)[window])
+    of_others = np.stack((logs[0].size[pairs[0]], np.where(others > 0, owners[1], owners[0]), others))[:, some]
+    _, code = rows_alike(*np.concatenate((np.stack((items.size, items.owner, late)), of_others), axis=1))
+    own, others = np.split(code, [len(late)])
+    first, _ = rows_alike(others, window[some])
+    windows = np.bincount(others[first], minlength=int(code.max(initial=0)) + 1)[own]
     known = (late != 0) & (windows >= _EACH)
     return np.abs(late) * known, windows * known
 
 
-def _windows_late(runs: Runs, items: Items, judged: Sequence[bool] | None = None) -> Ints:
-    """Return how many windows later than base head frees each block of items, below 0 where it is sooner; 0 of those that a run frees in no window.
-
-    With ``judged`` the later one of the two windows must be.
-    """
-    windows = [window_of(side, free) for side, free in ((runs.base, items.base_free), (runs.head, items.head_free))]
-    known = (windows[0] >= 0) & (windows[1] >= 0)
-    if judged is not None:
-        known &= np.array(judged)[np.maximum(*windows)]
-    return np.where(known, windows[1] - windows[0], 0)
+def _windows_late(runs: Runs, base: Ints, head: Ints) -> tuple[Ints, Ints]:
+    """Return how many windows later than base head frees blocks, below 0 where sooner, 0 of those that a run frees in no window; and the later window."""
+    windows = window_of(runs.base, base), window_of(runs.head, head)
+    later: Ints = np.maximum(*windows)
+    return np.where(np.minimum(*windows) >= 0, windows[1] - windows[0], 0), later

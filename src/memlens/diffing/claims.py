@@ -19,6 +19,7 @@ from memlens.trust.case import RESERVED_DOUBTS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from memlens.diffing.attribution import Cause
     from memlens.diffing.failed import FailedRun
     from memlens.diffing.finding import Finding, Side
 
@@ -299,8 +300,8 @@ def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
     values |= {"d_bytes": found.sign * found.whole, "explained_bytes": cause.effect, "at_peak": found.at_peak}
     if 1 < cause.windows < finding.count:
         values["windows"] = cause.windows
-    if found.at_peak and abs(cause.head_blocks - cause.base_blocks) == finding.count:
-        values |= values_of(cause, "base_blocks", "head_blocks")
+    if found.at_peak:
+        values |= _more_blocks(cause)
     alike = found.sign * cause.alike_effect
     # Frees of a kind are for one cause, whatever else takes back; blocks that one run has more of may come and go for many.
     counts = alike <= found.whole if finding.kind not in OF_FREES else found.effect < found.whole
@@ -316,22 +317,30 @@ def _explanation(found: Explained, entries: bool) -> Iterator[Claim]:
         yield Claim("taken_back", Weight.CAUSE, back)
 
 
+def _more_blocks(cause: Cause) -> dict[str, Any]:
+    """How many blocks of the owner each run has at its peak; of any owner where these are what one has more; else how many more one has."""
+    counts, blocks = (cause.of_owner, (cause.base_blocks, cause.head_blocks)), cause.finding.count
+    for owner, (base, head) in zip((cause.finding.owner or None, None), counts, strict=True):
+        if abs(head - base) == blocks:
+            return {"base_blocks": base, "head_blocks": head, "owner": owner}
+    more = next((abs(head - base) for base, head in counts if abs(head - base) > blocks), None)
+    return {"more_blocks": more}
+
+
 def _largest_in_one(diff: Diff, entries: bool) -> Iterator[Claim]:
-    """Yield the largest blocks that the run with the higher peak has more of there, which is no cause, where the other never allocates them."""
+    """Yield the blocks of the size that the run with the higher peak has most bytes more of there, which is no cause, where the other never allocates them."""
     base, head = peaks_of(diff)
     sign, side = (1, "head") if head > base else (-1, "base")
-    more = (
-        [one for one in diff.causes_at_peak if sign * (one.head_blocks - one.base_blocks) > 0] if base != head else []
-    )
+    more = [(sign * one.more_bytes, one) for one in diff.causes_at_peak if base != head and sign * one.more_bytes > 0]
     # Of one size the finding whose first block comes first: that is the first of all.
-    cause = max(more, key=lambda one: (one.finding.size_bytes, -_alloc_of(one.finding, side)), default=None)
+    most, cause = max(more, key=lambda one: (one[0], -_alloc_of(one[1].finding, side)), default=(0, None))
     if cause is None or cause.finding.kind != f"only_{side}":
         return
-    count = sign * (cause.head_blocks - cause.base_blocks)
+    count = most // cause.finding.size_bytes
     owner = cause.finding.owner or None
     blocks = {"side": side, "blocks": count, "owner": owner if count == cause.finding.count else None}
     values = values_of(cause.finding, "size_bytes") | values_of(cause, "base_blocks", "head_blocks")
-    values |= {"finding": cause.finding.kind, "explained_bytes": cause.effect, "at_peak": True}
+    values |= {"finding": cause.finding.kind, "explained_bytes": cause.more_bytes, "at_peak": True}
     yield Claim("largest_in_one", Weight.CAUSE, blocks | values)
     kind, ends = _first_block(Explained(cause, at_peak=True, sign=sign, whole=cause.effect), late=False)
     yield Claim(kind, Weight.CAUSE, blocks | {"entries": entries, **ends})

@@ -57,7 +57,7 @@ class FailedRun(Result, frozen=True, eq=False):
         side: ``base`` or ``head``.
         failures: How many failures it had.
         failure: The one that it ended in, or else the first.
-        other: Where the other run was then; ``None`` where the failure is in none of the windows compared.
+        other: Where the other run was then; ``None`` where the failure is in none of the windows compared, or the other log ends before that.
     """
 
     side: str
@@ -93,8 +93,8 @@ def _holds(window: Window, offset: int) -> bool:
     return window.start_offset <= offset < window.end_offset
 
 
-def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile:
-    """Return where the other run of a pair of windows was when the one of ``side`` failed.
+def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile | None:
+    """Return where the other run of a pair of windows was when the one of ``side`` failed; ``None`` where its log ends before that.
 
     What the failed run had allocated in its window is aligned with as many blocks of the other one, for what that did later has no partner.
     """
@@ -111,7 +111,11 @@ def _meanwhile(pair: tuple[Window, Window], side: int, offset: int) -> Meanwhile
         paired = np.flatnonzero(found.aligned >= 0)
         events = found.base.event[paired], found.head.event[found.aligned[paired]]
         if len(paired):
-            stop = _next_request(window, int(events[1 - side][events[side].argmax()]))
+            last = int(events[1 - side][events[side].argmax()])
+            if len(asks[1]) < len(asks[0]) and last == asks[1][-1] and window.hi == len(window.log):
+                return None
+            frees = int(np.count_nonzero(failed.log.kind[int(events[side].max()) : failed.hi] == Kind.FREE))
+            stop = _next_request(window, last, frees)
     log, aligned = window.log, stop > window.lo
     allocated, reserved = log.level_before(stop)
     layout = layout_before(log, stop) if log.tells_of_chunks else None
@@ -133,8 +137,8 @@ def _allocs(window: Window) -> Ints:
     return found
 
 
-def _next_request(window: Window, alloc: int) -> int:
-    """The event before which a run asks for the block after one: what it frees in between is gone; right after that one, if it is the last."""
+def _next_request(window: Window, alloc: int, frees: int = 0) -> int:
+    """The event before which a run asks for the block after one: what it frees in between is gone; as many FREEs after that one, if it is the last."""
     kind = window.log.kind[alloc + 1 : window.hi]
     asks = np.flatnonzero((kind == Kind.ALLOC) | (kind == Kind.RESERVE))
-    return alloc + 1 + (int(asks[0]) if len(asks) else 0)
+    return alloc + 1 + (int(asks[0]) if len(asks) else min(frees, len(kind)))

@@ -17,7 +17,7 @@ from memlens.analyzers.series.growth import Growth, of_levels
 from memlens.analyzers.series.shapes import MINIMUM
 from memlens.analyzers.series.trend import judge
 from memlens.analyzing.claims import growth_claim
-from memlens.claims.claim import Claim, Weight, claim
+from memlens.claims.claim import Claim, Weight, claim, logs_peaks
 from memlens.claims.roles import variable_of
 from memlens.text import file_names, plural, short_name
 from memlens.watching.result import Crossing
@@ -286,7 +286,4 @@ def _of_several(seen: Watched) -> Iterator[Claim]:
             windows_since(state, growth) for state, growth in both if growth is not None and _grows(growth)
         ):
             yield claim("judged_before", Weight.GROWTH, later=later)
-    low, high = (pick(known, key=lambda state: state.peak_bytes) for pick in (min, max))
-    low_too = low.peak_bytes < high.peak_bytes
-    lowest = {"lowest_bytes": low.peak_bytes, "lowest": names[low.key]} if low_too else {}
-    yield claim("logs_peaks", Weight.PEAK, high, tone=tone, count=count, log=names[high.key], **lowest)
+    yield logs_peaks([(state.peak_bytes, names[state.key]) for state in known], count, tone)

@@ -88,15 +88,21 @@ def roles_by_steps(log: EventLog, lo: Ints, hi: Ints, event: int, live: Ints) ->
     for name, blocks in (("gradient", gradient), ("parameter", parameter), ("optimizer", optimizer)):
         role[blocks] = ROLE_NUMBERS[name]
     # What each step makes before the first of its gradients and gives back after it was saved for the backward pass.
-    first = np.full(len(lo) + 1, len(log), np.int64)
+    first, there = np.full(len(lo) + 1, len(log), np.int64), np.append(hi, 0)
     np.minimum.at(first, step[gradient], alloc[gradient])
-    own = (step >= 0) & (role < 0) & (free < hi[step])
+    there[step[gradient]] = alloc[gradient]
+    inside = (step >= 0) & (role < 0) & (free < hi[step])
+    # Of a step that fills up again when all gradients are there, as one does that adds up those of several batches, that says nothing.
+    others = inside & ~stays & ~among(size, sizes)
+    parts = (others & late for late in (alloc > there[step], alloc <= there[step]))
+    again, first_time = (_heights(alloc[some], free[some], size[some], step[some], len(lo)) for some in parts)
+    own = inside & (2 * again <= first_time)[step]
     role[own] = ROLE_NUMBERS["temporary"]
     forward = alloc < first[step]
     role[own & forward & (free > first[step])] = ROLE_NUMBERS["saved"]
     # … and gives back in the next step was kept by the program until it had another one: a batch, a loss.  So was what the last step but one
     # left to the last, where steps before these left nothing of its size.
-    kept = (step >= 0) & (role < 0) & (free < np.append(hi[1:], 0)[step])
+    kept = (step >= 0) & (role < 0) & ~inside & (free < np.append(hi[1:], 0)[step])
     older = live[(live >= hi[0]) & (live < recent)]
     kept &= ~stays | ~among(size, log.size[older])
     role[kept & (forward | ~among(size, size[parameter]))] = ROLE_NUMBERS["variable"]
@@ -153,6 +159,14 @@ def _gradients(alloc: Ints, free: Ints, size: Ints, step: Ints, sizes: Ints, cou
     chosen = np.zeros(len(alloc), np.bool_)
     chosen[those[rank < counts[kind[those]]]] = True
     return chosen
+
+
+def _heights(alloc: Ints, free: Ints, size: Ints, step: Ints, steps: int) -> Ints:
+    """How many bytes of some blocks are live together in each step, at most; all are given back in the step that makes them."""
+    of, order = np.tile(step, 2), np.concatenate((alloc, free)).argsort()
+    found = np.zeros(steps, np.int64)
+    np.maximum.at(found, of[order], np.concatenate((size, -size))[order].cumsum())
+    return found
 
 
 def _sums(values: Ints, starts: Flags) -> Ints:

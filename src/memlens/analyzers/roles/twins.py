@@ -252,10 +252,11 @@ class Twins:
             seen = self.log.holder[blocks.alloc] != unseen
             if 2 * np.count_nonzero(seen[same]) < np.count_nonzero(seen[old] & seen[new]):
                 return
-        old = old[blocks.free[old] < len(self.log)]
-        of_step = np.bincount(blocks.born[old] + 1, weights=self.log.size[blocks.alloc[old]], minlength=1)
-        if of_step.max() < _HALF * self.size[self._is("parameter")].sum():
-            return  # some alone
+        old = old[blocks.free[old] < self.steps[-1]]
+        of_step = np.trim_zeros(np.bincount(blocks.born[old] + 1, weights=self.log.size[blocks.alloc[old]]))
+        # Some alone are none of them; of batches whose gradients are added up, the last one of a sum leaves none.
+        if min(of_step, default=0) < _HALF * self.size[self._is("parameter")].sum():
+            return
         yield _Found("gradients", blocks.alloc[old], self.steps[blocks.born[old] + 1], blocks.free[old])
 
     def _states(self) -> Iterator[_Found]:

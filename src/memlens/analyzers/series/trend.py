@@ -63,7 +63,7 @@ _SLOWING = 0.6
 _DIPS = 8
 #: A series has grown, and grows no longer, where so many times the longest wait for a rise has passed without one.
 _STOPPED = 2
-#: A swing of at most this share of the highest level is flat.
+#: A swing of at most this share of the highest level is flat, and a rise of at most a tenth of it is none that is told.
 _FLAT = 100
 
 
@@ -143,6 +143,8 @@ def judge(live: Ints, start: int = 1) -> Trend:
     else:
         period = period_of(live[start:]) if verdict == "swinging" else None
         rise = rise_of(live, start, period)
+        if rise is not None and rise.rose_bytes * 10 * _FLAT <= highest:
+            rise = None
     rate = gained / spanned if spanned else 0.0
     return Trend(verdict, gained, spanned, rate, None, None, swing, None, rise, None if rise else period)
 
@@ -161,11 +163,19 @@ def _falls(live: Ints) -> bool:
 
 
 def began(levels: Ints, since: int) -> int:
-    """The window in which a floor began to rise that rose in each window up to ``since``, in none by a quarter more than in all from it on."""
+    """The window in which a floor began to rise that rose up to ``since`` as often as from it on, in no window by a quarter more than in all of these.
+
+    Where it does not rise in each window, rises that are less than a quarter of the next one are none of it.
+    """
     steps = np.diff(floor_of(levels))
-    before = steps[: since - 1]
-    apart = np.flatnonzero((before == 0) | (4 * before > 5 * steps[since - 1 :].max()))
-    return int(apart[-1]) + 2 if len(apart) else 1
+    rises, here = np.flatnonzero(steps), since - 1
+    most, wait = 5 * steps[here:].max(), max(np.diff(rises[rises >= here]), default=1)
+    for before in rises[rises < here][::-1].tolist():
+        rose = 4 * steps[before]
+        if here - before > wait or rose > most or (wait > 1 and rose < steps[here]):
+            break
+        here = before
+    return here + 1
 
 
 def _rate(tail: _Tail, since: int, plain: float) -> tuple[float, int | None]:
