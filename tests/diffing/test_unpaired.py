@@ -123,7 +123,7 @@ def test_where_runs_share_little_the_size_is_named_of_which_one_run_has_most_byt
     base: list[Row] = [("ALLOC", size, number) for number, size in enumerate(sizes)]
     head: list[Row] = [("ALLOC", MIB + 4096 * number, number) for number in range(14)]
     verdict = memlens.diff(write(base, tmp_path / "base.log"), write(head, tmp_path / "head.log")).verdict
-    assert "The most of one size that base has more is 39.00 MiB, in 13 blocks of 3.00 MiB" in verdict
+    assert "Base's largest excess of one size is 39.00 MiB, in 13 blocks of 3.00 MiB" in verdict
 
 
 def test_more_blocks_of_an_owner_are_counted_among_its_own(tmp_path: Path) -> None:

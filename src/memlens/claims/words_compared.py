@@ -216,7 +216,7 @@ _BEGIN: dict[str, Wording] = {
     "explains_part": _with_blocks("the largest part of " + _WHOLE + ", {explained_bytes:size}, is {what}" + _MANY +
         _ALIKE),
     "outweighs": _with_blocks("{explained_bytes:size} {explained_bytes<0?less|more} is {what}" + _MANY),
-    "largest_in_one": "the most of one size that {side} has more is {explained_bytes:size}, in {blocks:plural block} "
+    "largest_in_one": "{side}'s largest excess of one size is {explained_bytes:size}, in {blocks:plural block} "
         "of {size_bytes:size}",
     # A run and its limits.
     "not_judged": "not judged[: {reasons:listed ;}][; and {more:plural more reason}]",
