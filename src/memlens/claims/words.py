@@ -224,13 +224,13 @@ WORDS: dict[str, Words] = {
         joined="; ",
     ),
     "no_setting_helps": Words(
-        "no setting can help: {live_peak_bytes:near} are live at once, [{over_bytes:bytes} more than {with_free?was reserved and free|the limit}"
-        "|and so much was refused]"
+        "no setting can help: {refused?with what was refused |}{live_peak_bytes:near} are live at once"
+        "[, {over_bytes:bytes} more than {with_free?was reserved and free|the limit}]"
     ),
     "no_setting_surely_helps": Words(
         f"[none of {{others:plural other setting}} surely {_GETS_ON}[; with {{setting}} {{completing}} of {{replays}} replays do]"
         "|no other setting was tried]"
-        "[; the device had {limit_bytes:near} to {limit_most_bytes:near}, and --memory SIZE says how much]"
+        "[; it could have had {limit_bytes:near} to {limit_most_bytes:near}, and --memory SIZE says how much]"
     ),
     "others_need_less": Words(
         "{better} of {processes?{others:plural other process/other processes}|{others:plural other device}} would need less"
@@ -242,12 +242,12 @@ WORDS: dict[str, Words] = {
         f"{{setting}} would have let it continue within {{limit_bytes:bytes}}[{{chunks:given}}, with {_MADE}]"
     ),
     "no_remedy": Words(
-        "no setting would have let it continue: {live_peak_bytes:bytes} live at once"
-        " [are {over_bytes:bytes} more than the {limit_most_bytes:bytes} available|were refused]"
+        "no setting would have let it continue: with what was refused {live_peak_bytes:bytes} are live at once"
+        "[, {over_bytes:bytes} more than the {limit_most_bytes:bytes} available]"
     ),
     "no_sure_remedy": Words(
         "none of {others:plural setting} of the allocator would surely have let it continue within {limit_bytes:bytes}"
-        "[; the device had up to {limit_most_bytes:bytes}: memlens whatif --memory SIZE]"
+        "[; it could have had up to {limit_most_bytes:bytes}: memlens whatif --memory SIZE]"
     ),
     # Several logs, or devices of one.
     "device": Words("{device}", place="heads"),
