@@ -7,7 +7,7 @@ request: the question is whether the run would have got past it.  Where it caugh
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, structs
