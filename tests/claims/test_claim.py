@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -135,7 +136,7 @@ def test_sentences_are_ranked_joined_and_few(claims: list[tuple[str, int]], text
 
 def test_no_sentence_ends_within_brackets() -> None:
     """A long claim is parted at its semicolons, but for those in brackets."""
-    values = {"line": 7, "owner": "matmul", "requested_bytes": 1 << 20, "allocated_bytes": 1 << 20}
+    values: dict[str, Any] = {"line": 7, "owner": "matmul", "requested_bytes": 1 << 20, "allocated_bytes": 1 << 20}
     values |= {
         "reserved_bytes": 1 << 20,
         "device_free_bytes": 1,

@@ -1,7 +1,8 @@
 """``memlens.whatif``: read a log, prove that the run can be replayed, and replay it under other settings.
 
 What a program would have asked for, had a request not failed, is not in its log.  Where the run ended in a failure, the history ends with that
-request: the question is whether the run would have got past it.  Where it caught a failure and went on, the block is given back at once.
+request: the question is whether the run would have got past it.  A failure that it caught is left out, for it went
+on without that block.
 """
 
 from __future__ import annotations
