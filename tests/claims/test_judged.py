@@ -158,7 +158,7 @@ def test_what_a_device_had_before_its_trace_is_in_no_counted_blocks(tmp_path: Pa
     path.write_text(trace(memory_event(1.0, 1000, 4096, 9000, 0)))  # 8000 bytes were there
     ((log, run),) = analyses(path)
     assert judged(log, run)["largest_at_peak"]
-    assert "7.81 KiB (89%) of it allocated before recording began" in log.verdict
+    assert "7.81 KiB (89%) of it allocated before the first entry" in log.verdict
     assert "8.79 KiB is live at the end" in log.verdict
 
 

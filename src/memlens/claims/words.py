@@ -26,7 +26,7 @@ _OUT_OF_MEMORY = (
     "|{cause}}}[; {place} of {failures:count} failures])"
 )
 _PILE = "{blocks:plural block} of {block_bytes:bytes}"
-_WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before recording began|[ by {owner:owner}]}"
+_WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before the first entry|[ by {owner:owner}]}"
 _TIES = "[, and as many bytes in {ties:plural other group/other groups}]"
 #: Who holds it, or half of it and more.
 _BY_WHOM = "[, {held_in_part?at least half of it |}held by {holder:owner}]"
@@ -83,7 +83,7 @@ WORDS: dict[str, Words] = {
         again="; ",
     ),
     "peak": Words(
-        "{snapshot?live when the snapshot was taken|{series?the highest peak|peak}{since_recording? since recording began"
+        "{snapshot?live when the snapshot was taken|{series?the highest peak|peak}{since_recording? since the first entry"
         "|{earlier_unknown? without what was there before the log}}}[ in {window:window}]: "
         "[{peak_bytes:bytes} allocated[, {reserved_bytes:bytes} reserved]|{reserved_bytes:bytes} reserved]"
         "{at_start?{snapshot?|, all of it there from the start}|[, at {line:at}]}"
@@ -151,7 +151,7 @@ WORDS: dict[str, Words] = {
     "nothing_held_in_window": Words("every block allocated in it is freed in it"),
     "growth_not_judged": Words(
         "{whole?growth not checked (--whole)|[growth is not checked, because {mixed:doubts}"
-        "|growth is not judged: {steps:plural complete step} tell too little"
+        "|growth is not judged: {steps:plural complete step tells/complete steps tell} too little"
         "|{parts?only parts of steps|{entries?no annotated steps|no step lines}} found; growth not checked{by? (use --by)}]}",
         joined="; ",
     ),

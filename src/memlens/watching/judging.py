@@ -156,7 +156,8 @@ def _no_growth(state: LogState, growth: Growth | None) -> str:
         found = "only parts of steps were found" if state.window_count else "no step lines were found"
         return f"{found} (use --by)" if state.lines > state.events else found
     if growth is None or growth.judged < MINIMUM:
-        return f"{plural(0 if growth is None else growth.judged, 'closed window')} tell too little"
+        judged = 0 if growth is None else growth.judged
+        return f"{plural(judged, 'closed window tells', 'closed windows tell')} too little"
     return ""
 
 
