@@ -142,6 +142,8 @@ def held(
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
+    Where a later walk finds another block by the path of a block, which has no index, and does not name that one, it is not held by that any more.
+
     The ALLOC of a block that is live at the peak, and does not stay, has the holder that the walk next to the peak saw; its FREE has the last one.
 
     What a walk that saw all has no row of, for no shorter than walks before had one, is held by no variable, or by the graph that has the nodes of the operator that made it; what an operator was
@@ -232,7 +234,20 @@ class _Search:
             looked, blocks = began[last] - alloc, np.flatnonzero(nobody & (row < 0))
             nobody &= ~self._calls.too_young(blocks, looked, alloc, self._size, self._before, self._block)
         found[nobody] = np.where((free[nobody] < self._events) | of_all_threads, self.number[NO_VARIABLE], -1)
+        self._let_go = self._rebound(row, free) & ~nobody
+        found[self._let_go] = -1
         self._nobody = nobody
+
+    def _rebound(self, row: Ints, until: Ints) -> Flags:
+        """Of which blocks, each with the last row of it, or -1, a later walk up to an event finds another one by the path of that row."""
+        name, walk = self._name, self._ends.searchsorted(np.arange(len(self._name)))
+        if not len(name):
+            return np.zeros(len(row), np.bool_)
+        order = np.argsort(key := name * (len(self._ends) + 1) + walk, kind="stable")
+        following = np.append(order, -1)[key[order].searchsorted(key[row], "right")]
+        one = np.array([*(text.startswith("variable ") and "[" not in text for text in self._names), False])
+        later: Flags = (row >= 0) & (following >= 0) & (name[following] == name[row]) & one[name[row]]
+        return later & (self._before[following] <= until)
 
     def by_graphs(self, calls: Calls) -> None:
         """The graph that saved what nobody holds; values within an expression are temporaries."""
@@ -269,6 +284,7 @@ class _Search:
             found[alone] = number[EITHER]
         else:  # no graph can have kept what goes within its line
             found[alone[calls.within_an_expression(alloc[alone], self.free[alone])]] = number[TEMPORARY]
+        found[self._let_go & (found == number[UNSEEN])] = number[EITHER]
 
     def at_peak(self) -> tuple[Ints, Ints]:
         """The blocks that are live at the peak and do not stay, and whom the row nearest the peak names."""
@@ -284,6 +300,7 @@ class _Search:
         row = np.where(nearer, late, early)
         passing = (row >= 0) & ~self._stays[name[row]] & (alloc < peak) & (peak <= free) & (free < alloc[-1])
         passing[self._seen[self._lost <= peak]] = False  # nobody held it then
+        passing &= nearer | ~self._rebound(row, np.full(len(row), peak))
         return np.flatnonzero(passing), name[row[passing]]
 
 
