@@ -246,8 +246,9 @@ class _Search:
         order = np.argsort(key := name * (len(self._ends) + 1) + walk, kind="stable")
         following = np.append(order, -1)[key[order].searchsorted(key[row], "right")]
         one = np.array([*(text.startswith("variable ") and "[" not in text for text in self._names), False])
-        later: Flags = (row >= 0) & (following >= 0) & (name[following] == name[row]) & one[name[row]]
-        return later & (self._before[following] <= until)
+        later = (row >= 0) & (following >= 0) & (name[following] == name[row]) & one[name[row]]
+        rebound: Flags = later & (self._before[following] <= until)
+        return rebound
 
     def by_graphs(self, calls: Calls) -> None:
         """The graph that saved what nobody holds; values within an expression are temporaries."""
