@@ -96,7 +96,8 @@ def test_what_a_variable_held_for_longer_than_nobody_did_was_held_by_it(walks: t
 
 
 @pytest.mark.parametrize(
-    ("name", "freed", "held_by"), [("n.data", 9, False), ("n.data", 1, True), ("n.data[*]", 9, True)]
+    ("name", "freed", "held_by"),
+    [("n.data", 9, False), ("n.data", 1, True), ("n.data[*]", 9, True), ("self.x", 9, True)],
 )
 def test_a_variable_that_has_another_block_holds_the_one_before_no_more(
     name: str, freed: int, *, held_by: bool

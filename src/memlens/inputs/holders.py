@@ -53,6 +53,8 @@ _NODES = {
 }
 #: What of a holder names the variable whose attributes lead on, and where that is.
 _LEADS = re.compile(r"variable [^.\[ ]+(?=\.)| \([^()]*\)$")
+#: One place of the program at a time: no element of something, nor of a ``self``, of which there are several.
+_ONE = re.compile(r"variable (?!self\.)[^\[]*$")
 #: Characters of a holder, at most.
 _LONGEST = 240
 
@@ -142,7 +144,7 @@ def held(
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
 
-    Where a later walk finds another block by the path of a block, which has no index, and does not name that one, it is not held by that any more.
+    Where a later walk finds another block at the one place that a path names, and does not name the one before, that is not there any more.
 
     The ALLOC of a block that is live at the peak, and does not stay, has the holder that the walk next to the peak saw; its FREE has the last one.
 
@@ -240,14 +242,12 @@ class _Search:
 
     def _rebound(self, row: Ints, until: Ints) -> Flags:
         """Of which blocks, each with the last row of it, or -1, a later walk up to an event finds another one by the path of that row."""
-        name, walk = self._name, self._ends.searchsorted(np.arange(len(self._name)))
-        if not len(name):
-            return np.zeros(len(row), np.bool_)
-        order = np.argsort(key := name * (len(self._ends) + 1) + walk, kind="stable")
+        name = np.append(self._name, -1)
+        key = name * (len(self._ends) + 2) + self._ends.searchsorted(np.arange(len(name)))
+        order = np.argsort(key, kind="stable")
         following = np.append(order, -1)[key[order].searchsorted(key[row], "right")]
-        one = np.array([*(text.startswith("variable ") and "[" not in text for text in self._names), False])
-        later = (row >= 0) & (following >= 0) & (name[following] == name[row]) & one[name[row]]
-        rebound: Flags = later & (self._before[following] <= until)
+        one, before = np.array([*(_ONE.match(text) is not None for text in self._names), False]), self._before
+        rebound: Flags = (name[following] == name[row]) & one[name[row]] & (np.append(before, 0)[following] <= until)
         return rebound
 
     def by_graphs(self, calls: Calls) -> None:
