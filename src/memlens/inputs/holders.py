@@ -242,12 +242,12 @@ class _Search:
 
     def _rebound(self, row: Ints, until: Ints) -> Flags:
         """Of which blocks, each with the last row of it, or -1, a later walk up to an event finds another one by the path of that row."""
-        name = np.append(self._name, -1)
-        key = name * (len(self._ends) + 2) + self._ends.searchsorted(np.arange(len(name)))
-        order = np.argsort(key, kind="stable")
+        name, ends = np.append(self._name, -1), self._ends
+        order = np.argsort(key := name * (len(ends) + 2) + ends.searchsorted(np.arange(len(name))), kind="stable")
         following = np.append(order, -1)[key[order].searchsorted(key[row], "right")]
-        one, before = np.array([*(_ONE.match(text) is not None for text in self._names), False]), self._before
-        rebound: Flags = (name[following] == name[row]) & one[name[row]] & (np.append(before, 0)[following] <= until)
+        one = np.array([*(_ONE.match(text) is not None for text in self._names), False])
+        rebound: Flags = (following < ends.max(initial=-1)) & (name[following] == name[row]) & one[name[row]]
+        rebound &= np.append(self._before, 0)[following] <= until
         return rebound
 
     def by_graphs(self, calls: Calls) -> None:
