@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from answers import failure_sentence
-from failing_runs import FailedAt, run_until_full
+from failing_runs import KIB, FailedAt, Machine, run_until_full
 from hypothesis import given
 from hypothesis import strategies as st
 from night import NIGHT, some
@@ -305,6 +305,25 @@ def test_nothing_is_claimed_of_a_log_in_doubt() -> None:
     assert only(made(CHUNK, [oom(3, 250)], malformed=1)).cause == "unknown"
     # An input that ends too early is sound up to there.
     assert only(made(CHUNK, [oom(3, 250)], cut_short="it ends")).cause == "fragmented"
+
+
+def test_a_chunk_of_a_later_request_was_not_there_yet() -> None:
+    """The run catches the failure, and asks for less: the chunk of that is taken before its block, and was not reserved when more was refused."""
+    machine = Machine(64 * KIB)
+    machine.alloc(24 * KIB)
+    assert machine.alloc(48 * KIB) is None
+    failed = machine.fail(48 * KIB, "full")
+    machine.alloc(16 * KIB)
+    found = only(read(machine.text))
+    assert (found.reserved_bytes, found.free_bytes, found.largest_gap_bytes) == (failed.reserved, 0, 0)
+    assert (found.cause, found.missing_bytes) == ("too much", 8 * KIB)
+
+
+def test_nothing_is_said_of_chunks_of_which_lines_are_missing() -> None:
+    """More is allocated than chunks hold, so what is reserved is not known, nor what others hold."""
+    rows: Rows = [(R, 700, 1000), (A, 400, 1000), (A, 300, 1400), (A, 300, 9000)]
+    found = only(made(rows, [oom(4, 250, 10, total_bytes=2000)]))
+    assert (found.allocated_bytes, found.reserved_bytes, found.elsewhere_bytes) == (1000, None, None)
 
 
 def test_what_a_log_leaves_out_is_not_taken_for_nothing() -> None:

@@ -146,6 +146,26 @@ def test_what_a_block_of_a_snapshot_keeps_beyond_its_size_is_no_gap_beside_it(tm
     ]
 
 
+def test_a_block_of_before_the_input_is_there_with_all_others_as_it_begins(tmp_path: Path) -> None:
+    """Three blocks side by side, the first two of which are given back: the only entries that there are."""
+    mib, base = 1 << 20, 1 << 32
+    actions = ("free_requested", "free_completed")
+    trace = [entry(action, base + k * mib, mib) for k in (0, 1) for action in actions]
+    kept = {"address": base + 2 * mib, "size": mib, "requested_size": mib, "state": "active_allocated", "frames": []}
+    free = {"address": base, "size": 2 * mib, "requested_size": 0, "state": "inactive", "frames": []}
+    segments = [{"device": 0, "address": base, "total_size": 3 * mib, "stream": 0, "blocks": [free, kept]}]
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickled({"segments": segments, "device_traces": [trace]}))
+    for number, line in enumerate((2, 4), 1):
+        found = memlens.block(path, line)
+        assert (found.before_input, found.allocated_bytes, found.at_peak) == (True, 3 * mib, True)
+        assert [one.what for one in found.neighbours] == (["edge", "block"] if number == 1 else ["block", "block"])
+        assert (found.life.life_events, found.life.meanwhile_bytes) == (number, 0)
+        assert (
+            found.verdict == f"1.00 MiB, live before the input begins, freed at entry {line}. It is live at the peak."
+        )
+
+
 @pytest.mark.parametrize("line", [1, 63, 10_000])
 def test_a_line_without_a_block_names_the_nearest_that_have_one(examples: Path, line: int) -> None:
     plain = Plain(examples / "case1_pir.log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -131,6 +132,21 @@ def said(*claims: tuple[str, int], most: int = 3, **values: object) -> str:
 )
 def test_sentences_are_ranked_joined_and_few(claims: list[tuple[str, int]], text: str) -> None:
     assert said(*claims) == text
+
+
+def test_no_sentence_ends_within_brackets() -> None:
+    """A long claim is parted at its semicolons, but for those in brackets."""
+    values: dict[str, Any] = {"line": 7, "owner": "matmul", "requested_bytes": 1 << 20, "allocated_bytes": 1 << 20}
+    values |= {
+        "reserved_bytes": 1 << 20,
+        "device_free_bytes": 1,
+        "cause": "too much",
+        "place": "the last",
+        "failures": 2,
+    }
+    (first, second) = answer_of([claim("out_of_memory", Weight.FAILURE, **values)]).sentences
+    assert first.endswith("asked for 1.00 MiB.")
+    assert second.endswith("(too much in use; the last of 2 failures).")
 
 
 @pytest.mark.usefixtures("words")

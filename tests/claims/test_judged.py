@@ -26,6 +26,7 @@ from night import NIGHT, chance_of, some
 from printed_steps import PRINTS
 from printed_steps import run as printed
 from raw_runs import RawRun, of_paddle, raw_runs, read_packed
+from snapshots import pickled
 from traces import memory_event, trace
 
 import memlens
@@ -158,8 +159,20 @@ def test_what_a_device_had_before_its_trace_is_in_no_counted_blocks(tmp_path: Pa
     path.write_text(trace(memory_event(1.0, 1000, 4096, 9000, 0)))  # 8000 bytes were there
     ((log, run),) = analyses(path)
     assert judged(log, run)["largest_at_peak"]
-    assert "7.81 KiB (89%) of it allocated before recording began" in log.verdict
+    assert "7.81 KiB (89%) of it allocated before the first entry" in log.verdict
     assert "8.79 KiB is live at the end" in log.verdict
+
+
+def test_a_state_without_a_history_has_no_first_entry(tmp_path: Path) -> None:
+    blocks = [
+        {"size": 4096 - 1024 * k, "requested_size": 4096 - 1024 * k, "state": "active_allocated", "frames": frames}
+        for k, frames in enumerate(([], [], [{"filename": "a.py", "line": 7, "name": "main"}]))
+    ]
+    segments = [{"device": 0, "address": 1 << 40, "total_size": 9 << 10, "stream": 0, "blocks": blocks}]
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickled({"segments": segments, "device_traces": [[]]}))
+    told = "9.00 KiB allocated, 9.00 KiB reserved; 7.00 KiB (78%) of it in 2 blocks."
+    assert memlens.analyze(path).verdict == f"Live when the snapshot was taken: {told}"
 
 
 @pytest.mark.parametrize("name", some(["05_leak_graph_331.log.gz", "05_fixed_331.log.gz", "05_oom_331.log"]))

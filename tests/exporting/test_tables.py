@@ -152,7 +152,7 @@ def test_lifetimes_are_blocks_with_what_becomes_of_them(tmp_path: Path) -> None:
     log = made(time_us=np.array([-1, -1, 10, 12, 14, 13, 15, 16], np.int64))
     names = ("size_bytes", "alloc_event", "alloc_line", "free_event", "free_line", "fate", "life_events", "life_us")
     assert [tuple(row[name] for name in names) for row in rows_of(log, tmp_path, table="lifetimes")] == [
-        (100, 0, None, 3, 2, "released", 3, None),
+        (100, 0, None, 3, 2, "released", 2, None),
         (200, 1, None, None, None, "held", 7, None),
         (1, 2, 1, 5, 4, "temporary", 3, 3),
         (2, 4, 3, None, None, "held", 4, None),

@@ -95,6 +95,22 @@ def test_what_a_variable_held_for_longer_than_nobody_did_was_held_by_it(walks: t
     assert every[found[0]] == holder
 
 
+@pytest.mark.parametrize(
+    ("name", "freed", "held_by"),
+    [("n.data", 9, False), ("n.data", 1, True), ("n.data[*]", 9, True), ("self.x", 9, True)],
+)
+def test_a_variable_that_has_another_block_holds_the_one_before_no_more(
+    name: str, freed: int, *, held_by: bool
+) -> None:
+    """A short walk finds a second block where the first one was, of which another lives on: in a cycle perhaps, or in a graph."""
+    kind, addr = np.zeros(10, np.int8), np.arange(1, 11).astype(np.uint64)
+    kind[freed], addr[freed] = 1, 1
+    before, named = np.array([1, 1, 4, 4]), np.array([1, 0, 4, 0], np.uint64)
+    names = (f"variable {name} (work, a.py)", "some")
+    found, every = held(HolderLines(before, named, np.array([0, 1, 0, 1]), names), kind, addr, np.full(10, 512), None)
+    assert [every[n] if n >= 0 else None for n in found[[0, 3]]] == [names[0] if held_by else None, names[0]]
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=30),
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=20),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from failing_runs import run_until_full
+from failing_runs import KIB, Machine, run_until_full
 from made_allocator import DEFAULTS, MadeProgram, history_of, program_of, recorded, run_made
 from msgspec import structs
 from night import some
@@ -15,6 +15,8 @@ import memlens
 from memlens.allocators.history import RequestHistory
 from memlens.allocators.placing import Addresses
 from memlens.replaying.run import ending_failure, limit_of, with_refused_served
+from memlens.reports import terminal
+from memlens.reports.whatif import whatif_blocks
 
 
 def failing(program: MadeProgram, failed: list[int]) -> RequestHistory:
@@ -36,21 +38,54 @@ def test_of_several_tries_at_its_end_the_first_is_the_last_that_is_replayed() ->
     assert with_refused_served(history).size.tolist() == [256, 1024]
 
 
-def test_a_failure_that_was_caught_is_served_and_given_back_at_once() -> None:
-    # Request 1 fails, and so many follow that the run did not end there; request 3 frees request 0.
+def test_a_failure_that_was_caught_is_left_out_as_the_run_went_on_without_it() -> None:
+    # Request 1 fails, and so many follow that the run did not end there; the last operation frees request 0.
     later = [256] * 150
     history = failing(program_of([512, 2048, *later, "#0"]), [1])
     assert ending_failure(history) is None
     asked = with_refused_served(history)
-    assert asked.operation.tolist()[:4] == [0, 0, 1, 0]
-    assert asked.of.tolist()[:4] == [-1, -1, 1, -1]
-    assert asked.size.tolist()[:4] == [512, 2048, 0, 256]
-    assert (asked.operation.tolist()[-1], asked.of.tolist()[-1], len(asked)) == (1, 0, len(history) + 1)
-    assert asked.line.tolist()[:4] == [0, 1, -1, 2]
+    assert (asked.size.tolist(), asked.of.tolist()) == ([512, *later, 0], [-1, *[-1] * 150, 0])
+    assert asked.line.tolist() == [0, *range(2, 153)]
     found = run_made(asked, DEFAULTS, Addresses())
-    # Of 2,560 bytes in the first two chunks 2,048 are free again, and serve eight of the 150 blocks.
     assert found.completed
-    assert found.reserved_peak == 512 + 2048 + (150 - 8) * 256
+    assert found.reserved_peak == 512 + 150 * 256
+
+
+def test_a_setting_helps_with_the_failure_a_run_ended_in_whatever_it_caught_before(tmp_path: Path) -> None:
+    """Two chunks of 10 KiB lie idle as 20 KiB are refused of 32; 40 KiB, which can never be, were refused long before."""
+    machine = Machine(32 * KIB)
+    weight = machine.alloc(2 * KIB)
+    assert weight is not None
+    assert machine.alloc(40 * KIB) is None
+    machine.fail(40 * KIB, "size")
+    for _ in range(110):
+        machine.free(machine.alloc(KIB) or 0)
+    for block in [machine.alloc(10 * KIB), machine.alloc(10 * KIB)]:
+        machine.free(block or 0)
+    assert machine.alloc(20 * KIB) is None
+    failed = machine.fail(20 * KIB, "full")
+    path = tmp_path / "run.log"
+    path.write_bytes(machine.text)
+    ((found,), (log,)) = memlens.whatif(path).logs, memlens.analyze(path).logs
+    assert (found.refused_line, found.live_peak_bytes, found.beyond_bytes) == (failed.line, 22 * KIB, 0)
+    assert found.best is not None
+    assert log.remedy is not None
+    assert log.remedy.line == "FLAGS_free_idle_chunk=1"
+
+
+def test_the_limit_is_said_to_be_the_most_that_was_reserved_until_then(tmp_path: Path) -> None:
+    """24 KiB, all given back before 40 KiB are refused of the 32 KiB that are free then."""
+    machine = Machine(32 * KIB)
+    blocks = [machine.alloc(8 * KIB) for _ in range(3)]
+    for block in blocks:
+        machine.free(block or 0)
+    machine.allocator.retry = True
+    assert machine.alloc(40 * KIB) is None
+    machine.fail(40 * KIB, "full")
+    path = tmp_path / "run.log"
+    path.write_bytes(machine.text)
+    shown = " ".join(terminal.render(whatif_blocks(memlens.whatif(path)), width=160).split())
+    assert "24.00 KiB, the most reserved until more was refused, with 32.00 KiB free then" in shown
 
 
 def test_the_limit_is_the_most_that_was_reserved_before_the_refusal_whatever_was_free() -> None:

@@ -53,7 +53,8 @@ def test_where_too_much_is_live_none_is_and_it_is_said_by_how_much() -> None:
     assert found is not None
     assert (found.line, found.over_bytes) == ("", 2 * KIB)
     assert found.message == (
-        "no setting would have let it continue: 14.00 KiB live at once are 2.00 KiB more than the 12.00 KiB available"
+        "no setting would have let it continue: with what was refused 14.00 KiB are live at once, 2.00 KiB more than the 12.00 KiB"
+        " available"
     )
 
 
@@ -108,5 +109,5 @@ def test_where_what_lives_would_fit_but_none_is_sure_to_help_that_is_said() -> N
     assert (found.line, found.over_bytes, found.tried) == ("", 0, 1)
     assert found.message == (
         "none of 1 setting of the allocator would surely have let it continue within 10.00 KiB;"
-        " the device had up to 11.00 KiB: memlens whatif --memory SIZE"
+        " it could have had up to 11.00 KiB: memlens whatif --memory SIZE"
     )

@@ -323,7 +323,7 @@ def test_that_nothing_helps_is_not_said_of_what_the_device_may_have_had() -> Non
     found = only(made_log(structs.replace(history, limit_bytes=16 * KIB)))  # what was reserved, as its log tells
     assert (found.limit_bytes, found.limit_most_bytes, found.live_peak_bytes) == (16 * KIB, 32 * KIB - 1, 18 * KIB)
     assert "No setting can help" not in found.verdict
-    assert "the device had 16.00 KiB to 32.00 KiB, and --memory SIZE says how much." in found.verdict
+    assert "it could have had 16.00 KiB to 32.00 KiB, and --memory SIZE says how much." in found.verdict
     # Within what it really had the run completes.
     (best, *_) = only(made_log(history), memory=20 * KIB).trials
     assert (best.within_limit, best.values) == ("completes", {"chunk_kib": 4})
@@ -333,7 +333,7 @@ def test_that_nothing_helps_is_said_where_all_that_is_live_was_refused() -> None
     history = recorded(program_of([15 * KIB, 3 * KIB]), limit=17 * KIB)
     found = only(made_log(structs.replace(history, limit_bytes=15 * KIB)))
     assert (found.limit_most_bytes, found.beyond_bytes) == (18 * KIB - 1, 1)
-    assert "No setting can help: 18.00 KiB are live at once, and so much was refused." in found.verdict
+    assert "No setting can help: with what was refused 18.00 KiB are live at once." in found.verdict
 
 
 def test_a_run_that_ran_out_is_said_to_have_where_its_lines_are_not_known() -> None:

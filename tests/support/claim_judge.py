@@ -148,7 +148,8 @@ def _largest(v: Values, run: RawRun) -> None:
     for k in live:
         one = run.events[k]
         groups.setdefault(one.size if by_size else _whose(one.owner, opening=one.place is None), []).append(one.size)
-    key = v["block_bytes"] if by_size else "" if v["before_input"] else v["owner"]
+    # Of a state without a history nothing is said of what came before it.
+    key = v["block_bytes"] if by_size else v.get("owner", "")
     totals = {name: sum(sizes) for name, sizes in groups.items() if name is not None}
     known = not (run.uncounted and v.get("before_input"))
     assert (v["total_bytes"], v.get("blocks")) == (totals.get(key), len(groups.get(key, ())) if known else None)

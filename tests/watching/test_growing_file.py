@@ -225,11 +225,27 @@ def test_another_run_starts_anew(path: Path, log: Followed, how: Callable[[Path]
     state = drain(log)
     assert (state.allocs, state.lines, state.restarts) == (5, 9, 0)  # nothing tells yet
     write(path, events(2, thread=8))
-    assert drain(log).allocs == 7  # two events of another thread may be one that began late
+    state = drain(
+        log
+    )  # as long as none of a thread that was seen before comes, it is of another run: nothing is added up
+    assert (state.allocs, state.lines, state.rotations, state.restarts) == (2, 5, 0, 1)
     write(path, events(300, thread=9))
     state = drain(log)
     assert (state.allocs, state.lines, state.peak_line) == (302, 305, 305)
     assert (state.rotations, state.restarts) == (0, 1)
+
+
+def test_a_log_goes_on_where_a_thread_that_was_seen_before_comes_behind_one_that_was_not(
+    path: Path, log: Followed
+) -> None:
+    write(path, events(5, thread=7))
+    drain(log)
+    moved_away(path)
+    write(path, events(2, thread=8))
+    assert drain(log).allocs == 2
+    write(path, events(2, thread=7, first=7))
+    state = drain(log)
+    assert (state.allocs, state.rotations, state.restarts) == (9, 1, 0)
 
 
 @pytest.mark.parametrize("by", [None, r"^(STEP \d+)"])

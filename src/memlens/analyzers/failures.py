@@ -40,6 +40,7 @@ from memlens.results import OnDemand, Result, Tables, deferred, lazy
 from memlens.spool import walk
 from memlens.text import format_bytes, plural, terms_of
 from memlens.trust import trust_of
+from memlens.trust.case import RESERVED_DOUBTS
 from memlens.trust.failures import STILL_GOING, Failures, allocs_before, failures_of, refused_before
 from memlens.windows.windows import NEVER, Window, edges_of
 
@@ -185,7 +186,7 @@ class MemoryFailure(Result, frozen=True, eq=False):
             neither is there.
         owner: The operator or the call stack that asked, ``None`` where unknown; text from the log.
         allocated_bytes: What blocks held then; ``None`` where the log reports no block.
-        reserved_bytes: What chunks held then; ``None`` where it reports no chunk.
+        reserved_bytes: What chunks held then; ``None`` where it reports no chunk, or lines of chunks are missing.
         free_bytes: What of that held no block; ``None`` where it cannot be told.
         gaps: Stretches of chunks between blocks; ``None`` where addresses are not known.
         largest_gap_bytes: The longest of them, 0 where there is none.
@@ -266,7 +267,12 @@ def failures(log: EventLog, windows: Sequence[Window] | None = None) -> Sequence
     stops = refused_before(log, found)
     after, allocs = _allocs_after(log, found)
     levels = cache(lambda: levels_before(log, stops))
-    reserves = cache(lambda: any((log.kind[lo:hi] == Kind.RESERVE).any() for lo, hi in walk(0, len(log))))
+
+    @cache
+    def reserves() -> bool:
+        if RESERVED_DOUBTS & trust_of(log).doubt_codes:
+            return False
+        return any((log.kind[lo:hi] == Kind.RESERVE).any() for lo, hi in walk(0, len(log)))
 
     def one(k: int) -> MemoryFailure:
         allocated, reserved = levels()[k].tolist()

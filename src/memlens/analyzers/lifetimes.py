@@ -162,13 +162,14 @@ def _best(window: Window, score: Callable[[int, int, float], tuple[Ints, Ints | 
 
 
 def lives_of(log: EventLog, allocs: Ints) -> tuple[Life, ...]:
-    """The lives of some blocks, in the order of their ALLOCs as given."""
+    """The lives of some blocks, in the order of their ALLOCs as given; those of before the input all begin right before its first event."""
     partner = log.lifetimes.partner[allocs].astype(np.int64)
     ends = np.where(partner >= 0, partner, len(log))
     frees = [free if free >= 0 else None for free in partner.tolist()]
     pairs = list(zip(allocs.tolist(), frees, strict=True))
-    lives, lasted = (ends - allocs).tolist(), between_us(log, allocs, partner)
-    meanwhile = (allocated_before(log, ends) - allocated_before(log, allocs) - log.size[allocs]).tolist()
+    begins = np.maximum(allocs + 1, log.facts.opening)
+    lives, lasted = (ends - begins + 1).tolist(), between_us(log, allocs, partner)
+    meanwhile = (allocated_before(log, ends) - allocated_before(log, begins)).tolist()
     return tuple(
         Life(size, *at, life, others, passed)
         for at, size, life, others, passed in zip(

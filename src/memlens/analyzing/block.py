@@ -79,7 +79,7 @@ class BlockLife(Answered, frozen=True):
         pool: Its memory pool.
         alloc_time_us: When it was allocated.
         free_time_us: When it was freed.
-        allocated_bytes: The level right after its ALLOC.
+        allocated_bytes: The level right after its ALLOC, or as the input begins.
         at_peak: It is live at the peak of the log.
         chunk_bytes: The chunk that holds it; ``None`` where chunks have no addresses, or none holds it.
         chunk_offset: Where in the chunk it begins, in bytes.
@@ -130,7 +130,7 @@ class BlockLife(Answered, frozen=True):
 
 
 def _claims_of(block: BlockLife, *, cut_short: bool) -> Iterator[Claim]:
-    """Where it is allocated and freed, and how long it lives; what comes after a log that is cut short is not known."""
+    """Where it is allocated and freed, and how long it lives, where that is known; what comes after a log that is cut short is not known."""
     life, freed = block.life, block.life.free_event is not None
     yield claim(
         *("block", Weight.PEAK, block, life),
@@ -141,8 +141,9 @@ def _claims_of(block: BlockLife, *, cut_short: bool) -> Iterator[Claim]:
         # Of a FREE, a context line says what ran before it, and a stack who asked for it.
         entries=not block.has_lines or None,
     )
-    yield claim("lifetime", Weight.LEFT, life, freed=freed)
-    yield claim("allocated_meanwhile", Weight.LEFT, life)
+    if not block.before_input:
+        yield claim("lifetime", Weight.LEFT, life, freed=freed)
+        yield claim("allocated_meanwhile", Weight.LEFT, life)
     yield claim("live_at_peak", Weight.LEFT, block)
     if cut_short and not freed:
         yield claim("log_cut_short", Weight.LIMITS)
@@ -243,10 +244,11 @@ def _number(line: int | None) -> int:
 
 def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLife:
     levels = profile([whole(log)])
-    summit = int(levels.summit[0])
+    summit = int(levels.summit[0]) if levels.rise[0, 0] > 0 else log.facts.opening - 1
     ends = [alloc] if free is None else [alloc, free]
     around = dict(zip(ends, context_lines(log, ends, context), strict=True))
-    chunk, neighbours = _beside(log, alloc)
+    begins = max(alloc + 1, log.facts.opening)
+    chunk, neighbours = _beside(log, alloc, begins)
     same = (log.kind == Kind.ALLOC) & (log.size == log.size[alloc])
     if log.owner is not None:
         same &= log.owner == log.owner[alloc]
@@ -267,7 +269,7 @@ def _life(log: EventLog, alloc: int, free: int | None, context: int) -> BlockLif
         pool=None if (number := _known(log.pool, alloc)) is None else log.pool_names[number],
         alloc_time_us=time_of(log, alloc),
         free_time_us=time_of(log, free),
-        allocated_bytes=log.level_before(alloc + 1)[0],
+        allocated_bytes=log.level_before(begins)[0],
         at_peak=alloc <= summit and (free is None or free > summit),
         chunk_bytes=None if chunk is None else chunk[1],
         chunk_offset=None if chunk is None else int(log.addr[alloc]) - chunk[0],
@@ -284,25 +286,25 @@ def _known(column: Any, event: int | None) -> int | None:
     return None if column is None or event is None or column[event] < 0 else int(column[event])
 
 
-def _beside(log: EventLog, alloc: int) -> tuple[tuple[int, int] | None, tuple[Neighbour, ...]]:
-    """The address and the bytes of the chunk that holds a block right after its ALLOC, and what lies beside it there."""
+def _beside(log: EventLog, alloc: int, begins: int) -> tuple[tuple[int, int] | None, tuple[Neighbour, ...]]:
+    """The address and the bytes of the chunk that holds a block right before an event, and what lies beside it there."""
     chunks = chunks_of(log)
     if chunks is None:
         return None, ()
-    there = np.flatnonzero((chunks.born <= alloc) & (chunks.dead > alloc))
+    there = np.flatnonzero((chunks.born < begins) & (chunks.dead >= begins))
     there = there[np.argsort(chunks.addr[there], kind="stable")]
     number = int(inside(log.addr[alloc : alloc + 1], chunks.addr[there], chunks.size[there])[0])
     if number < 0:
         return None, ()
     start, size = int(chunks.addr[there[number]]), int(chunks.size[there[number]])
-    live = live_events(log, alloc + 1)
+    live = live_events(log, begins)
     live = live[np.argsort(log.addr[live], kind="stable")]
     live = live[log.addr[live] - np.uint64(start) < np.uint64(size)]  # what is below wraps round to the largest
     at = int(np.flatnonzero(live == alloc)[0])
     below = int(live[at - 1]) if at else None
     above = int(live[at + 1]) if at + 1 < len(live) else None
     own = chunks.addr[there[number : number + 1]], chunks.size[there[number : number + 1]]
-    gap_addr, gap_size = gaps_between(own, occupied_before(log, alloc + 1, live))
+    gap_addr, gap_size = gaps_between(own, occupied_before(log, begins, live))
     low = start if below is None else int(log.addr[below])
     high = int(ends_of(*own)[0]) if above is None else int(log.addr[above])
     sides = pairwise((low, int(log.addr[alloc]), high))

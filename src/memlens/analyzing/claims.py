@@ -322,7 +322,7 @@ def _peak(log: LogAnalysis, window: WindowAnalysis) -> Iterator[Claim]:
         at_start=at_start,
     )
     if not UNPAIRED_DOUBTS & codes and peak.live and peak.peak_bytes > 0:
-        largest = largest_of(peak.live, peak.peak_bytes)
+        largest = largest_of(peak.live, peak.peak_bytes) | ({"before_input": False} if _state_only(log) else {})
         if largest.get("before_input") and _uncounted(log):
             largest |= {"blocks": None, "no_stack": None}
         grows = None if log.growth is None else _what_grows(log.growth, _unit(log))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Tone: TypeAlias = Literal["good", "bad", "plain"]
 #: What a pause is followed by: a semicolon or a colon, and a blank.
 _MARK = "; "
+_BRACKETS = re.compile(r"\([^()]*\)")
 #: Claims that are read at a glance, with those that go on with them; and words of a sentence.
 _MOST, MOST_WORDS = 3, 25
 
@@ -93,9 +95,10 @@ class Claim(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The claim in words, without a capital or a full stop, with each :data:`~memlens.claims.template.PAUSE` at which it may be parted."""
+        """The claim in words, without a capital or a full stop, with each :data:`~memlens.claims.template.PAUSE` at which it may be parted: none in brackets."""
         words = WORDS[self.kind].template
-        return write(words, self.values) if isinstance(words, str) else words(self.values)
+        text = write(words, self.values) if isinstance(words, str) else words(self.values)
+        return _BRACKETS.sub(lambda found: found[0].replace(PAUSE, ""), text)
 
     @property
     def text(self) -> str:

@@ -26,7 +26,7 @@ _OUT_OF_MEMORY = (
     "|{cause}}}[; {place} of {failures:count} failures])"
 )
 _PILE = "{blocks:plural block} of {block_bytes:bytes}"
-_WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before recording began|[ by {owner:owner}]}"
+_WHOSE = "{before_input?[{no_stack:given} without a stack,] allocated before the first entry|[ by {owner:owner}]}"
 _TIES = "[, and as many bytes in {ties:plural other group/other groups}]"
 #: Who holds it, or half of it and more.
 _BY_WHOM = "[, {held_in_part?at least half of it |}held by {holder:owner}]"
@@ -86,7 +86,7 @@ WORDS: dict[str, Words] = {
         again="; ",
     ),
     "peak": Words(
-        "{snapshot?live when the snapshot was taken|{series?the highest peak|peak}{since_recording? since recording began"
+        "{snapshot?live when the snapshot was taken|{series?the highest peak|peak}{since_recording? since the first entry"
         "|{earlier_unknown? without what was there before the log}}}[ in {window:window}]: "
         "[{peak_bytes:bytes} allocated[, {reserved_bytes:bytes} reserved]|{reserved_bytes:bytes} reserved]"
         "{at_start?{snapshot?|, all of it there from the start}|[, at {line:at}]}"
@@ -154,7 +154,7 @@ WORDS: dict[str, Words] = {
     "nothing_held_in_window": Words("every block allocated in it is freed in it"),
     "growth_not_judged": Words(
         "{whole?growth not checked (--whole)|[growth is not checked, because {mixed:doubts}"
-        "|growth is not judged: {steps:plural complete step} tell too little"
+        "|growth is not judged: {steps:plural complete step tells/complete steps tell} too little"
         "|{parts?only parts of steps|{entries?no annotated steps|no step lines}} found; growth not checked{by? (use --by)}]}",
         joined="; ",
     ),
@@ -163,7 +163,7 @@ WORDS: dict[str, Words] = {
     "budget_exceeded": Words(
         "[{log:name}: ]{metric=growth?the windows {passed?gained|gain} {reached_bytes:bytes}[ from {since:short_window} on]"
         "|the {metric=peak?peak|most reserved} {passed?was|is} {reached_bytes:bytes}}, over the budget of"
-        " {budget_bytes:bytes}[ from {line:at} on]{passed?, but not at the end}"
+        " {budget_bytes:bytes}[ from {line:at} on]{passed?, but not any more}"
         "[ ({more:plural more budget} exceeded)]",
         place="besides",
         named="log",
@@ -227,13 +227,13 @@ WORDS: dict[str, Words] = {
         joined="; ",
     ),
     "no_setting_helps": Words(
-        "no setting can help: {live_peak_bytes:near} are live at once, [{over_bytes:bytes} more than {with_free?was reserved and free|the limit}"
-        "|and so much was refused]"
+        "no setting can help: {refused?with what was refused |}{live_peak_bytes:near} are live at once"
+        "[, {over_bytes:bytes} more than {with_free?was reserved and free|the limit}]"
     ),
     "no_setting_surely_helps": Words(
         f"[none of {{others:plural other setting}} surely {_GETS_ON}[; with {{setting}} {{completing}} of {{replays}} replays do]"
         "|no other setting was tried]"
-        "[; the device had {limit_bytes:near} to {limit_most_bytes:near}, and --memory SIZE says how much]"
+        "[; it could have had {limit_bytes:near} to {limit_most_bytes:near}, and --memory SIZE says how much]"
     ),
     "others_need_less": Words(
         "{better} of {processes?{others:plural other process/other processes}|{others:plural other device}} would need less"
@@ -245,12 +245,12 @@ WORDS: dict[str, Words] = {
         f"{{setting}} would have let it continue within {{limit_bytes:bytes}}[{{chunks:given}}, with {_MADE}]"
     ),
     "no_remedy": Words(
-        "no setting would have let it continue: {live_peak_bytes:bytes} live at once"
-        " [are {over_bytes:bytes} more than the {limit_most_bytes:bytes} available|were refused]"
+        "no setting would have let it continue: with what was refused {live_peak_bytes:bytes} are live at once"
+        "[, {over_bytes:bytes} more than the {limit_most_bytes:bytes} available]"
     ),
     "no_sure_remedy": Words(
         "none of {others:plural setting} of the allocator would surely have let it continue within {limit_bytes:bytes}"
-        "[; the device had up to {limit_most_bytes:bytes}: memlens whatif --memory SIZE]"
+        "[; it could have had up to {limit_most_bytes:bytes}: memlens whatif --memory SIZE]"
     ),
     # Several logs, or devices of one.
     "device": Words("{device}", place="heads"),

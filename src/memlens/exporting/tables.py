@@ -251,7 +251,9 @@ class Lives(Struct, frozen=True, eq=False):
             if log.time_us is not None:
                 yield Column(f"{name}_time_us", np.where(events >= 0, log.time_us[events], -1))
         yield Column("fate", self.fate[part], None, self.FATES)
-        yield Column("life_events", np.where(free >= 0, free, len(log)) - alloc, None)
+        # What was there before the input begins right before its first event.
+        born = np.maximum(alloc, log.facts.opening - 1)
+        yield Column("life_events", np.where(free >= 0, free, len(log)) - born, None)
         if log.time_us is not None:
             ends = log.time_us[alloc], np.where(free >= 0, log.time_us[free], -1)
             yield Column("life_us", elapsed_us(*ends))

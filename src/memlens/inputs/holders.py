@@ -53,6 +53,8 @@ _NODES = {
 }
 #: What of a holder names the variable whose attributes lead on, and where that is.
 _LEADS = re.compile(r"variable [^.\[ ]+(?=\.)| \([^()]*\)$")
+#: One place of the program at a time: no element of something, nor of a ``self``, of which there are several.
+_ONE = re.compile(r"variable (?!self\.)[^\[]*$")
 #: Characters of a holder, at most.
 _LONGEST = 240
 
@@ -141,6 +143,8 @@ def held(
     of_all_threads: bool = True,
 ) -> tuple[Ints, tuple[str, ...]]:
     """Who holds the block of each event, as the last walk that saw it says, an index of the names that follow, int64, -1 where unknown.
+
+    Where a later walk finds another block at the one place that a path names, and does not name the one before, that is not there any more.
 
     The ALLOC of a block that is live at the peak, and does not stay, has the holder that the walk next to the peak saw; its FREE has the last one.
 
@@ -232,7 +236,19 @@ class _Search:
             looked, blocks = began[last] - alloc, np.flatnonzero(nobody & (row < 0))
             nobody &= ~self._calls.too_young(blocks, looked, alloc, self._size, self._before, self._block)
         found[nobody] = np.where((free[nobody] < self._events) | of_all_threads, self.number[NO_VARIABLE], -1)
+        self._let_go = self._rebound(row, free) & ~nobody
+        found[self._let_go] = -1
         self._nobody = nobody
+
+    def _rebound(self, row: Ints, until: Ints) -> Flags:
+        """Of which blocks, each with the last row of it, or -1, a later walk up to an event finds another one by the path of that row."""
+        name, ends = np.append(self._name, -1), self._ends
+        order = np.argsort(key := name * (len(ends) + 2) + ends.searchsorted(np.arange(len(name))), kind="stable")
+        following = np.append(order, -1)[key[order].searchsorted(key[row], "right")]
+        one = np.array([*(_ONE.match(text) is not None for text in self._names), False])
+        rebound: Flags = (following < ends.max(initial=-1)) & (name[following] == name[row]) & one[name[row]]
+        rebound &= np.append(self._before, 0)[following] <= until
+        return rebound
 
     def by_graphs(self, calls: Calls) -> None:
         """The graph that saved what nobody holds; values within an expression are temporaries."""
@@ -269,6 +285,7 @@ class _Search:
             found[alone] = number[EITHER]
         else:  # no graph can have kept what goes within its line
             found[alone[calls.within_an_expression(alloc[alone], self.free[alone])]] = number[TEMPORARY]
+        found[self._let_go & (found == number[UNSEEN])] = number[EITHER]
 
     def at_peak(self) -> tuple[Ints, Ints]:
         """The blocks that are live at the peak and do not stay, and whom the row nearest the peak names."""
@@ -284,6 +301,7 @@ class _Search:
         row = np.where(nearer, late, early)
         passing = (row >= 0) & ~self._stays[name[row]] & (alloc < peak) & (peak <= free) & (free < alloc[-1])
         passing[self._seen[self._lost <= peak]] = False  # nobody held it then
+        passing &= nearer | ~self._rebound(row, np.full(len(row), peak))
         return np.flatnonzero(passing), name[row[passing]]
 
 

@@ -1,13 +1,14 @@
 """``memlens.whatif``: read a log, prove that the run can be replayed, and replay it under other settings.
 
 What a program would have asked for, had a request not failed, is not in its log.  Where the run ended in a failure, the history ends with that
-request: the question is whether the run would have got past it.  Where it caught a failure and went on, the block is given back at once.
+request: the question is whether the run would have got past it.  A failure that it caught is left out, for it went
+on without that block.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, structs
@@ -209,37 +210,23 @@ def ending_failure(history: RequestHistory) -> int | None:
 
 
 def with_refused_served(history: RequestHistory) -> RequestHistory:
-    """The history to replay under other settings: no request in it has failed."""
+    """The history to replay under other settings: no request in it has failed.
+
+    The one that the run ended in stands at its end, to be served.  Those that it caught are left out: it went on without them, and what it would have
+    done with their blocks is not known.
+    """
     if not len(history.failed):
         return history
     last = ending_failure(history)
     stop = len(history) if last is None else last + 1
-    caught = history.failed[history.failed < stop - (last is not None)]
-    # Behind each failure that was caught stands a FREE.
-    at = np.arange(stop) + np.searchsorted(caught, np.arange(stop))
-    count = stop + len(caught)
-    freed = at[caught] + 1
-    operation = np.full(count, Operation.FREE, np.int8)
-    of = np.full(count, -1, np.int64)
-    operation[at] = history.operation[:stop]
-    earlier = history.of[:stop]
-    of[at] = np.where(earlier >= 0, at[np.maximum(earlier, 0)], -1)
-    of[freed] = at[caught]
-
-    def spread(name: str, fill: int) -> Any:
-        column = getattr(history, name)
-        wide = np.full(count, fill, column.dtype)
-        wide[at] = column[:stop]
-        return wide
-
-    changes = history.changes
-    kept = changes.at < stop
-    moved = np.where(changes.at >= 0, at[np.clip(changes.at, 0, stop - 1)], -1)[kept]
-    fills = {"size": 0, "stream": 0, "pool": 0, "event": -1, "line": -1, "address": 0, "block_bytes": -1}
-    columns = {name: spread(name, fill) for name, fill in fills.items()}
-    columns["stream"][freed], columns["pool"][freed] = history.stream[caught], history.pool[caught]
-    columns["changes"] = changes.take(kept)._replace(at=moved)
-    return replace(history, operation=operation, of=of, failed=np.zeros(0, np.int64), **columns)
+    kept = ~np.isin(np.arange(stop), history.failed[history.failed != last])
+    at = np.cumsum(kept) - 1
+    names = ("operation", "of", "size", "stream", "pool", "event", "line", "address", "block_bytes")
+    columns = {name: getattr(history, name)[:stop][kept] for name in names}
+    columns["of"] = np.where(columns["of"] >= 0, at[columns["of"]], -1)
+    changes = history.changes.take(history.changes.at < stop)
+    changes = changes._replace(at=np.where(changes.at >= 0, at[changes.at], -1))
+    return replace(history, failed=np.zeros(0, np.int64), changes=changes, **columns)
 
 
 def limit_of(history: RequestHistory, failed: int) -> int:

@@ -62,6 +62,7 @@ def _figures(block: BlockLife) -> Iterator[Figure]:
     if block.earlier_lines:
         lines = ", ".join("?" if line is None else format_count(line) for line in block.earlier_lines)
         yield Figure("Earlier", "", f"blocks that held the address were allocated at {terms.lines} {lines}")
-    yield Figure("Level", format_bytes(block.allocated_bytes), "allocated right after its ALLOC")
+    when = "as the input begins" if block.before_input else "right after its ALLOC"
+    yield Figure("Level", format_bytes(block.allocated_bytes), f"allocated {when}")
     alike = "the only block" if block.alike == 1 else "blocks"
     yield Figure("Alike", format_count(block.alike), f"{alike} of its size and owner in the log")

@@ -88,7 +88,7 @@ def live_blocks(seen: Watched, size: Size) -> list[Block]:
 def _parts(seen: Watched, *, picture: bool) -> Iterator[Part]:
     """Show the state now, then the rest."""
     over = [
-        Line(f"{_called(seen, crossing)}{crossing_claim(crossing).text}", "bad", label="Budget")
+        Line(f"{_called(seen, crossing)}{crossing_claim(crossing, seen).text}", "bad", label="Budget")
         for crossing in seen.crossings
     ]
     if seen.ended and len(over) == 1:  # the verdict says it

@@ -48,10 +48,8 @@ def _parts(log: ReplayedLog, rows: tuple[int, ...], *, full: bool, alone: bool) 
     head: list[Block] = [Line("" if alone else str(log.answer), "quiet" if alone else "plain", log.path)]
     head += _proof(log)
     if log.limit_bytes is not None:
-        free = (
-            "" if log.device_free_bytes is None else f", with {format_bytes(log.device_free_bytes)} free on the device"
-        )
-        refused = f"reserved when the device refused more{free}; --memory SIZE says what there is"
+        free = "" if log.device_free_bytes is None else f", with {format_bytes(log.device_free_bytes)} free then"
+        refused = f"the most reserved until more was refused{free}; --memory SIZE says what there is"
         where = {"given": "given", "allowed": "allowed to this run"}.get(log.limit_from, refused)
         head.append(Line(f"{format_bytes(log.limit_bytes)}, {where}", label="Limit"))
     if log.best is not None:

@@ -26,7 +26,7 @@ _MOST = 100
 #: A run ended in a failure where at most one in so many of its ALLOCs comes after the message: what the process still allocates while it
 #: goes down.  A run that caught the failure and went on allocates far more.
 STILL_GOING = 100
-#: Events that are looked at together for the first one of a block after a failure.
+#: Events that are looked at together for the first one after a failure that gives no chunk back.
 _NEAR = 1 << 10
 
 
@@ -134,15 +134,15 @@ def allocs_before(log: EventLog, offsets: Ints) -> Ints:
 def refused_before(log: EventLog, failures: Failures) -> Ints:
     """Of each failure the first event after it, int64.
 
-    After the line of a request that is the first block that is allocated or freed: chunks that the allocator gave back before it asked the
-    device once more have gone by then, and no block that is freed on the way to the message.
+    After the line of a request chunks that the allocator gives back, before it asks the device once more, are gone too.  A chunk that is taken is of
+    a later request, and blocks that are freed are so on the way to the message.
     """
     stops = log.events_before(failures.offset)
     for k in np.flatnonzero(failures.at_request):
         for lo, hi in walk(int(stops[k]), len(log), _NEAR):
-            blocks = log.kind[lo:hi] <= Kind.FREE
-            stops[k] = lo + int(blocks.argmax()) if blocks.any() else hi
-            if blocks.any():
+            others = log.kind[lo:hi] != Kind.RELEASE
+            stops[k] = lo + int(others.argmax()) if others.any() else hi
+            if others.any():
                 break
     return stops
 

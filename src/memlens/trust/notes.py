@@ -16,7 +16,7 @@ def _out_of_memory(case: Case) -> Iterator[Remark]:
         # The message that says most: the first with a size, else the first behind a request without its block, else the first.
         first = max(ooms, key=lambda oom: (oom.requested_bytes is not None, oom.asked_bytes is not None))
         asked = "" if first.asked_bytes is None else f", asking for {format_bytes(first.asked_bytes)}"
-        free = "" if first.free_bytes is None else f", with {format_bytes(first.free_bytes)} free on the device"
+        free = "" if first.free_bytes is None else f", with {format_bytes(first.free_bytes)} left"
         failures = plural(case.counts["distinct_ooms"], "out-of-memory failure")
         yield Remark(f"the run met {failures}{case.first(ooms[0].line)}{asked}{free}.", line=ooms[0].line)
 

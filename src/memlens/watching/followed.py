@@ -38,7 +38,7 @@ class Followed:
       numbers of lines with it.
     - Other events, events of another format, or the same events that the run began with: it is of another run, and all figures start anew.
 
-    Until that is known, figures are those of a log that goes on.
+    Until that is known, it counts as what its first events make it.
 
     Args:
         path: The log: a file, a pipe, or ``-`` for standard input.
@@ -126,11 +126,13 @@ class Followed:
         waiting = self._file.waiting
         if self._states is None or self._states[0].waiting != waiting:
             piece = self._file.piece
-            self._states = self._run.states(
+            again, other = (False, None) if piece is None else self._compared(piece, ended=True)
+            run = self._other if other and self._other is not None else self._run
+            self._states = run.states(
                 waiting=waiting,
                 bytes=self._bytes,
-                rotations=self._rotations,
-                restarts=self._restarts,
+                rotations=self._rotations - bool(other),
+                restarts=self._restarts + bool(other and not again),
                 problem=self._problem or ("" if piece is None else piece.problem(ended=False)),
                 written=self._written,
             )
@@ -197,16 +199,25 @@ class Followed:
 
     def _judge(self, piece: Piece, *, ended: bool) -> None:
         """Decide whether this piece goes on with the log, where that is known by now."""
-        if self._other is None:
-            return
-        before, now = self._before, piece.head
-        again = bool(now and before) and (now.startswith(before) or before.startswith(now))
-        if again and len(now) < len(before) and not ended:
-            return
-        other = again or self._run.is_other(self._other, ended=ended)
-        if other is None:
+        again, other = self._compared(piece, ended=ended)
+        if self._other is None or other is None:
             return
         if other:
             self._run, self._rotations = self._other, self._rotations - 1
             self._restarts += not again
         self._other = None
+
+    def _compared(self, piece: Piece, *, ended: bool) -> tuple[bool, bool | None]:
+        """Whether this piece begins with the same text as the one before, and whether it does not go on with the log; ``None`` where that is not known.
+
+        Args:
+            piece: The piece.
+            ended: What is there now decides.
+        """
+        if self._other is None:
+            return False, None
+        before, now = self._before, piece.head
+        again = bool(now and before) and (now.startswith(before) or before.startswith(now))
+        if again:
+            return True, True if ended or len(now) >= len(before) else None
+        return False, self._run.is_other(self._other, ended=ended)

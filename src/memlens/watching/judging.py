@@ -38,9 +38,10 @@ FEWEST = 12
 _PATIENCE = 20
 
 
-def crossing_claim(crossing: Crossing, **more: Any) -> Claim:
-    """That a figure exceeds its budget, and where; ``more`` are further values."""
-    return claim("budget_exceeded", Weight.BUDGET, crossing, tone="bad", **more)
+def crossing_claim(crossing: Crossing, seen: Watched | None = None, **more: Any) -> Claim:
+    """That a figure exceeds its budget, and where, and whether it still does as the logs are now; ``more`` are further values."""
+    passed = seen is not None and _passed(crossing, seen)
+    return claim("budget_exceeded", Weight.BUDGET, crossing, tone="bad", passed=passed, **more)
 
 
 def growth_of(state: LogState, before: Growth | None = None) -> Growth:
@@ -155,7 +156,8 @@ def _no_growth(state: LogState, growth: Growth | None) -> str:
         found = "only parts of steps were found" if state.window_count else "no step lines were found"
         return f"{found} (use --by)" if state.lines > state.events else found
     if growth is None or growth.judged < MINIMUM:
-        return f"{plural(0 if growth is None else growth.judged, 'closed window')} tell too little"
+        judged = 0 if growth is None else growth.judged
+        return f"{plural(judged, 'closed window tells', 'closed windows tell')} too little"
     return ""
 
 
@@ -210,16 +212,16 @@ def _exceeded(seen: Watched) -> Iterator[Claim]:
     if seen.crossings:
         first, more = seen.crossings[0], len(seen.crossings) - 1
         log = _names(seen.states)[first.path, first.device] if len(seen.states) > 1 else None
-        yield crossing_claim(first, log=log, passed=_passed(first, seen), more=more or None)
+        yield crossing_claim(first, seen, log=log, more=more or None)
 
 
 def _passed(crossing: Crossing, seen: Watched) -> bool:
-    """Whether what exceeded its budget while the log grew does not at the end: growth of a sawtooth that came back, or a run that was replaced."""
+    """Whether what exceeded its budget does not any more: that of a run that was replaced, and, at the end, growth of a sawtooth that came back."""
     key = crossing.path, crossing.device
     ((state, growth),) = (one for one in zip(seen.states, seen.growths, strict=True) if one[0].key == key)
     gained = growth.gained_bytes if growth is not None and growth.verdict == "growing" else None
     now = {"peak": state.peak_bytes, "reserved": state.reserved_peak_bytes, "growth": gained}[crossing.metric]
-    return bool(seen.ended) and (now is None or now <= crossing.budget_bytes)
+    return bool(seen.ended or crossing.metric != "growth") and (now is None or now <= crossing.budget_bytes)
 
 
 def _names(states: Sequence[LogState]) -> dict[tuple[str, str], str]:
