@@ -19,7 +19,7 @@ _NAMED = 2
 
 # -- two runs compared ---------------------------------------------------------------------------------------------------------
 
-_PEAK_OF = "{since_recording?since recording began, |[in {window:called} ]}"
+_PEAK_OF = "{since_recording?since the first entry, |[in {window:called} ]}"
 _DEVICE = "{devices>1? on the fullest device|}"
 _AGAINST_BASE = "{d_%s:more} than base ({base_%s:bytes})"
 _BUT = "{although_less?but |}"
