@@ -98,7 +98,7 @@ def test_a_peak_that_may_lie_before_the_recording_is_no_saving(tmp_path: Path) -
     trust = replace(diff.head.trust, notes=(Note("starts_late", "late"),))
     late = replace(diff, head=replace(diff.head, trust=trust))
     assert late.answer.tone == "plain"
-    assert late.verdict.startswith("Since recording began, head peaks at ")
+    assert late.verdict.startswith("Since the first entry, head peaks at ")
     assert late.verdict.endswith("he true peak of head may be earlier.")
 
 
