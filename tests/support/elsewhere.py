@@ -64,7 +64,9 @@ def load(name: str, path: str) -> dict[str, Any]:
 def main(tested: str, tests: str) -> None:
     """Run the tests."""
     sys.modules["pytest"] = ModuleType("pytest")
-    vars(sys.modules["pytest"])["mark"] = SimpleNamespace(parametrize=parametrize)
+    vars(sys.modules["pytest"])["mark"] = SimpleNamespace(
+        parametrize=parametrize, changed=lambda part: lambda test: test
+    )
     for package in ("memlens", "memlens.recording", "memlens.recording.inside"):
         sys.modules[package] = made = ModuleType(package)
         made.__path__ = [os.path.dirname(tested)] if package.endswith(".inside") else []
