@@ -132,7 +132,7 @@ def test_a_peak_over_its_budget_of_a_run_that_was_replaced_is_past() -> None:
     for state, words in ((over, "is 20.00 MiB"), (log_state(peak_bytes=5 * MIB), "was 20.00 MiB")):
         seen = Watched((state,), (None,), (crossing,))
         assert crossing_claim(crossing, seen).text.startswith(f"the peak {words}, over the budget of 10.00 MiB")
-        assert crossing_claim(crossing, seen).text.endswith("not any more") == ("was" in words)
+        assert crossing_claim(crossing, seen).text.endswith("no longer") == ("was" in words)
 
 
 def test_a_window_that_is_no_longer_kept_has_its_name_still_where_it_was_judged_before() -> None:

@@ -163,7 +163,7 @@ WORDS: dict[str, Words] = {
     "budget_exceeded": Words(
         "[{log:name}: ]{metric=growth?the windows {passed?gained|gain} {reached_bytes:bytes}[ from {since:short_window} on]"
         "|the {metric=peak?peak|most reserved} {passed?was|is} {reached_bytes:bytes}}, over the budget of"
-        " {budget_bytes:bytes}[ from {line:at} on]{passed?, but not any more}"
+        " {budget_bytes:bytes}[ from {line:at} on]{passed?, but no longer}"
         "[ ({more:plural more budget} exceeded)]",
         place="besides",
         named="log",

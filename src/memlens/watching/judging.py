@@ -216,7 +216,7 @@ def _exceeded(seen: Watched) -> Iterator[Claim]:
 
 
 def _passed(crossing: Crossing, seen: Watched) -> bool:
-    """Whether what exceeded its budget does not any more: that of a run that was replaced, and, at the end, growth of a sawtooth that came back."""
+    """Whether what exceeded its budget no longer does: that of a run that was replaced, and, at the end, growth of a sawtooth that came back."""
     key = crossing.path, crossing.device
     ((state, growth),) = (one for one in zip(seen.states, seen.growths, strict=True) if one[0].key == key)
     gained = growth.gained_bytes if growth is not None and growth.verdict == "growing" else None
