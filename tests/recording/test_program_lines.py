@@ -124,8 +124,8 @@ def test_an_interrupt_that_comes_within_an_operator_is_the_programs(ran: Ran, co
         "import signal\n"
         "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
         "for _ in range(3):\n"
-        "    signal.setitimer(signal.ITIMER_REAL, 0.01)\n"
-        "    try:\n        _C_ops.sort(range(2_000_000))\n        print('went on')\n"
+        "    signal.setitimer(signal.ITIMER_REAL, 0.05)\n"
+        "    try:\n        _C_ops.sort(range(5_000_000))\n        print('went on')\n"
         "    except KeyboardInterrupt:\n        print('interrupted')\n",
         "holders",
         compiled=compiled,
