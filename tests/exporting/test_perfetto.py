@@ -49,6 +49,7 @@ def test_the_highest_value_of_each_counter_is_the_peak_that_the_framework_says(
     assert problems == []
 
 
+@pytest.mark.changed("exporting")
 @pytest.mark.parametrize("name", REAL)
 def test_each_lifetime_is_a_slice_and_those_that_are_never_freed_have_no_end(
     shared: Path, tmp_path: Path, name: str
@@ -66,6 +67,7 @@ def test_each_lifetime_is_a_slice_and_those_that_are_never_freed_have_no_end(
     assert counted == [(blocks, sum(live.values()))]
 
 
+@pytest.mark.changed("exporting")
 @pytest.mark.parametrize("name", some(["medium_512_training.pickle", "train_19464.pickle", "segments_only.pickle"], 2))
 def test_a_snapshot_has_the_peak_that_was_worked_out_for_it(shared: Path, tmp_path: Path, name: str) -> None:
     folder = shared / "data" / "torch"
@@ -91,6 +93,7 @@ def made(**columns: Any) -> Log:
     return Log.from_rows(MADE, **columns)
 
 
+@pytest.mark.changed("exporting")
 def test_a_log_without_times_has_event_numbers_for_its_axis_and_says_so(tmp_path: Path) -> None:
     found = memlens.export(made(), to="perfetto", output=tmp_path / "run.pftrace")
     assert found.rows == 4
@@ -107,6 +110,7 @@ def test_a_log_without_times_has_event_numbers_for_its_axis_and_says_so(tmp_path
     assert tracks == [("memlens: made.log (time axis: event numbers, 1 µs an event, for no event in it has a time)",)]
 
 
+@pytest.mark.changed("exporting")
 def test_arguments_name_the_owner_and_what_else_is_known_and_hostile_names_stay_names(tmp_path: Path) -> None:
     nasty = "matmul\x1b[31m</script>\u202e'; drop table slice; --"
     log = made(
@@ -166,6 +170,7 @@ def test_a_failure_stands_where_the_levels_are_those_that_it_met(examples: Path,
     assert after == [(None,)]
 
 
+@pytest.mark.changed("exporting")
 def test_a_window_begins_with_what_was_carried_into_it(tmp_path: Path) -> None:
     text = "".join(
         f"STEP {step}\nI0712 10:00:0{step}.00000{k} 7 auto_growth_best_fit_allocator.cc:1] {line}\n"

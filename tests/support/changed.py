@@ -22,7 +22,9 @@ TESTS = Path(__file__).resolve().parents[1]
 PASSED = Path(__file__).with_name("passed.json")
 #: The folders of each part, whose tests are in one of its name.
 PARTS = {
+    "allocators": ("allocators",),
     "drawing": ("drawing",),
+    "exporting": ("exporting",),
     "inputs": ("inputs", "scanner"),
     "recording": ("recording",),
     "summarizing": ("summarizing",),

@@ -131,6 +131,7 @@ def test_processes_of_one_file_are_told_apart_by_their_threads(shared: Path, nam
 @pytest.mark.parametrize(
     "name", ["10_v10_ast_pt_30.log.gz", "10_v10_dygraph_331.log.gz", "20_big_v10_dygraph_331.part.log.zst"]
 )
+@pytest.mark.changed("allocators")
 def test_lines_of_the_stream_safe_layer_with_those_of_chunks_are_enough(shared: Path, name: str) -> None:
     path = shared / FOLDER / name
     history = AUTO_GROWTH.history(read(path, columns=COLUMNS, layer="stream_safe"))
@@ -153,6 +154,7 @@ def test_of_several_threads_they_do_not_tell_in_which_order(shared: Path) -> Non
     assert proof.addresses.matched / proof.addresses.of > 0.9
 
 
+@pytest.mark.changed("allocators")
 @pytest.mark.parametrize("name", some(["01_first_venv_dygraph.log", "06_free_idle_chunk.log"], 2))
 def test_a_log_that_ends_anywhere_replays_as_far_as_it_goes(shared: Path, name: str) -> None:
     # Whatever is under way on the last line: a request, one that has its chunk already, a FREE whose chunk goes back next.

@@ -102,6 +102,7 @@ def test_all_settings_and_versions_are_among_the_runs() -> None:
     assert any("expandable" in path.stem for path in failed)
 
 
+@pytest.mark.changed("allocators")
 @pytest.mark.parametrize("version", some(["2.10.0", "2.6.0", "2.15.0"], 3))
 @pytest.mark.parametrize("base", ["default", "expandable_segments=True"])
 def test_what_another_setting_does_is_predicted_to_the_byte(version: str, base: str, tmp_path: Path) -> None:
@@ -124,6 +125,7 @@ def test_what_another_setting_does_is_predicted_to_the_byte(version: str, base: 
     assert newer(path) or max(ranges) > 1
 
 
+@pytest.mark.changed("allocators")
 @pytest.mark.parametrize("version", some(["2.10.0", "2.15.0"], 2))
 def test_what_a_smaller_device_does_is_predicted(version: str, tmp_path: Path) -> None:
     """From the run that nothing refused: whether the same program would have failed, at which request, and what would have been reserved."""
@@ -148,6 +150,7 @@ def test_what_a_smaller_device_does_is_predicted(version: str, tmp_path: Path) -
     assert outcomes == {"": False, "expandable_segments:True": True, "max_split_size_mb:32": False}
 
 
+@pytest.mark.changed("allocators")
 @pytest.mark.parametrize("version", some(["2.10.0", "2.15.0"], 2))
 def test_a_retry_comes_out_for_every_limit_that_explains_it(version: str, tmp_path: Path) -> None:
     """The device refused a segment until others were given back: so it does for each limit from the most that was reserved to what was refused."""
@@ -172,6 +175,7 @@ def test_a_retry_comes_out_for_every_limit_that_explains_it(version: str, tmp_pa
         assert not prove(replace(history, limit_bytes=limit), rules).exact
 
 
+@pytest.mark.changed("allocators")
 @pytest.mark.parametrize("name", ["default", "expandable_segments=True"])
 def test_the_moment_of_a_failure_follows_from_what_the_device_had_left(name: str, tmp_path: Path) -> None:
     path = TRACES / "2.15.0" / f"mixed_refused.{name}.zst"
