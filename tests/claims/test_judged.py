@@ -276,6 +276,7 @@ def test_the_claims_on_other_settings_are_right(shared: Path, name: str) -> None
         assert whatif_judge.judge(found, of).total() == len(found), memory
 
 
+@pytest.mark.night
 def test_what_is_claimed_of_several_processes_under_other_settings_is_right(shared: Path) -> None:
     path = shared / "data/paddle/09_two_procs_one_file_331.log.gz"
     lines, texts = read_packed(path).decode().split("\n"), dict[str, list[str]]()

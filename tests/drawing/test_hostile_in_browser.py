@@ -26,6 +26,7 @@ def assert_nothing_ran(page: Page) -> None:
     page.assert_well()
 
 
+@pytest.mark.changed("drawing")
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_runs_whatever_is_touched(report: Make, inputs: Make, name: str) -> None:
     page = report(*inputs(name)).open()
