@@ -277,9 +277,8 @@ def _first_highest(values: Ints, first: Ints, last: Ints) -> Ints:
 
 def power_of_two(size: NDArray[np.int64]) -> NDArray[np.int64]:
     """0 for 0, else 1 + the power of two that each size reaches, int64."""
-    if (
-        size.max(initial=0) >= 1 << 53
-    ):  # a double would round it up, perhaps to the next power: no bit below a set one keeps it
+    # A double rounds a larger size up, perhaps to the next power, but not one without the bits below set ones.
+    if size.max(initial=0) >= 1 << 53:
         size = size & ~(size >> 1)
     exponent: NDArray[np.int64] = size.astype(np.float64).view(np.int64) >> 52
     return np.maximum(exponent - 1022, 0)

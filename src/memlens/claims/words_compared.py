@@ -25,6 +25,7 @@ _AGAINST_BASE = "{d_%s:more} than base ({base_%s:bytes})"
 _BUT = "{although_less?but |}"
 _OPPOSITE = "{needs=less?more|less}"
 _IN_WINDOW = "[, in {window:called}]"
+_EVERY_RUN = "{runs=2?both runs|all {runs:plural run}}"
 _CHANGE = "{window?the largest change of %s is|%s differs by} "
 _DIFFERENCE = (
     "{window_pairs?{window_pairs=1?the one pair of windows is|all {window_pairs:plural pair} of windows are} %s"
@@ -225,7 +226,7 @@ _BEGIN: dict[str, Wording] = {
         "{base_bytes:bytes}], {limit_from=budget?budget|limit} {limit_bytes:bytes}{limit_from=floor?" + _FLOOR +
         "|}]",
     # Many runs.
-    "all_out_of_memory": "{runs=2?both runs|all {runs:plural run}} ran out of memory[, each asking for {requested_bytes:bytes}]",
+    "all_out_of_memory": _EVERY_RUN + " ran out of memory[, each asking for {requested_bytes:bytes}]",
     "some_out_of_memory": _with_runs("{failed:count} of {runs:plural run} ran out of memory{alike?: all with "
         "{alike:listed and}[ (each asked for {requested_bytes:bytes})]|[, each asking for {requested_bytes:bytes}]: "
         "{listed}" + _MORE_RUNS + "}"),
@@ -299,7 +300,7 @@ _GO_ON: dict[str, Wording] = {
     "with_itself": "the " + _FIGURE + " is {highest:figure} in {run}, which is compared with itself",
     "run_against_base": "the " + _FIGURE + " is {head:figure} in {run}, {change?{change:figure} {change<0?less|more} "
         "than|as much as} in {base_run}{change? ({base:figure})|}" + _MORE_HELD,
-    "same_figure": "the " + _FIGURE + " is {highest:figure} in {runs=2?both runs|all {runs:plural run}}",
+    "same_figure": "the " + _FIGURE + " is {highest:figure} in " + _EVERY_RUN,
     "figures_range": "the highest " + _FIGURE + " is {highest:figure} " + _HIGHEST % (("highest",) * 3) + ", the lowest "
         "{lowest:figure} " + _HIGHEST % (("lowest",) * 3) + ", {apart:figure} apart",
     "runs_against_base": "{changed:count}{continues?| of {runs:plural run}} {changed=1?needs|need} "

@@ -223,7 +223,7 @@ def standing_out(
         machine: The machine of each rank, as numbers from 0; without it each has its own.
     """
     group = peers.group
-    machine = np.arange(len(figures)) if machine is None else codes_of(machine)
+    machine = np.arange(len(figures)) if machine is None else machine
     count = np.bincount(group)
     middle = medians(figures, group)
     off = figures - middle[group]

@@ -236,19 +236,19 @@ class _Search:
             looked, blocks = began[last] - alloc, np.flatnonzero(nobody & (row < 0))
             nobody &= ~self._calls.too_young(blocks, looked, alloc, self._size, self._before, self._block)
         found[nobody] = np.where((free[nobody] < self._events) | of_all_threads, self.number[NO_VARIABLE], -1)
-        self._let_go = self._rebound(row, free) & ~nobody
+        self._later = self._renamed()
+        self._let_go = (self._later[row] <= free) & ~nobody
         found[self._let_go] = -1
         self._nobody = nobody
 
-    def _rebound(self, row: Ints, until: Ints) -> Flags:
-        """Of which blocks, each with the last row of it, or -1, a later walk up to an event finds another one by the path of that row."""
+    def _renamed(self) -> Ints:
+        """Before which event a later walk finds what the path of each row leads to, int64, and of one more row: past the last event where none does, or the path is of several places."""
         name, ends = np.append(self._name, -1), self._ends
         order = np.argsort(key := name * (len(ends) + 2) + ends.searchsorted(np.arange(len(name))), kind="stable")
-        following = np.append(order, -1)[key[order].searchsorted(key[row], "right")]
+        following = np.append(order, -1)[key[order].searchsorted(key, "right")]
         one = np.array([*(_ONE.match(text) is not None for text in self._names), False])
-        rebound: Flags = (following < ends.max(initial=-1)) & (name[following] == name[row]) & one[name[row]]
-        rebound &= np.append(self._before, 0)[following] <= until
-        return rebound
+        found = (following < ends.max(initial=-1)) & (name[following] == name) & one[name]
+        return np.where(found, np.append(self._before, 0)[following], self._events + 1)
 
     def by_graphs(self, calls: Calls) -> None:
         """The graph that saved what nobody holds; values within an expression are temporaries."""
@@ -301,7 +301,7 @@ class _Search:
         row = np.where(nearer, late, early)
         passing = (row >= 0) & ~self._stays[name[row]] & (alloc < peak) & (peak <= free) & (free < alloc[-1])
         passing[self._seen[self._lost <= peak]] = False  # nobody held it then
-        passing &= nearer | ~self._rebound(row, np.full(len(row), peak))
+        passing &= nearer | (self._later[row] > peak)
         return np.flatnonzero(passing), name[row[passing]]
 
 
